@@ -17,6 +17,7 @@ PREFIX ?= /usr
 SYSCONFDIR ?= /etc
 BINDIR ?= $(PREFIX)/bin
 SBINDIR ?= $(PREFIX)/sbin
+LIBEXECDIR ?= $(PREFIX)/lib/rdmabroker
 LIBDIR ?= $(PREFIX)/lib/$(shell $(CC) -print-multiarch 2>/dev/null)
 INCLUDEDIR ?= $(PREFIX)/include
 MANDIR ?= $(PREFIX)/share/man
@@ -55,7 +56,7 @@ OUR_CPPFLAGS := -D_GNU_SOURCE -DRDMABROKER_CONFIG='"$(SYSCONFDIR)/rdmabroker/rdm
 OUR_CFLAGS := -std=gnu11 -fPIC -pthread $(WARN)
 COMPILE = $(CC) $(OUR_CPPFLAGS) $(CPPFLAGS) $(OUR_CFLAGS) $(CFLAGS)
 SUBST = sed -e 's|@SBINDIR@|$(SBINDIR)|g' -e 's|@BINDIR@|$(BINDIR)|g' -e 's|@PREFIX@|$(PREFIX)|g' \
-	-e 's|@LIBDIR@|$(LIBDIR)|g' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|g' \
+	-e 's|@LIBEXECDIR@|$(LIBEXECDIR)|g' -e 's|@LIBDIR@|$(LIBDIR)|g' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|g' \
 	-e 's|@SYSCONFDIR@|$(SYSCONFDIR)|g' -e 's|@VERSION@|$(VERSION)|g'
 
 objs = $(patsubst %.c,$(O)/obj/%.o,$(1))
@@ -63,7 +64,8 @@ ALL :=
 
 include proto/module.mk daemon/module.mk client/module.mk systemd/module.mk tests/module.mk \
 	tests/bench/module.mk tests/bench/connect/module.mk tests/bench/host/module.mk tests/guest/module.mk tests/hooks/module.mk tests/abi/module.mk \
-	tests/fuzz/module.mk tests/fault/module.mk tests/analyze/module.mk tests/fresh/module.mk conf/module.mk
+	tests/fuzz/module.mk tests/fault/module.mk tests/analyze/module.mk tests/fresh/module.mk tests/kubernetes/module.mk \
+	conf/module.mk
 
 .PHONY: all FORCE
 all: $(ALL)
@@ -243,9 +245,9 @@ to = $(DESTDIR)$(1)
 
 .PHONY: install install-ready uninstall
 install: install-ready
-	$(Q)$(INSTALL) -d $(addprefix $(DESTDIR),$(BINDIR) $(SBINDIR) $(LIBDIR)/pkgconfig $(LIBDIR)/rdmabroker \
+	$(Q)$(INSTALL) -d $(addprefix $(DESTDIR),$(BINDIR) $(SBINDIR) $(LIBEXECDIR) $(LIBDIR)/pkgconfig $(LIBDIR)/rdmabroker \
 		$(INCLUDEDIR) $(UNITDIR) $(SYSUSERSDIR) $(TMPFILESDIR) $(MODULESLOADDIR) \
-		$(UDEVDIR) $(CATALOGDIR) $(DOCDIR)/examples $(COMPLETIONDIR) $(addprefix $(MANDIR)/man,1 3 5 7 8) \
+		$(UDEVDIR) $(CATALOGDIR) $(DOCDIR)/examples/kubernetes $(COMPLETIONDIR) $(addprefix $(MANDIR)/man,1 3 5 7 8) \
 	 $(SYSCONFDIR)/rdmabroker/policy.d \
 		$(SYSCONFDIR)/rdmabroker/rdmabrokerd.conf.d)
 	$(Q)$(INSTALL) -m 755 $(O)/rdmabrokerd $(O)/rdmabroker-exporter $(call to,$(SBINDIR))
@@ -274,6 +276,7 @@ install: install-ready
 		if test -e "$$to"; then echo "  KEEP     $$to"; \
 		else $(INSTALL) -m 644 conf/$$f "$$to"; fi; done
 
+	$(Q)$(INSTALL) -m 644 $(wildcard conf/kubernetes/*) $(call to,$(DOCDIR))/examples/kubernetes
 # Installation compiles nothing: it often runs as root, and the user's next make could not overwrite root's files.
 install-ready: export NOW_FLAGS = $(stamp-flags)
 install-ready: export NOW_DIRS = $(stamp-dirs)
@@ -305,7 +308,7 @@ uninstall:
 	$(Q)rm -rf $(call to,$(DOCDIR))/examples
 	$(Q)for m in $(CLIENT_MAN) $(DAEMON_MAN); do \
 		rm -f '$(call to,$(MANDIR))'/man$${m##*.}/$${m##*/}; done
-	$(Q)rmdir $(call to,$(LIBDIR))/rdmabroker 2>/dev/null || :
+	$(Q)rmdir $(call to,$(LIBDIR))/rdmabroker $(call to,$(LIBEXECDIR)) 2>/dev/null || :
 
 .PHONY: clean help
 clean:
@@ -340,11 +343,13 @@ help:
 	@echo '  check-headers     every header compiles alone'
 	@echo '  check-abi         the libraries export what they should'
 	@echo '  check-man         the man pages are clean'
+	@echo '  check-guest-restricted  the guest: restricted sessions, daemons in other network namespaces'
 	@echo '  check-install     installation takes what is built, and compiles nothing'
 	@echo '  check-skipped     what is skipped is told, with its reason'
 	@echo '  check-fresh-packages    in a bare Debian: the packages are built with their tests, and installed'
 	@echo '  check-fresh-newcomer    in a bare Debian: the first minute of make, make demo and make check, as a user'
 	@echo '  check-fuzz        the fuzz targets: their seeds, then 10 s each'
+	@echo '  check-kubernetes  the files for Kubernetes: their schemas, rules and scripts; without a cluster'
 	@echo '  check-fault       a story in which every call fails once, under sanitizers'
 	@echo '                    SHARE=fast of check-unit, check-fuzz and check-fault is what make check runs of them'
 	@echo 'make fuzz           the same for FUZZ_TIME=60 seconds each; FUZZERS="rules ..." only these'

@@ -121,6 +121,7 @@ struct rdmabroker_listed_session {
 	/* What the client belongs to, from its control group, see rdmabroker.rules(5); NULL: none, or not known. */
 	const char *container, *pod, *job;
 	const char *cgroup; /* path of the control group; cut to 255 bytes */
+	const char *restriction; /* the rules that narrow it; cut to 255 bytes; NULL: none */
 };
 
 struct rdmabroker_listed_id {

@@ -267,6 +267,72 @@ struct rdmabroker_failure {
 int rdmabroker_open(const struct rdmabroker_options *options, struct rdmabroker **ret);
 
 /**
+ * rdmabroker_restrict - Narrow what a session can do.
+ * @rules: Rules in the language of rdmabroker.rules(5), one a line; at most 32, with 1023 bytes. They say what can be
+ *   done: the words are local, peer, port, device, ps, data and reason, and the operations device, listen, connect, accept,
+ *   join, observe and admin. What no rule allows is rejected.
+ * @max_ids: The most ids that all sessions with this restriction can have together; 0: no limit.
+ * Description:
+ *   From now on the broker rejects what these rules do not allow, and, as before, what its policy does not allow. A
+ *   session can be restricted again, up to 4 times; nothing takes a restriction back. The session must not have ids,
+ *   devices or a watch yet.
+ * Returns:
+ *   0; -EINVAL: a rule has an error, or the session has something already; -EDQUOT: the session was restricted 4
+ *   times; -EOPNOTSUPP: the broker is too old.
+ * See also: rdmabroker_publish, rdmabroker_release
+ */
+int rdmabroker_restrict(struct rdmabroker *session, const char *rules, unsigned max_ids);
+
+/**
+ * rdmabroker_publish - Make a socket whose sessions have this session's restrictions.
+ * @path: The socket's path, on success.
+ * @size: Of @path, in bytes; 108 are enough.
+ * Description:
+ *   For a container or a program that must not reach the broker's own socket, or that opens several sessions. Programs
+ *   use the socket if the environment variable RDMABROKER_SOCKET, or options.socket, names it. A container gets the
+ *   socket's directory, which has a name that nobody can guess, and nothing else in it. The broker decides by the user
+ *   who connects, as for its own socket.
+ * Ownership:
+ *   The socket is the session's: it is gone when the session is closed, or its process ends. Sessions that were opened
+ *   by it go on.
+ * Returns:
+ *   0; also if the session has a socket already, with the same path; -EINVAL: the session has no restriction; -ERANGE:
+ *   @size is too small; -EDQUOT: a limit of the user is reached; or why the broker cannot make the socket.
+ * See also: rdmabroker_restrict
+ */
+int rdmabroker_publish(struct rdmabroker *session, char *path, size_t size);
+
+/**
+ * rdmabroker_release - Give a restricted session to another program.
+ * Description:
+ *   The first process that calls rdmabroker_adopt() with the descriptor, usually a child, which inherits it, gets a
+ *   session with the same restrictions. The broker takes that process's user, groups, unit and container for its
+ *   decisions, not those of the caller. The session must have a restriction, and no ids, devices, watch or socket.
+ * Ownership:
+ *   On success the session is closed, and the descriptor is the caller's. It is close-on-exec. When its last copy is
+ *   closed, the session ends.
+ * Returns:
+ *   A descriptor; -EINVAL: the session is not as described.
+ * See also: rdmabroker_restrict, rdmabroker_adopt
+ */
+int rdmabroker_release(struct rdmabroker *session);
+
+/**
+ * rdmabroker_adopt - Open a session that another program has released.
+ * @fd: The descriptor from rdmabroker_release().
+ * @options: As for rdmabroker_open(); options.socket is not used.
+ * @ret: The session, on success; on failure *@ret is not changed.
+ * Ownership:
+ *   The session is the caller's; close it with rdmabroker_close(). On success @fd is the session's. On failure it stays
+ *   the caller's.
+ * Returns:
+ *   As rdmabroker_open(); -EINVAL: @fd is no session; -ECONNRESET: the session has ended; -EACCES: policy rejects this
+ *   user, or the broker cannot verify which process this is, for example because it cannot see it.
+ * See also: rdmabroker_open
+ */
+int rdmabroker_adopt(int fd, const struct rdmabroker_options *options, struct rdmabroker **ret);
+
+/**
  * rdmabroker_close - Close a session.
  * @session: The session; NULL is allowed.
  * Description:

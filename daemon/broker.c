@@ -15,11 +15,13 @@
 #include "keeper.h"
 #include "missing_names.h"
 #include "policy/policy.h"
+#include "policy/trial.h"
 #include "proto/json.h"
 #include "proto/version.h"
 #include "reload.h"
 #include "rpc/control.h"
 #include "rpc/server.h"
+#include "rpc/upstream.h"
 #include "socket.h"
 #include "util/diag.h"
 #include "util/log.h"
@@ -37,6 +39,7 @@ struct broker {
 	struct core *core;
 	struct keeper *keeper;
 	struct server *server;
+	struct upstream *upstream; /* NULL: this is the initial instance */
 	bool leaves; /* the daemon ends and leaves sessions and ids to the next process */
 	char *own_socket; /* path to unlink at the end; NULL: systemd owns the socket */
 
@@ -365,6 +368,12 @@ static int set_up(struct broker *broker, struct policy *policy)
 		return r;
 	}
 	apply(broker);
+	if (config->initial_socket) {
+		r = upstream_new(&broker->upstream, broker->loop, config->initial_socket,
+				 broker->core->fabric);
+		if (r < 0)
+			return r;
+	}
 	r = keeper_new(&broker->keeper, broker->core);
 	if (r < 0)
 		return r;
@@ -375,8 +384,8 @@ static int set_up(struct broker *broker, struct policy *policy)
 		return BROKER_MISCONFIGURED;
 	if (fd < 0)
 		return fd;
-	r = server_new(&broker->server, broker->loop, broker->core, fd, config->max_queued_bytes,
-		       &server_ops, broker);
+	r = server_new(&broker->server, broker->loop, broker->core, fd, config->restricted_dir,
+		       config->max_queued_bytes, &server_ops, broker);
 	if (r < 0)
 		return r;
 	keeper_take_over(broker->keeper, broker->server);
@@ -467,6 +476,7 @@ struct broker *broker_free(struct broker *broker)
 	reloader_free(broker->reloader);
 	missing_names_free(broker->names);
 	server_free(broker->server);
+	upstream_free(broker->upstream);
 	core_free(broker->core);
 	keeper_free(broker->keeper);
 	sd_event_source_disable_unref(broker->status_timer);
@@ -530,9 +540,9 @@ static void print_warning(const struct config *config)
 		fprintf(stderr, "%s\n", config->warning);
 }
 
-static int check_files(char **files, size_t n_files, size_t *ret_rules, struct diag *diag)
+/* *RET_POLICY is NULL if no rules were read. */
+static int check_files(char **files, size_t n_files, struct policy **ret_policy, struct diag *diag)
 {
-	_cleanup_(policy_unrefp) struct policy *policy = NULL;
 	_cleanup_free_ const char **rules = calloc(n_files, sizeof(*rules));
 	size_t n_rules = 0;
 	int r = 0;
@@ -560,25 +570,37 @@ static int check_files(char **files, size_t n_files, size_t *ret_rules, struct d
 		r = r ?: k;
 	}
 	if (n_rules > 0) {
-		int k = policy_load_files(&policy, rules, n_rules, diag);
+		int k = policy_load_files(ret_policy, rules, n_rules, diag);
 
 		r = r ?: k;
 	}
-	*ret_rules = policy ? policy_n_rules(policy) : 0;
 	return r;
 }
 
-static int check_all(const struct broker_options *options, size_t *ret_rules, struct diag *diag)
+static int check_all(const struct broker_options *options, struct policy **ret_policy,
+		     struct diag *diag)
 {
-	_cleanup_(policy_unrefp) struct policy *policy = NULL;
 	struct config config;
 	int r;
 
 	config_init(&config);
-	r = reload_read(options, &config, &policy, diag);
+	r = reload_read(options, &config, ret_policy, diag);
 	print_warning(&config);
 	config_done(&config);
-	*ret_rules = policy ? policy_n_rules(policy) : 0;
+	return r;
+}
+
+/* Tests are made only with rules that have no error. */
+static int run_trials(const struct broker_options *options, const struct policy *policy,
+		      size_t *ret_tests, struct diag *diag)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < options->n_trials && policy; i++) {
+		int k = trial_run(policy, options->trials[i], ret_tests, diag);
+
+		r = r ?: k;
+	}
 	return r;
 }
 
@@ -590,7 +612,7 @@ static void number_or_null(struct json *json, const char *key, unsigned n)
 		json_null(json, key);
 }
 
-static void check_print_json(int r, size_t n_rules, struct diag *diag)
+static void check_print_json(int r, size_t n_rules, size_t n_tests, struct diag *diag)
 {
 	struct json json = { .file = stdout };
 	struct diag_parts parts;
@@ -611,6 +633,7 @@ static void check_print_json(int r, size_t n_rules, struct diag *diag)
 	json_close(&json, ']');
 	json_number(&json, "more", diag_count(diag) - n);
 	json_number(&json, "rules", n_rules);
+	json_number(&json, "tests", n_tests);
 	json_close(&json, '}');
 	putchar('\n');
 }
@@ -618,7 +641,8 @@ static void check_print_json(int r, size_t n_rules, struct diag *diag)
 int broker_check(const struct broker_options *options, char **files, size_t n_files, bool json)
 {
 	_cleanup_(diag_freep) struct diag *diag = NULL;
-	size_t n_rules = 0;
+	_cleanup_(policy_unrefp) struct policy *policy = NULL;
+	size_t n_tests = 0;
 	int r;
 
 	r = diag_new(&diag);
@@ -627,14 +651,20 @@ int broker_check(const struct broker_options *options, char **files, size_t n_fi
 			strerror(-r));
 		return 1;
 	}
-	r = n_files > 0 ? check_files(files, n_files, &n_rules, diag) :
-			  check_all(options, &n_rules, diag);
+	r = n_files > 0 ? check_files(files, n_files, &policy, diag) :
+			  check_all(options, &policy, diag);
+	if (r == 0 && options->n_trials > 0 && !policy) {
+		diag_add(diag, NULL, 0, 0, NULL, 0, "rdmabrokerd: --test needs rules to test");
+		r = -EINVAL;
+	}
+	if (r == 0)
+		r = run_trials(options, policy, &n_tests, diag);
 	if (r < 0 && diag_count(diag) == 0)
 		diag_add(diag, NULL, 0, 0, NULL, 0,
 			 "rdmabrokerd: cannot check the rules and the configuration: %s",
 			 strerror(-r));
 	if (json)
-		check_print_json(r, n_rules, diag);
+		check_print_json(r, policy ? policy_n_rules(policy) : 0, n_tests, diag);
 	else if (r < 0)
 		diag_print(diag, stderr);
 	/* Output that was cut off is a failure. */

@@ -22,6 +22,11 @@ struct broker_options {
 	const char *config_path; /* never NULL */
 	const char *socket_path;
 	const char *policy_dir;
+	const char *site_policy_dir;
+	const char *instance; /* its name, see instance.h; NULL: the initial one */
+	const char *const *
+		trials; /* for broker_check(): files with tests of the policy, see policy/trial.h */
+	size_t n_trials;
 	/* CONFIG_PATH was given on the command line: the file must exist */
 	bool config_is_named;
 };

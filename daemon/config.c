@@ -49,9 +49,11 @@ static int parse_tos(const struct key *key, const char *value, void *field);
 static int parse_log_level(const struct key *key, const char *value, void *field);
 static int parse_access(const struct key *key, const char *value, void *field);
 static int parse_on_reload(const struct key *key, const char *value, void *field);
+static int parse_yes(const struct key *key, const char *value, void *field);
 
 #define FIELD(name) offsetof(struct config, name)
 #define SOCKET_PATH_MAX (sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1)
+#define RESTRICTED_DIR_MAX (SOCKET_PATH_MAX - 49) /* a name and a file follow, see rpc/outlet.h */
 
 /* clang-format off */
 static const struct key keys[] = {
@@ -59,6 +61,12 @@ static const struct key keys[] = {
 	  "/run/rdmabroker/rdmabroker.sock", 1, SOCKET_PATH_MAX, "an absolute path of at most 107 bytes" },
 	{ "Daemon", "PolicyDir", parse_path, FIELD(policy_dir),
 	  "/etc/rdmabroker/policy.d", 1, PATH_MAX - 1, "an absolute path" },
+	{ "Daemon", "SitePolicyDir", parse_path, FIELD(site_policy_dir),
+	  "/var/lib/rdmabroker/site/current", 1, PATH_MAX - 1, "an absolute path" },
+	{ "Daemon", "SiteAdminRules", parse_yes, FIELD(site_admin_rules),
+	  "no", 0, 0, "yes or no" },
+	{ "Daemon", "RestrictedDirectory", parse_path, FIELD(restricted_dir),
+	  "/run/rdmabroker-restricted", 1, RESTRICTED_DIR_MAX, "an absolute path of at most 58 bytes" },
 	{ "Daemon", "LogLevel", parse_log_level, FIELD(log_level),
 	  "info", 0, 0, "error, warning, notice, info or debug" },
 	{ "Daemon", "OnReload", parse_on_reload, FIELD(on_reload),
@@ -187,6 +195,17 @@ static int parse_access(const struct key *key, const char *value, void *field)
 		*access = CONFIG_DEVICE_ACCESS_OPEN;
 	else
 		return -EBADMSG;
+	return 0;
+}
+
+static int parse_yes(const struct key *key, const char *value, void *field)
+{
+	bool yes = strcmp(value, "yes") == 0;
+
+	(void)key;
+	if (!yes && strcmp(value, "no") != 0)
+		return -EBADMSG;
+	*(bool *)field = yes;
 	return 0;
 }
 
@@ -477,15 +496,35 @@ void config_init(struct config *config)
 void config_done(struct config *config)
 {
 	free(config->socket_path);
+	free(config->initial_socket);
+	free(config->restricted_dir);
+	free(config->site_policy_dir);
 	free(config->policy_dir);
 	free(config->warning);
 	config_init(config);
 }
 
+static int load_over(struct config *config, const char *path, bool optional, struct diag *diag)
+{
+	int first_error = load_file(config, path, optional, diag), r;
+
+	if (first_error == -ENOENT && optional)
+		first_error = 0;
+	if (first_error == -ENOMEM)
+		return first_error;
+	r = load_dropins(config, path, diag);
+	return first_error ?: r;
+}
+
+int config_load_over(struct config *config, const char *path, struct diag *diag)
+{
+	return load_over(config, path, /* optional= */ true, diag);
+}
+
 static int load(struct config *ret, const char *path, bool optional, struct diag *diag)
 {
 	struct config config;
-	int r, first_error;
+	int r;
 
 	config_init(&config);
 	for (size_t i = 0; i < N_KEYS; i++) {
@@ -496,17 +535,10 @@ static int load(struct config *ret, const char *path, bool optional, struct diag
 		}
 	}
 
-	first_error = load_file(&config, path, optional, diag);
-	if (first_error == -ENOENT && optional)
-		first_error = 0;
-	if (first_error != -ENOMEM) {
-		r = load_dropins(&config, path, diag);
-		if (r < 0 && !first_error)
-			first_error = r;
-	}
-	if (first_error < 0) {
+	r = load_over(&config, path, optional, diag);
+	if (r < 0) {
 		config_done(&config);
-		return first_error;
+		return r;
 	}
 
 	*ret = config;

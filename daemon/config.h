@@ -25,7 +25,13 @@ enum config_on_reload {
 
 struct config {
 	char *socket_path; /* [Daemon] Socket= */
+	/* the socket of the initial instance, see instance.h; NULL: this is the initial one */
+	char *initial_socket;
 	char *policy_dir; /* [Daemon] PolicyDir= */
+	char *site_policy_dir; /* [Daemon] SitePolicyDir= */
+	bool site_admin_rules; /* [Daemon] SiteAdminRules= yes|no */
+	/* [Daemon] RestrictedDirectory= : for the sockets of restricted sessions */
+	char *restricted_dir;
 	int log_level; /* [Daemon] LogLevel= error|warning|notice|info|debug, as LOG_* of syslog.h */
 	enum config_on_reload on_reload; /* [Daemon] OnReload= keep|enforce */
 
@@ -59,5 +65,7 @@ void config_done(struct config *config);
  * errno (-EBADMSG: see DIAG). *RET is written only on success.
  */
 int config_load(struct config *ret, const char *path, struct diag *diag);
+/* Reads further files, which override the values in CONFIG. For the result see config_load(). */
+int config_load_over(struct config *config, const char *path, struct diag *diag);
 /* As config_load(), but a missing PATH is an error: -ENOENT. */
 int config_load_named(struct config *ret, const char *path, struct diag *diag);

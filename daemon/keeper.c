@@ -216,7 +216,7 @@ void keeper_take_over(struct keeper *keeper, struct server *server)
 	report.generation = ledger_get_generation(keeper->ledger);
 	report.n_sessions = r > 0 ? (unsigned)r : 0;
 	for (size_t i = 0; i < keeper->old.n_sessions; i++)
-		n_greeted += keeper->old.sessions[i].permits != 0;
+		n_greeted += ledger_session_is_open(&keeper->old.sessions[i]);
 	report.n_ended = n_greeted - report.n_sessions;
 	report.at_ms = clock_ms();
 	report.took_ms = report.at_ms - keeper->began_ms;

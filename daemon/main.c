@@ -6,6 +6,7 @@
 #include <sysexits.h>
 
 #include "broker.h"
+#include "instance.h"
 #include "proto/version.h"
 #include "util/log.h"
 
@@ -19,17 +20,25 @@
 enum {
 	OPT_CHECK = 0x100,
 	OPT_CONFIG,
+	OPT_INSTANCE,
 	OPT_JSON,
 	OPT_SOCKET,
 	OPT_POLICY_DIR,
+	OPT_SITE_POLICY_DIR,
+	OPT_TEST,
 };
+
+#define TRIALS_MAX 256
 
 static const struct option long_options[] = {
 	{ "check", no_argument, NULL, OPT_CHECK },
 	{ "config", required_argument, NULL, OPT_CONFIG },
+	{ "instance", required_argument, NULL, OPT_INSTANCE },
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "socket", required_argument, NULL, OPT_SOCKET },
 	{ "policy-dir", required_argument, NULL, OPT_POLICY_DIR },
+	{ "site-policy-dir", required_argument, NULL, OPT_SITE_POLICY_DIR },
+	{ "test", required_argument, NULL, OPT_TEST },
 	{ "version", no_argument, NULL, 'V' },
 	{ "help", no_argument, NULL, 'h' },
 	{ NULL, 0, NULL, 0 },
@@ -38,17 +47,21 @@ static const struct option long_options[] = {
 static void usage(void)
 {
 	fputs("rdmabrokerd [OPTION ...]\n"
-	      "rdmabrokerd --check [--json] [FILE ...]\n"
+	      "rdmabrokerd --check [--json] [--test FILE ...] [FILE ...]\n"
 	      "\n"
 	      "Owns this host's RDMA connection manager and serves it by policy.\n"
 	      "\n"
 	      "  --check [FILE ...]  parse rules (*.rules) and configuration (*.conf), print all\n"
 	      "                      errors, and exit with 1 if there are any; change nothing;\n"
 	      "                      without FILE: parse what the daemon would read\n"
+	      "  --test FILE         with --check: make the tests of the rules in FILE, too; can be\n"
+	      "                      given several times\n"
 	      "  --json              with --check: print one JSON object\n"
 	      "  --config FILE       read FILE instead of " RDMABROKER_CONFIG "\n"
+	      "  --instance NAME     serve a network namespace, beside the initial instance\n"
 	      "  --socket PATH       listen on PATH instead of the configured socket\n"
 	      "  --policy-dir DIR    read the *.rules in DIR instead of the configured directory\n"
+	      "  --site-policy-dir DIR  the same, for the rules of the site\n"
 	      "  -h, --help          print this text\n"
 	      "  -V, --version       print the version\n"
 	      "\n"
@@ -86,8 +99,11 @@ static int serve(const struct broker_options *options)
 int main(int argc, char **argv)
 {
 	struct broker_options options = { .config_path = RDMABROKER_CONFIG };
+	const char *trials[TRIALS_MAX];
 	bool check = false, json = false;
 	int c;
+
+	options.trials = trials;
 
 	while ((c = getopt_long(argc, argv, "hV", long_options, NULL)) >= 0) {
 		switch (c) {
@@ -98,6 +114,16 @@ int main(int argc, char **argv)
 			options.config_path = optarg;
 			options.config_is_named = true;
 			break;
+		case OPT_INSTANCE:
+			if (!instance_is_name(optarg)) {
+				fprintf(stderr,
+					"rdmabrokerd: invalid name of an instance '%s': it must "
+					"have 1 to %d letters, digits, '_', '-' or '.'\n",
+					optarg, INSTANCE_NAME_MAX);
+				return see_help();
+			}
+			options.instance = optarg;
+			break;
 		case OPT_JSON:
 			json = true;
 			break;
@@ -106,6 +132,17 @@ int main(int argc, char **argv)
 			break;
 		case OPT_POLICY_DIR:
 			options.policy_dir = optarg;
+			break;
+		case OPT_SITE_POLICY_DIR:
+			options.site_policy_dir = optarg;
+			break;
+		case OPT_TEST:
+			if (options.n_trials == TRIALS_MAX) {
+				fprintf(stderr, "rdmabrokerd: --test can be given %d times\n",
+					TRIALS_MAX);
+				return see_help();
+			}
+			trials[options.n_trials++] = optarg;
 			break;
 		case 'V':
 			puts("rdmabrokerd " RDMABROKER_VERSION);
@@ -120,8 +157,10 @@ int main(int argc, char **argv)
 	}
 	if (check)
 		return broker_check(&options, argv + optind, (size_t)(argc - optind), json);
-	if (json) {
-		fputs("rdmabrokerd: --json requires --check\n", stderr);
+	if (json || options.n_trials > 0) {
+		fputs(json ? "rdmabrokerd: --json requires --check\n" :
+			     "rdmabrokerd: --test requires --check\n",
+		      stderr);
 		return see_help();
 	}
 	if (optind < argc) {

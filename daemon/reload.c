@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "instance.h"
 #include "reload.h"
 #include "util/diag.h"
 #include "util/offload.h"
@@ -23,14 +24,26 @@ struct reloader {
 
 int reload_read_config(const struct broker_options *options, struct config *ret, struct diag *diag)
 {
-	return options->config_is_named ? config_load_named(ret, options->config_path, diag) :
-					  config_load(ret, options->config_path, diag);
+	int r = options->config_is_named ? config_load_named(ret, options->config_path, diag) :
+					   config_load(ret, options->config_path, diag);
+
+	if (r < 0 || !options->instance)
+		return r;
+	r = instance_configure(ret, options->config_path, options->instance, diag);
+	if (r < 0)
+		config_done(ret);
+	return r;
 }
 
 int reload_read_policy(const struct broker_options *options, const struct config *config,
 		       enum policy_names names, struct policy **ret, struct diag *diag)
 {
-	return policy_load_dir(ret, options->policy_dir ?: config->policy_dir, names, diag);
+	const struct policy_site site = {
+		.dir = options->site_policy_dir ?: config->site_policy_dir,
+		.may_admin = config->site_admin_rules,
+	};
+
+	return policy_load_dirs(ret, options->policy_dir ?: config->policy_dir, &site, names, diag);
 }
 
 int reload_read(const struct broker_options *options, struct config *ret_config,

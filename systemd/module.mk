@@ -1,7 +1,7 @@
 # Files for systemd and udev.
 SYSTEMD_UNITS := systemd/rdmabrokerd.socket systemd/rdmabroker-module.service
 SYSTEMD_IN := $(wildcard systemd/*.in)
-SYSTEMD_GEN := $(patsubst systemd/%.in,$(O)/systemd/%,$(SYSTEMD_IN))
+SYSTEMD_GEN := $(patsubst systemd/%.in,$(O)/systemd/%,$(SYSTEMD_IN)) $(O)/systemd/rdmabrokerd@.service
 
 $(O)/systemd/%: systemd/%.in Makefile $(O)/stamp-dirs
 	$(call say,GEN,$@)
@@ -9,3 +9,8 @@ $(O)/systemd/%: systemd/%.in Makefile $(O)/stamp-dirs
 	$(Q)$(SUBST) $< > $@
 
 ALL += $(SYSTEMD_GEN)
+# The unit for other network namespaces is the daemon's own, with these differences.
+$(O)/systemd/rdmabrokerd@.service: $(O)/systemd/rdmabrokerd.service systemd/instance.sed
+	$(call say,GEN,$@)
+	$(Q)sed -f systemd/instance.sed $< > $@
+

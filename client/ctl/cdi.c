@@ -21,16 +21,19 @@
 #define SOCKET_DEFAULT "/run/rdmabroker/rdmabroker.sock"
 #define SUBSYSTEM "infiniband_verbs"
 #define FILE_RDMA "rdmabroker-rdma.json"
+#define FILE_NODE "rdmabroker-node.json"
 #define FILE_DROPIN "rdmabroker-dropin.json"
 
 enum {
 	OPTION_DROPIN,
+	OPTION_NODE,
 	OPTION_DIRECTORY,
 	OPTION_WATCH,
 };
 
 const struct verb_option cdi_options[] = {
 	[OPTION_DROPIN] = { "dropin", NULL, "describe the drop-in for librdmacm instead" },
+	[OPTION_NODE] = { "node", NULL, "describe only the nodes, without the socket" },
 	[OPTION_DIRECTORY] = { "directory", "DIR", "write all files to DIR, such as /run/cdi" },
 	[OPTION_WATCH] = { "watch", NULL,
 			   "write them again when devices come or go, until interrupted" },
@@ -198,30 +201,41 @@ static int remove_file(const char *folder, const char *name)
 	return EXIT_FAILURE;
 }
 
-/* CDI allows no specification without devices, so there is no file as long as there is no device. */
+/*
+ * CDI allows no specification without devices, so there is no file as long as there is no device. For SOCKET see
+ * cdispec_print_rdma().
+ */
+static int write_devices(const char *folder, const char *name, const struct devices *devices,
+			 const char *socket)
+{
+	char temporary[PATH_MAX];
+	FILE *file;
+
+	if (devices->n == 0) {
+		printf("%s/%s: no RDMA device\n", folder, name);
+		return remove_file(folder, name);
+	}
+	file = begin_file(folder, name, temporary);
+	if (!file)
+		return EXIT_FAILURE;
+	cdispec_print_rdma(file, devices->devices, devices->n, socket);
+	printf("%s/%s:", folder, name);
+	for (size_t i = 0; i < devices->n; i++)
+		printf(" %s", devices->devices[i].name);
+	putchar('\n');
+	return end_file(file, folder, name, temporary);
+}
+
 static int write_rdma(const char *folder, const char *socket)
 {
 	struct devices devices;
-	char temporary[PATH_MAX];
-	FILE *file;
-	int status;
+	int status = find_devices(&devices);
 
-	status = find_devices(&devices);
-	if (status != 0)
-		return status;
-	if (devices.n == 0) {
-		printf("%s/%s: no RDMA device\n", folder, FILE_RDMA);
-		return remove_file(folder, FILE_RDMA);
-	}
-	file = begin_file(folder, FILE_RDMA, temporary);
-	if (!file)
-		return EXIT_FAILURE;
-	cdispec_print_rdma(file, devices.devices, devices.n, socket);
-	printf("%s/%s:", folder, FILE_RDMA);
-	for (size_t i = 0; i < devices.n; i++)
-		printf(" %s", devices.devices[i].name);
-	putchar('\n');
-	return end_file(file, folder, FILE_RDMA, temporary);
+	if (status == 0)
+		status = write_devices(folder, FILE_NODE, &devices, /* socket= */ NULL);
+	if (status == 0)
+		status = write_devices(folder, FILE_RDMA, &devices, socket);
+	return status;
 }
 
 static int write_dropin(const char *folder)
@@ -295,21 +309,24 @@ static int watch_devices(const char *folder, const char *socket)
 	return r < 0 ? EXIT_FAILURE : status;
 }
 
-static int print_spec(bool of_dropin, const char *socket)
+static int print_dropin(void)
 {
 	struct cdispec_library libraries[3];
-	struct devices devices;
-	int status;
 
-	if (of_dropin && !find_libraries(libraries)) {
+	if (!find_libraries(libraries)) {
 		complain("%s is not installed", DROPIN);
 		return EXIT_FAILURE;
 	}
-	if (of_dropin) {
-		cdispec_print_dropin(stdout, libraries, 3);
-		return 0;
-	}
-	status = find_devices(&devices);
+	cdispec_print_dropin(stdout, libraries, 3);
+	return 0;
+}
+
+/* For SOCKET see cdispec_print_rdma(). */
+static int print_devices(const char *socket)
+{
+	struct devices devices;
+	int status = find_devices(&devices);
+
 	if (status == 0 && devices.n == 0) {
 		complain("this host has no RDMA device now");
 		status = EXIT_FAILURE;
@@ -322,7 +339,8 @@ static int print_spec(bool of_dropin, const char *socket)
 int verb_cdi(const struct ctl *ctl, char **arguments)
 {
 	const char *folder = ctl->given[OPTION_DIRECTORY], *socket = get_socket(ctl);
-	bool of_dropin = ctl->given[OPTION_DROPIN], watches = ctl->given[OPTION_WATCH];
+	bool of_dropin = ctl->given[OPTION_DROPIN], of_node = ctl->given[OPTION_NODE];
+	bool watches = ctl->given[OPTION_WATCH];
 	int status = 0;
 
 	(void)arguments;
@@ -330,16 +348,20 @@ int verb_cdi(const struct ctl *ctl, char **arguments)
 		complain("--watch needs --directory");
 		return ctl_see_help(ctl->verb);
 	}
-	if (of_dropin && folder) {
-		complain("--dropin cannot be used with --directory, which writes both files");
+	if (of_dropin + of_node + (folder != NULL) > 1) {
+		complain("--dropin, --node and --directory, which writes all files, exclude each "
+			 "other");
 		return ctl_see_help(ctl->verb);
 	}
-	if (!of_dropin)
-		status = check_socket(socket);
+	if (of_dropin)
+		return print_dropin();
+	if (of_node)
+		return print_devices(/* socket= */ NULL);
+	status = check_socket(socket);
 	if (status != 0)
 		return status;
 	if (!folder)
-		return print_spec(of_dropin, socket);
+		return print_devices(socket);
 	status = write_dropin(folder);
 	if (status != 0)
 		return status;

@@ -104,8 +104,9 @@ void cdispec_print_rdma(FILE *file, const struct cdispec_device *devices, size_t
 {
 	struct json json = { .file = file };
 
-	open_spec(&json, CDISPEC_RDMA);
-	print_socket(&json, socket);
+	open_spec(&json, socket ? CDISPEC_RDMA : CDISPEC_NODE);
+	if (socket)
+		print_socket(&json, socket);
 	json_open(&json, "devices", '[');
 	for (size_t i = 0; i < n; i++)
 		print_device(&json, devices[i].name, &devices[i], 1);

@@ -6,6 +6,7 @@
  * read: https://github.com/cncf-tags/container-device-interface
  *
  *   rdmabroker/rdma=NAME   an RDMA device: its node and the broker's socket; NAME "all": all devices
+ *   rdmabroker/node=NAME   only its node, for a container that gets another socket, see `rdmabrokerctl restrict`
  *   rdmabroker/dropin=all  the drop-in for librdmacm, preloaded into each program of the container
  */
 
@@ -15,6 +16,7 @@
 #include <stdio.h>
 
 #define CDISPEC_RDMA "rdmabroker/rdma"
+#define CDISPEC_NODE "rdmabroker/node"
 #define CDISPEC_DROPIN "rdmabroker/dropin"
 #define CDISPEC_DEVICES_MAX 256
 
@@ -30,7 +32,7 @@ struct cdispec_library {
 
 /* False: the specification cannot have a device of this name, for example because "all" stands for all devices. */
 bool cdispec_is_name(const char *name);
-/* There must be a device. SOCKET is the path of the broker's socket. */
+/* There must be a device. SOCKET is the path of the broker's socket; NULL: the specification has only the nodes. */
 void cdispec_print_rdma(FILE *file, const struct cdispec_device *devices, size_t n,
 			const char *socket);
 /* LIBRARIES are preloaded in this order. */

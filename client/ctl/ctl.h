@@ -28,6 +28,8 @@ struct ctl {
 	const struct verb *verbs; /* an entry without a name ends the list */
 	const struct verb *verb; /* NULL: not read yet */
 	const char *socket; /* NULL: the library's default */
+	const char *instance; /* NULL: the initial one */
+	char instance_socket[108]; /* SOCKET, if it is that of INSTANCE */
 	bool json;
 	bool help;
 	bool version;
@@ -56,7 +58,8 @@ bool options_read_verb(struct ctl *ctl, int *argc, char ***argv);
 int help_print(const struct ctl *ctl, const struct verb *verb);
 
 extern const struct verb_option cdi_options[], drain_options[], events_options[], explain_options[],
-	list_options[], rules_options[];
+	list_options[], restrict_options[], rules_options[], site_options[];
+extern const char *const site_actions[];
 int verb_cdi(const struct ctl *ctl, char **arguments);
 int verb_check(const struct ctl *ctl, char **arguments);
 int verb_drain(const struct ctl *ctl, char **arguments);
@@ -67,8 +70,10 @@ int verb_kick(const struct ctl *ctl, char **arguments);
 int verb_list(const struct ctl *ctl, char **arguments);
 int verb_metrics(const struct ctl *ctl, char **arguments);
 int verb_reload(const struct ctl *ctl, char **arguments);
+int verb_restrict(const struct ctl *ctl, char **arguments);
 int verb_rules(const struct ctl *ctl, char **arguments);
 int verb_run(const struct ctl *ctl, char **arguments);
+int verb_site(const struct ctl *ctl, char **arguments);
 int verb_status(const struct ctl *ctl, char **arguments);
 int verb_version(const struct ctl *ctl, char **arguments);
 

@@ -179,6 +179,7 @@ static void json_session(struct json *json, const struct rdmabroker_listed_sessi
 	json_number(json, "ids", session->n_ids);
 	json_number(json, "leases", session->n_leases);
 	json_string(json, "rule", session->rule);
+	json_string(json, "restriction", session->restriction);
 	json_close(json, '}');
 }
 
@@ -303,7 +304,7 @@ static void set_owner(struct row *row, const struct rdmabroker_listed_session *s
 static void set_session(struct row *row, const struct rdmabroker_listed_session *session)
 {
 	set_owner(row, session);
-	set(row, COLUMN_STATE, "session");
+	set(row, COLUMN_STATE, session->restriction ? "restricted" : "session");
 	set_age(row, session->age_ms);
 	if (session->rule)
 		set(row, COLUMN_RULE, "%s", session->rule);

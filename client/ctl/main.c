@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ctl.h"
 #include "output.h"
@@ -76,6 +77,15 @@ static const struct verb verbs[] = {
 		.run = verb_reload,
 	},
 	{
+		.name = "restrict",
+		.argument = "-- PROGRAM [ARGUMENT ...]",
+		.summary = "Run a program, or a container, that can do less than you",
+		.min_arguments = 1,
+		.max_arguments = -1,
+		.options = restrict_options,
+		.run = verb_restrict,
+	},
+	{
 		.name = "rules",
 		.summary = "Print the rules in force and the number of decisions by each",
 		.options = rules_options,
@@ -90,6 +100,16 @@ static const struct verb verbs[] = {
 		.run = verb_run,
 	},
 	{
+		.name = "site",
+		.argument = "install DIR | use VERSION | status",
+		.summary = "Install versions of a site's policy, or put one in force",
+		.min_arguments = 1,
+		.max_arguments = 2,
+		.options = site_options,
+		.values = site_actions,
+		.run = verb_site,
+	},
+	{
 		.name = "status",
 		.summary = "Print the daemon's state: policy, devices, counts",
 		.run = verb_status,
@@ -102,11 +122,32 @@ static const struct verb verbs[] = {
 	{ NULL },
 };
 
+/* The socket of the instance that --instance names. */
+static bool choose_socket(struct ctl *ctl)
+{
+	size_t size = sizeof(ctl->instance_socket);
+
+	if (!ctl->instance)
+		return true;
+	if (ctl->socket) {
+		complain("--instance and --socket exclude each other");
+		return false;
+	}
+	if (!ctl->instance[0] || strchr(ctl->instance, '/') ||
+	    snprintf(ctl->instance_socket, size, "/run/rdmabroker@%s/rdmabroker.sock",
+		     ctl->instance) >= (int)size) {
+		complain("invalid name of an instance \"%s\"", ctl->instance);
+		return false;
+	}
+	ctl->socket = ctl->instance_socket;
+	return true;
+}
+
 static int run_verb(struct ctl *ctl, int argc, char **argv)
 {
 	const struct verb *verb = ctl->verb;
 
-	if (!options_read_verb(ctl, &argc, &argv))
+	if (!options_read_verb(ctl, &argc, &argv) || !choose_socket(ctl))
 		return ctl_see_help(verb);
 	if (ctl->help)
 		return help_print(ctl, verb);

@@ -9,6 +9,7 @@
 
 enum {
 	COMMON_HELP,
+	COMMON_INSTANCE,
 	COMMON_JSON,
 	COMMON_SOCKET,
 	COMMON_VERSION,
@@ -17,6 +18,8 @@ enum {
 
 const struct verb_option common_options[] = {
 	[COMMON_HELP] = { "help", NULL, "print a summary of the verb" },
+	[COMMON_INSTANCE] = { "instance", "NAME",
+			      "the daemon of this network namespace (socket /run/rdmabroker@NAME/rdmabroker.sock)" },
 	[COMMON_JSON] = { "json", NULL, "print one JSON object" },
 	[COMMON_SOCKET] = { "socket", "PATH",
 			    "the daemon's socket (default /run/rdmabroker/rdmabroker.sock)" },
@@ -64,6 +67,9 @@ static bool take_common(struct ctl *ctl, int which)
 	switch (which) {
 	case COMMON_HELP:
 		ctl->help = true;
+		return true;
+	case COMMON_INSTANCE:
+		ctl->instance = optarg;
 		return true;
 	case COMMON_JSON:
 		ctl->json = true;
@@ -142,8 +148,9 @@ static bool read_run_options(struct ctl *ctl, int *argc, char ***argv)
 		return true;
 	for (int i = 1; i < *argc; i++)
 		if ((*argv)[i][0] == '-') {
-			complain("the program must follow \"--\": \"rdmabrokerctl run -- %s ...\"",
-				 (*argv)[0]);
+			complain(
+				"the program must follow \"--\": \"rdmabrokerctl %s ... -- %s ...\"",
+				ctl->verb->name, (*argv)[0]);
 			return false;
 		}
 	return true;
@@ -151,6 +158,7 @@ static bool read_run_options(struct ctl *ctl, int *argc, char ***argv)
 
 bool options_read_verb(struct ctl *ctl, int *argc, char ***argv)
 {
-	return ctl->verb->run == verb_run ? read_run_options(ctl, argc, argv) :
-					    read_options(ctl, ":hV", argc, argv);
+	bool runs = ctl->verb->run == verb_run || ctl->verb->run == verb_restrict;
+
+	return runs ? read_run_options(ctl, argc, argv) : read_options(ctl, ":hV", argc, argv);
 }

@@ -19,7 +19,7 @@ _rdmabrokerctl_argument() {
 	--operation) mapfile -t COMPREPLY < <(compgen -W "session device listen connect accept join observe admin" \
 		-- "$2") ;;
 	--outcome) mapfile -t COMPREPLY < <(compgen -W "allowed rejected busy" -- "$2") ;;
-	--local | --peer | --port | --data | --timeout | --session | --count | --container | --pod | \
+	--local | --peer | --port | --data | --timeout | --session | --count | --name | --rules | --ids | --container | --pod | \
 		--job) COMPREPLY=() ;;
 	--cgroup) mapfile -t COMPREPLY < <(cd /sys/fs/cgroup 2>/dev/null && compgen -d -P / -- "${2#/}") ;;
 	*) return 1 ;;
@@ -27,17 +27,17 @@ _rdmabrokerctl_argument() {
 }
 
 _rdmabrokerctl() {
-	local verbs="cdi check drain events explain help kick list metrics reload rules run status version"
+	local verbs="cdi check drain events explain help kick list metrics reload restrict rules run site status version"
 	local operations="session device listen connect accept join observe admin"
-	local words="--help --json --socket --version"
+	local words="--help --instance --json --socket --version"
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} verb="" i n=0
 
 	# The verb is the first word that is neither an option nor an option's argument; N words follow it.
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		case ${COMP_WORDS[i]} in
-		--socket | --user | --group | --unit | --container | --pod | --job | --cgroup | --local | \
+		--socket | --instance | --user | --group | --unit | --container | --pod | --job | --cgroup | --local | \
 			--peer | --port | --device | --ps | --data | --state | --timeout | --kind | --operation | \
-			--outcome | --session | --count | --directory)
+			--outcome | --session | --count | --directory | --name | --rules | --file | --ids)
 			((i++)) ;;
 		-*) ;;
 		*)
@@ -54,12 +54,14 @@ _rdmabrokerctl() {
 	_rdmabrokerctl_argument "$prev" "$cur" && return
 
 	case $verb in
-	cdi) words+=" --dropin --directory --watch" ;;
+	cdi) words+=" --dropin --node --directory --watch" ;;
 	drain) words+=" --timeout --cancel" ;;
 	events) words+=" --kind --operation --outcome --user --session --peer --port --count" ;;
 	explain) words+=" --user --group --unit --container --pod --job --cgroup --local --peer --port --device --ps --data" ;;
 	list) words+=" --sessions --listeners --connections --user --state --peer --port --watch" ;;
+	restrict) words+=" --rules --file --ids" ;;
 	rules) words+=" --full" ;;
+	site) words+=" --name --directory" ;;
 	esac
 	if [[ $cur != -* ]]; then
 		words=
@@ -68,7 +70,14 @@ _rdmabrokerctl() {
 		check) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
 		explain) ((n > 0)) || words=$operations ;;
 		help) ((n > 0)) || words=$verbs ;;
-		run) mapfile -t COMPREPLY < <(compgen -c -- "$cur") ;;
+		site)
+			if ((n > 0)); then
+				mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+			else
+				words="install use status"
+			fi
+			;;
+		restrict | run) mapfile -t COMPREPLY < <(compgen -c -- "$cur") ;;
 		esac
 	fi
 	[[ $words ]] && mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")

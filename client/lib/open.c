@@ -25,9 +25,14 @@
 #include "client/lib/wire/pending.h"
 #include "client/lib/wire/sessionparts.h"
 #include "client/lib/wire/sized.h"
+#include "proto/packet.h"
+#include "proto/proof.h"
 #include "proto/version.h"
 
 #define TRIES 3 /* how often a session is opened, if the broker closes it at once */
+#define PROOFS \
+	4 /* how often the broker may require a proof; two, and more if it is restarted meanwhile */
+#define ADOPT_SERIAL UINT32_MAX /* no request of the launcher has it */
 #define DEFAULT_SOCKET "/run/rdmabroker/rdmabroker.sock"
 #define FLAGS                                                                            \
 	((unsigned)(RDMABROKER_NONBLOCK | RDMABROKER_FORK_SAFE | RDMABROKER_RETRY_BUSY | \
@@ -116,32 +121,7 @@ static int make_fds(struct wire *wire)
 	return 0;
 }
 
-/*
- * Makes the socket that proves to the broker which process this is, see HelloResult.proof. -1: failure; then the
- * broker does not know the systemd unit, and no QP counts as this process's own.
- */
-static int make_proof(const char *name)
-{
-	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-	size_t n = strlen(name);
-	int sock;
-
-	if (n >= sizeof(addr.sun_path))
-		return -1;
-	memcpy(addr.sun_path + 1, name, n);
-	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (sock < 0)
-		return -1;
-	n += offsetof(struct sockaddr_un, sun_path) + 1;
-	/* Every process can see the name, but after shutdown() none can connect, or leave packets in the socket. */
-	if (bind(sock, (struct sockaddr *)&addr, (socklen_t)n) == 0 &&
-	    shutdown(sock, SHUT_RDWR) == 0 && listen(sock, 0) == 0)
-		return sock;
-	close(sock);
-	return -1;
-}
-
-/* PROOF: the result of make_proof(), to be sent with the request; -1: none. */
+/* PROOF: the result of proof_new(), to be sent with the request; -1: none. */
 static int call_hello(struct rdmabroker *session, int proof, int timeout_ms,
 		      Rdmabroker__Frame **ret)
 {
@@ -160,7 +140,8 @@ static int call_hello(struct rdmabroker *session, int proof, int timeout_ms,
 	return r;
 }
 
-static int say_hello(struct rdmabroker *session, int timeout_ms)
+/* KIND: the kind of proofs that the broker may require. */
+static int say_hello(struct rdmabroker *session, const char *kind, int timeout_ms)
 {
 	int64_t deadline = deadline_after(timeout_ms);
 	Rdmabroker__Frame *frame;
@@ -169,7 +150,7 @@ static int say_hello(struct rdmabroker *session, int timeout_ms)
 
 	r = call_hello(session, -1, timeout_ms, &frame);
 	if (r == 0 && frame->reply->hello->proof[0]) {
-		int proof = make_proof(frame->reply->hello->proof);
+		int proof = proof_new(frame->reply->hello->proof, kind);
 
 		frame_free(frame);
 		r = call_hello(session, proof, (int)deadline_left(deadline), &frame);
@@ -252,19 +233,26 @@ static int take_options(struct rdmabroker_options *ret, const struct rdmabroker_
 	return make_fork_safe(ret->flags);
 }
 
-static int open_once(const struct rdmabroker_options *options, int64_t deadline,
+/* SOCK: the socket of an adopted session, which is taken over, also on failure; -1: connects. */
+static int open_once(const struct rdmabroker_options *options, int sock, int64_t deadline,
 		     struct rdmabroker **ret)
 {
 	struct rdmabroker *session = new_session(options->call_timeout_ms, options->flags);
-	int r;
+	int r = 0;
 
-	if (!session)
+	if (!session) {
+		if (sock >= 0)
+			close(sock);
 		return fail(ENOMEM, "open: out of memory");
-	r = connect_to(&session->wire, options->socket, deadline);
+	}
+	session->wire.sock = sock;
+	if (sock < 0)
+		r = connect_to(&session->wire, options->socket, deadline);
 	if (r == 0)
 		r = make_fds(&session->wire);
 	if (r == 0)
-		r = say_hello(session, (int)deadline_left(deadline));
+		r = say_hello(session, sock < 0 ? PROOF_OPENS : PROOF_ADOPTS,
+			      (int)deadline_left(deadline));
 	if (r < 0) {
 		rdmabroker_close(session);
 		return r;
@@ -284,10 +272,83 @@ int rdmabroker_open(const struct rdmabroker_options *options, struct rdmabroker 
 	deadline = deadline_after(our.call_timeout_ms);
 	/* A daemon that is restarted keeps all sessions but those whose hello is not answered yet. */
 	for (unsigned i = 0; i < TRIES; i++) {
-		r = open_once(&our, deadline, ret);
+		r = open_once(&our, /* sock= */ -1, deadline, ret);
 		if (r != -ECONNRESET || deadline_left(deadline) <= 0)
 			break;
 	}
+	return r;
+}
+
+static bool is_seqpacket(int fd)
+{
+	int domain = -1, type = -1;
+	socklen_t len = sizeof(int);
+
+	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 && domain == AF_UNIX &&
+	       getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_SEQPACKET;
+}
+
+/* Sends END to the broker, over the released session FD. Other packets can wait there, which the launcher has not read. */
+static int ask_to_adopt(int fd, int end, int64_t deadline)
+{
+	Rdmabroker__AdoptSession m = RDMABROKER__ADOPT_SESSION__INIT;
+	REQUEST(request, ADOPT_SESSION, adopt_session, &m);
+	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT, *reply;
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	uint8_t buf[PACKET_MAX];
+	int fds[2], r = 0;
+	size_t n_fds;
+	ssize_t n;
+
+	request.serial = ADOPT_SERIAL;
+	frame.body_case = RDMABROKER__FRAME__BODY_REQUEST;
+	frame.request = &request;
+	r = packet_send(fd, buf, rdmabroker__frame__pack(&frame, buf), &end, 1);
+	if (r < 0)
+		return fail(-r, "adopt: cannot send to the broker: %s", strerror(-r));
+	for (;;) {
+		if (poll(&p, 1, (int)deadline_left(deadline)) == 0)
+			return fail(ETIMEDOUT, "adopt: the broker did not answer in time");
+		n = packet_recv(fd, buf, fds, 2, &n_fds);
+		while (n_fds > 0)
+			close(fds[--n_fds]);
+		if (n == -EAGAIN)
+			continue;
+		if (n < 0)
+			return fail((int)-n, "adopt: the session has ended");
+		reply = rdmabroker__frame__unpack(NULL, (size_t)n, buf);
+		if (reply && reply->body_case == RDMABROKER__FRAME__BODY_REPLY &&
+		    reply->reply->serial == ADOPT_SERIAL)
+			break;
+		rdmabroker__frame__free_unpacked(reply, NULL);
+	}
+	if (reply->reply->failure)
+		r = fail(reply->reply->failure->error ?: EIO, "%s", reply->reply->failure->text);
+	rdmabroker__frame__free_unpacked(reply, NULL);
+	return r;
+}
+
+int rdmabroker_adopt(int fd, const struct rdmabroker_options *options, struct rdmabroker **ret)
+{
+	struct rdmabroker_options our;
+	int r = take_options(&our, options), pair[2];
+	int64_t deadline;
+
+	if (r < 0)
+		return r;
+	deadline = deadline_after(our.call_timeout_ms);
+	if (!is_seqpacket(fd))
+		return fail(EINVAL, "adopt: descriptor %d is not a session that was released", fd);
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) < 0)
+		return fail(errno, "adopt: cannot make a pair of sockets: %s", strerror(errno));
+	r = ask_to_adopt(fd, pair[1], deadline);
+	close(pair[1]);
+	if (r == 0)
+		r = open_once(&our, pair[0], deadline, ret);
+	else
+		close(pair[0]);
+	if (r == 0)
+		close(fd);
 	return r;
 }
 

@@ -78,6 +78,7 @@ int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struc
 	core->loop = sd_event_ref(loop);
 	core->on_event = dispatch_event;
 	list_init(&core->sessions);
+	list_init(&core->restrictions);
 	list_init(&core->tokens);
 	list_init(&core->watches);
 	log_limits_init(&core->log_limits);
@@ -111,6 +112,7 @@ struct core *core_free(struct core *core)
 	if (!core)
 		return NULL;
 	assert(list_is_empty(&core->sessions));
+	assert(list_is_empty(&core->restrictions));
 	assert(list_is_empty(&core->tokens));
 	assert(list_is_empty(&core->watches));
 	sd_event_source_disable_unref(core->enforcer);
@@ -152,6 +154,12 @@ void core_keep(struct core *core, const struct core_keep *keep)
 void core_set_take_over(struct core *core, const struct core_take_over *take_over)
 {
 	core->take_over = *take_over;
+}
+
+uint64_t core_next_number(struct core *core)
+{
+	core_set_last_session(core, core->last_session + 1);
+	return core->last_session;
 }
 
 void core_set_last_session(struct core *core, uint64_t last)

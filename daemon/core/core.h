@@ -74,11 +74,12 @@ struct core {
 	sd_event_source *enforcer; /* timer for the next slice of ENFORCING */
 	struct aheads aheads; /* ids whose ADDR_RESOLVED or ROUTE_RESOLVED is sent later */
 	struct waits waits;
+	struct list restrictions; /* restriction.link, sorted by number */
 	struct list tokens; /* token.link, see token.h */
 	struct list watches; /* watch.link, see watch.h */
 	struct timewaits timewaits;
 	bool draining; /* clients that begin anything new are refused */
-	uint64_t last_session; /* number of the newest session */
+	uint64_t last_session; /* number of the newest session, restriction or outlet */
 
 	unsigned n_sessions;
 	unsigned n_ids;
@@ -104,6 +105,8 @@ struct core *core_free(struct core *core); /* must have no sessions */
  */
 void core_keep(struct core *core, const struct core_keep *keep);
 void core_set_take_over(struct core *core, const struct core_take_over *take_over);
+/* A number that no session, restriction or outlet has had. */
+uint64_t core_next_number(struct core *core);
 /* New sessions get numbers above LAST. */
 void core_set_last_session(struct core *core, uint64_t last);
 

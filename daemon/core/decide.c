@@ -4,12 +4,13 @@
 
 #include "core/decide.h"
 #include "core/id.h"
+#include "core/restriction.h"
 #include "core/watch.h"
 #include "proto/addr.h"
 #include "util/audit.h"
 #include "util/clock.h"
 
-void decide_ask(struct session *session, struct wish *wish, struct policy_verdict *ret)
+void decide_ask_policy(struct session *session, struct wish *wish, struct policy_verdict *ret)
 {
 	wish->question.uid = session->identity.uid;
 	wish->question.gids = session->identity.gids;
@@ -17,6 +18,24 @@ void decide_ask(struct session *session, struct wish *wish, struct policy_verdic
 	for (int i = 0; i < _WORKLOAD_MAX; i++)
 		wish->question.workload[i] = session->identity.workload.names[i];
 	policy_decide(session->core->policy, &wish->question, ret);
+}
+
+void decide_ask(struct session *session, struct wish *wish, struct policy_verdict *ret)
+{
+	decide_ask_policy(session, wish, ret);
+	if (session->restriction)
+		restriction_narrow(session->restriction, &wish->question, ret);
+}
+
+/* False: VERDICT, which rejects, is the default. */
+static bool has_rejecter(const struct policy_verdict *verdict)
+{
+	return verdict->rule || verdict->by_restriction;
+}
+
+enum refusal_code decide_refusal_code(const struct policy_verdict *verdict)
+{
+	return has_rejecter(verdict) ? REFUSAL_DENIED : REFUSAL_NO_RULE;
 }
 
 void decide(struct session *session, struct wish *wish, struct policy_verdict *ret)
@@ -29,8 +48,8 @@ void decide(struct session *session, struct wish *wish, struct policy_verdict *r
 		return;
 	tally = admissions_find(session->core->admissions, ret->rule);
 	if (ret->answer == POLICY_REJECT) {
-		tally->n_rejected++;
-		counts[ret->rule ? DECISION_REJECTED : DECISION_NO_RULE]++;
+		tally->n_rejected += !ret->by_restriction;
+		counts[has_rejecter(ret) ? DECISION_REJECTED : DECISION_NO_RULE]++;
 	} else if (!wish->question.early) {
 		tally->n_allowed++;
 		counts[DECISION_ALLOWED]++;
@@ -84,10 +103,12 @@ static void write_down(struct session *session, const struct wish *wish,
 		return;
 	if (rule)
 		snprintf(by, sizeof(by), "%s:%u", rule->file, rule->line);
+	else if (verdict->by_restriction)
+		snprintf(by, sizeof(by), "the session's restriction");
 	if (overflow)
 		snprintf(why, sizeof(why), ": %s is reached, retry in %u ms", overflow->limit,
 			 overflow->retry_after_ms);
-	else if (verdict->reason && rule)
+	else if (verdict->reason && (rule || verdict->by_restriction))
 		snprintf(why, sizeof(why), ": %s", verdict->reason);
 
 	audit_add(&audit, "MESSAGE_ID", "%s",
@@ -95,10 +116,10 @@ static void write_down(struct session *session, const struct wish *wish,
 		  rejected ? AUDIT_REJECTED_ID :
 			     AUDIT_ALLOWED_ID);
 	audit_add(&audit, "RDMABROKER_CODE", "%s",
-		  overflow  ? "busy" :
-		  !rejected ? "allowed" :
-		  rule      ? "denied" :
-			      "no-rule");
+		  overflow              ? "busy" :
+		  !rejected             ? "allowed" :
+		  has_rejecter(verdict) ? "denied" :
+					  "no-rule");
 	audit_add(&audit, "RDMABROKER_SESSION", "%llu", (unsigned long long)session->number);
 	audit_add(&audit, "RDMABROKER_UID", "%u", identity->uid);
 	audit_add(&audit, "RDMABROKER_PID", "%d", identity->pid);

@@ -10,8 +10,11 @@
 #include "core/session.h"
 #include "core/wish.h"
 #include "policy/policy.h"
+#include "proto/status.h"
 
-/* Decides about WISH, without counting or reporting the decision. */
+/* What policy decides about WISH, without the session's restriction. The decision is neither counted nor reported. */
+void decide_ask_policy(struct session *session, struct wish *wish, struct policy_verdict *ret);
+/* Decides about WISH, by policy and restriction, without counting or reporting the decision. */
 void decide_ask(struct session *session, struct wish *wish, struct policy_verdict *ret);
 /*
  * Decides about WISH, and counts and reports the decision. The journal gets the decision only if it rejects, or if
@@ -53,5 +56,7 @@ void decide_admit_again(struct session *session, const struct wish *wish,
  */
 int decide_connect(struct id *id, bool early, const struct sockaddr *src,
 		   const struct sockaddr *dst, struct policy_verdict *ret, struct failure *failure);
+/* The code for a peer whose request VERDICT rejects. */
+enum refusal_code decide_refusal_code(const struct policy_verdict *verdict);
 /* Returns 0 or, while the broker is draining, STATUS_DRAINING. VERB is for messages ("listen"). */
 int decide_may_begin(struct session *session, const char *verb, struct failure *failure);

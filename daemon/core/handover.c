@@ -45,14 +45,16 @@ static bool has_same_workload(const struct identity *from, const struct identity
 }
 
 /*
- * False: the decision that allowed ID holds for SESSION too. The clients must have the same user and groups. They
- * must also be one process, or belong to the same unit, container and so on, if the policy in force has made the
- * decision.
+ * False: the decision that allowed ID holds for SESSION too. SESSION must have no restriction that ID's session does not
+ * have. The clients must have the same user and groups. They must also be one process, or belong to the same unit,
+ * container and so on, if the policy in force has made the decision.
  */
 static bool has_to_ask(const struct session *session, const struct id *id)
 {
 	const struct identity *from = &id->session->identity, *to = &session->identity;
 
+	if (session->restriction && session->restriction != id->session->restriction)
+		return true;
 	if (from->uid != to->uid || from->n_gids != to->n_gids ||
 	    memcmp(from->gids, to->gids, from->n_gids * sizeof(gid_t)) != 0)
 		return true;

@@ -42,8 +42,11 @@ static int new_at(struct id **ret, struct session *session, uint32_t handle,
 	list_init(&id->events);
 	r = quota_charge_id(session, &id->charge, failure);
 	if (r == 0)
+		r = restriction_count_id(session->restriction, &id->restricted, failure);
+	if (r == 0)
 		r = add(session, id, handle, &id->handle, failure);
 	if (r != 0) {
+		restricted_done(&id->restricted);
 		charge_done(&id->charge);
 		free(id);
 		return r;
@@ -161,6 +164,7 @@ struct id *id_free(struct id *id)
 	table_remove(id->session, id->handle);
 	id->session->core->n_ids--;
 	id->row = ledger_remove_id(id->session->core->keep.ledger, id->row);
+	restricted_done(&id->restricted);
 	charge_done(&id->charge);
 	free(id);
 	return NULL;

@@ -15,6 +15,7 @@
 #include "core/ahead.h"
 #include "core/id_state.h"
 #include "core/qpcheck.h"
+#include "core/restriction.h"
 #include "core/session.h"
 #include "proto/addr.h"
 #include "util/account.h"
@@ -43,6 +44,7 @@ struct id {
 	uint64_t since_ms; /* CLOCK_MONOTONIC: when the id was created, or taken over */
 	uint64_t state_since_ns; /* CLOCK_MONOTONIC: when the id entered its state */
 	struct charge charge;
+	struct restricted restricted; /* counted for the session's restriction */
 
 	/* The decision that allowed the id; RULE belongs to POLICY. NULL: policy decides at the id's next step. */
 	struct policy *policy;

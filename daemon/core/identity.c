@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/identity.h"
+#include "proto/proof.h"
 #include "util/util.h"
 
 #ifndef SO_PEERPIDFD
@@ -98,11 +99,12 @@ const char *identity_ask(struct identity *identity)
 	uint8_t random[16];
 	int n;
 
-	if (identity->proven || identity->pidfd < 0 || identity->question[0])
+	if ((identity->proven && !identity->adopts) || identity->pidfd < 0 || identity->question[0])
 		return NULL;
 	if (getrandom(random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
 		return NULL;
-	n = snprintf(identity->question, sizeof(identity->question), "rdmabroker-proof-");
+	n = snprintf(identity->question, sizeof(identity->question), "%s",
+		     identity->adopts ? PROOF_ADOPTS : PROOF_OPENS);
 	for (size_t i = 0; i < sizeof(random); i++)
 		n += snprintf(identity->question + n, sizeof(identity->question) - (size_t)n,
 			      "%02x", random[i]);
@@ -137,6 +139,7 @@ static bool is_proof(const struct identity *identity, int fd)
 	socklen_t len = sizeof(cred);
 
 	return has_option(fd, SO_DOMAIN, AF_UNIX) && has_option(fd, SO_ACCEPTCONN, 1) &&
+	       has_option(fd, SO_TYPE, proof_type(identity->question)) &&
 	       has_name(fd, identity->question) &&
 	       getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 &&
 	       cred.pid == identity->pid && cred.uid == identity->uid;
@@ -144,11 +147,12 @@ static bool is_proof(const struct identity *identity, int fd)
 
 void identity_prove(struct identity *identity, int fd)
 {
-	if (identity->proven || !identity->question[0] || fd < 0)
+	if ((identity->proven && !identity->adopts) || !identity->question[0] || fd < 0)
 		return;
 	if (!is_proof(identity, fd) || !identity_is_alive(identity))
 		return;
 	identity->proven = true;
+	identity->adopts = false;
 }
 
 const char *identity_doubt(const struct identity *identity)

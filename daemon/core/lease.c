@@ -20,6 +20,12 @@ struct lease {
 	struct session *session;
 	struct fabric_lease *fabric;
 	char *device;
+	/*
+	 * An instance of the daemon has requested access for UID, about which its own policy has decided. Else UID is the
+	 * session's user.
+	 */
+	bool is_loan;
+	uid_t uid;
 	enum policy_access access;
 	unsigned n_opens;
 	bool waits;
@@ -52,24 +58,30 @@ static struct lease *lease_free(struct lease *lease)
 
 DEFINE_CLEANUP(struct lease *, lease_free)
 
-static struct lease *find_lease(struct session *session, const char *name)
+static struct lease *find(struct session *session, const char *name, bool is_loan, uid_t uid)
 {
 	struct list *l;
 
 	list_for_each(l, &session->leases) {
 		struct lease *lease = container_of(l, struct lease, link);
 
-		if (strcmp(lease->device, name) == 0)
+		if (lease->is_loan == is_loan && lease->uid == uid &&
+		    strcmp(lease->device, name) == 0)
 			return lease;
 	}
 	return NULL;
 }
 
-static int refuse(struct session *session, const struct fabric_device *device, int r,
+static struct lease *find_lease(struct session *session, const char *name)
+{
+	return find(session, name, /* is_loan= */ false, session->identity.uid);
+}
+
+static int refuse(struct session *session, const struct fabric_device *device, uid_t uid, int r,
 		  struct failure *failure)
 {
 	log_limited(session_log_limit(session), LOG_ERR, "Cannot give uid %u access to %s: %s.",
-		    session->identity.uid, fabric_device_node(device), strerror(-r));
+		    uid, fabric_device_node(device), strerror(-r));
 	return failure_set_fabric(failure, r, "give access to %s", fabric_device_node(device));
 }
 
@@ -94,8 +106,9 @@ static enum fabric_access fabric_access(enum policy_access access)
 	}
 }
 
-static int lease_new(struct lease **ret, struct session *session, struct fabric_device *device,
-		     enum policy_access access, struct admitted *admitted, struct failure *failure)
+static int make(struct lease **ret, struct session *session, struct fabric_device *device,
+		bool is_loan, uid_t uid, enum policy_access access, struct admitted *admitted,
+		struct failure *failure)
 {
 	_cleanup_(lease_freep) struct lease *lease = calloc(1, sizeof(*lease));
 	int r;
@@ -107,10 +120,11 @@ static int lease_new(struct lease **ret, struct session *session, struct fabric_
 	if (!lease->device)
 		return failure_errno(failure, -ENOMEM);
 	lease->access = access;
-	r = fabric_lease_new(&lease->fabric, device, session->identity.uid, fabric_access(access),
-			     on_answer, lease);
+	lease->is_loan = is_loan;
+	lease->uid = uid;
+	r = fabric_lease_new(&lease->fabric, device, uid, fabric_access(access), on_answer, lease);
 	if (r < 0 && r != -EINPROGRESS)
-		return refuse(session, device, r, failure);
+		return refuse(session, device, uid, r, failure);
 	lease->waits = r == -EINPROGRESS;
 	lease->admitted = *admitted;
 	*admitted = (struct admitted){ 0 };
@@ -118,6 +132,13 @@ static int lease_new(struct lease **ret, struct session *session, struct fabric_
 	session->core->n_leases++;
 	*ret = TAKE_PTR(lease);
 	return 0;
+}
+
+static int lease_new(struct lease **ret, struct session *session, struct fabric_device *device,
+		     enum policy_access access, struct admitted *admitted, struct failure *failure)
+{
+	return make(ret, session, device, /* is_loan= */ false, session->identity.uid, access,
+		    admitted, failure);
 }
 
 static void make_wish(struct wish *ret, const char *name)
@@ -173,7 +194,7 @@ static int open_new(struct session *session, struct fabric_device *device, struc
 	return 0;
 }
 
-/* Repeats the request that created LEASE. */
+/* Repeats the request that created LEASE, or was made while a restored LEASE had, or has, no access. */
 static int open_again(struct session *session, struct fabric_device *device, struct lease *lease,
 		      struct failure *failure)
 {
@@ -185,14 +206,14 @@ static int open_again(struct session *session, struct fabric_device *device, str
 		session->opening = lease;
 		return -EINPROGRESS;
 	}
-	r = lease->r < 0 ? refuse(session, device, lease->r, failure) :
+	r = lease->r < 0 ? refuse(session, device, lease->uid, lease->r, failure) :
 			   decide_device(session, lease->device, /* again= */ true, &wish, &verdict,
 					 failure);
 	if (r != 0) {
 		lease_free(lease);
 		return r;
 	}
-	lease->n_opens = 1;
+	lease->n_opens++;
 	record_leases(session);
 	return 0;
 }
@@ -225,10 +246,52 @@ int lease_open(struct session *session, const char *name, struct fabric_device *
 		return r;
 	if (!lease)
 		return open_new(session, *ret, failure);
-	if (lease == waited)
+	if (lease == waited || lease->waits || lease->r < 0)
 		return open_again(session, *ret, lease, failure);
 	lease->n_opens++;
 	record_leases(session);
+	return 0;
+}
+
+int lease_lend(struct session *session, const char *name, uid_t uid, struct failure *failure)
+{
+	struct lease *waited = TAKE_PTR(session->opening), *lease;
+	struct admitted none = { 0 };
+	struct fabric_device *device;
+	int r;
+
+	if (session->identity.uid != geteuid())
+		return failure_set(failure, STATUS_NOT_PERMITTED,
+				   "lend_device: only the daemon's own user may do this");
+	/* Not kept over a restart, see LendDevice: so the session is not taken over. */
+	session->lends = true;
+	record_session(session);
+	r = find_device(session, name, &device, failure);
+	if (r != 0)
+		return r;
+	lease = find(session, name, /* is_loan= */ true, uid);
+	if (!lease)
+		r = make(&lease, session, device, /* is_loan= */ true, uid, POLICY_ACCESS_DEFAULT,
+			 &none, failure);
+	if (r != 0)
+		return r;
+	if (lease->waits) {
+		session->opening = lease;
+		return -EINPROGRESS;
+	}
+	if (waited == lease && lease->r < 0) {
+		r = refuse(session, device, uid, lease->r, failure);
+		lease_free(lease);
+		return r;
+	}
+	lease->n_opens = 1;
+	return 0;
+}
+
+int lease_end_loan(struct session *session, const char *name, uid_t uid)
+{
+	/* It is no error if there is no lease, because a lease ends when its device is removed. */
+	lease_free(find(session, name, /* is_loan= */ true, uid));
 	return 0;
 }
 
@@ -241,6 +304,8 @@ void lease_enforce(struct session *session)
 		struct lease *lease = container_of(l, struct lease, link);
 		struct wish wish;
 
+		if (lease->is_loan)
+			continue;
 		make_wish(&wish, lease->device);
 		decide_ask(session, &wish, &verdict);
 		if (verdict.answer == POLICY_ALLOW)
@@ -264,7 +329,14 @@ int lease_close(struct session *session, const char *name)
 
 void lease_forget_device(struct session *session, const char *name)
 {
-	lease_free(find_lease(session, name));
+	struct list *l, *n;
+
+	list_for_each_safe(l, n, &session->leases) {
+		struct lease *lease = container_of(l, struct lease, link);
+
+		if (strcmp(lease->device, name) == 0)
+			lease_free(lease);
+	}
 }
 
 void lease_restore(struct session *session, const struct ledger_lease *row)
@@ -291,7 +363,8 @@ void lease_list(const struct session *session, struct ledger_lease *ret, size_t 
 
 		if (n == max)
 			break;
-		if (lease->n_opens == 0 || strlen(lease->device) >= sizeof(ret[n].device))
+		if (lease->is_loan || lease->n_opens == 0 ||
+		    strlen(lease->device) >= sizeof(ret[n].device))
 			continue;
 		strcpy(ret[n].device, lease->device);
 		ret[n].n_opens = lease->n_opens;

@@ -7,6 +7,7 @@
  */
 
 #include <stddef.h>
+#include <sys/types.h>
 
 struct fabric_device;
 struct failure;
@@ -19,6 +20,12 @@ struct session;
  */
 int lease_open(struct session *session, const char *name, struct fabric_device **ret,
 	       struct failure *failure);
+/*
+ * Lets the user UID open the device's node, for an instance of the daemon whose own policy has decided. SESSION must be
+ * of the daemon's own user. Returns as lease_open().
+ */
+int lease_lend(struct session *session, const char *name, uid_t uid, struct failure *failure);
+int lease_end_loan(struct session *session, const char *name, uid_t uid); /* returns 0 */
 int lease_close(struct session *session, const char *name);
 void lease_forget_device(struct session *session, const char *name); /* the device was removed */
 /* Ends the leases of devices that policy no longer allows. */

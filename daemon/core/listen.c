@@ -164,8 +164,8 @@ static int admit(struct id *listening, struct fabric_event *event,
 	wish.wish.id = listening;
 	decide(session, &wish.wish, &verdict);
 	if (verdict.answer != POLICY_ALLOW) {
-		turn_away(listening, event->request,
-			  verdict.rule ? REFUSAL_DENIED : REFUSAL_NO_RULE, 0, verdict.reason);
+		turn_away(listening, event->request, decide_refusal_code(&verdict), 0,
+			  verdict.reason);
 		return STATUS_DENIED;
 	}
 	r = check_backlog(listening->listener, session, &wish.wish, verdict.rule, failure);

@@ -7,6 +7,7 @@
 #include "core/lease.h"
 #include "core/listener.h"
 #include "core/record.h"
+#include "core/restriction.h"
 #include "core/session.h"
 #include "keep/ledger.h"
 
@@ -49,6 +50,16 @@ void record_restore_workload(const struct ledger_session *row, struct workload *
 				strndup((const char *)row + places[i].name, places[i].size - 1);
 }
 
+/* If a restriction has no row, its number is not found after a restart. Then the session ends with this process. */
+static void record_restricted(const struct session *session)
+{
+	struct ledger_session *row = session->row;
+
+	row->restriction = session->restriction ? session->restriction->number : 0;
+	row->released = session->released;
+	row->restricted_permits = session->opened && session->restriction ? session->permits : 0;
+}
+
 void record_session(struct session *session)
 {
 	const struct identity *identity = &session->identity;
@@ -57,11 +68,25 @@ void record_session(struct session *session)
 	if (!row)
 		return;
 	row->since_ms = session->since_ms;
-	row->permits = session->opened ? session->permits : 0;
+	row->permits = session->opened && !session->restriction ? session->permits : 0;
+	record_restricted(session);
 	row->proven = identity->proven;
-	row->watches = session->watch != NULL;
+	row->watches = session->watch != NULL || session->lends;
 	record_workload(row, &identity->workload);
 	row->number = session->number;
+}
+
+void record_restriction(struct restriction *restriction)
+{
+	struct ledger_restriction *row = restriction->row;
+
+	_Static_assert(sizeof(row->text) == RESTRICTION_TEXT_MAX, "the text must fit");
+	if (!row)
+		return;
+	row->parent = restriction->parent ? restriction->parent->number : 0;
+	row->max_ids = restriction->max_ids;
+	strcpy(row->text, restriction->text);
+	row->number = restriction->number;
 }
 
 void record_leases(struct session *session)

@@ -11,6 +11,7 @@
 
 struct id;
 struct ledger_session;
+struct restriction;
 struct session;
 struct workload;
 
@@ -19,6 +20,7 @@ void record_session(struct session *session);
 /* Sets the names that ROW has and RET has not. */
 void record_restore_workload(const struct ledger_session *row, struct workload *ret);
 void record_leases(struct session *session);
+void record_restriction(struct restriction *restriction);
 /* All of ID. */
 void record_id(struct id *id);
 /* The contents of ID's connection request. */

@@ -122,7 +122,7 @@ static int renew_accept(struct id *id, struct failure *failure)
 	wish.wish.id = id;
 	decide(id->session, &wish.wish, &verdict);
 	if (verdict.answer != POLICY_ALLOW) {
-		listener_turn_away(id, verdict.rule ? REFUSAL_DENIED : REFUSAL_NO_RULE,
+		listener_turn_away(id, decide_refusal_code(&verdict),
 				   /* retry_after_ms= */ 0, verdict.reason);
 		return failure_set_denied(failure, &verdict, "uid %u may not accept the %s %s",
 					  id->session->identity.uid, wish.wish.what,

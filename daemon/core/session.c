@@ -10,6 +10,7 @@
 #include "core/lease.h"
 #include "core/quota.h"
 #include "core/record.h"
+#include "core/restriction.h"
 #include "core/session.h"
 #include "core/table.h"
 #include "core/workload.h"
@@ -39,8 +40,8 @@ static int charge_session(struct session *session, struct failure *failure)
 	return r;
 }
 
-int session_new(struct session **ret, struct core *core, int sock, const struct session_ops *ops,
-		void *userdata)
+int session_new(struct session **ret, struct core *core, int sock, struct restriction *restriction,
+		const struct session_ops *ops, void *userdata)
 {
 	_cleanup_(session_freep) struct session *session = calloc(1, sizeof(*session));
 	int r;
@@ -59,12 +60,12 @@ int session_new(struct session **ret, struct core *core, int sock, const struct 
 	r = identity_init(&session->identity, sock);
 	if (r < 0)
 		return r;
+	session->restriction = restriction_ref(restriction);
 
-	session->number = ++core->last_session;
+	session->number = core_next_number(core);
 	session->since_ms = clock_ms();
 	list_insert(&core->sessions, &session->link);
 	core->n_sessions++;
-	core_set_last_session(core, session->number);
 	session->row = ledger_add_session(core->keep.ledger);
 	record_session(session);
 	*ret = TAKE_PTR(session);
@@ -149,12 +150,24 @@ struct session *session_free(struct session *session)
 	charge_done(&session->fds);
 	charge_done(&session->charge);
 	identity_done(&session->identity);
+	restriction_unref(session->restriction);
 	free(session);
 	return NULL;
 }
 
+/* True: the session's restriction does not allow OPERATION. */
+static bool restricts(const struct session *session, enum policy_operation operation)
+{
+	struct policy_question question = { .operation = operation, .port = -1 };
+	struct policy_verdict verdict = { .answer = POLICY_ALLOW };
+
+	restriction_narrow(session->restriction, &question, &verdict);
+	return verdict.answer != POLICY_ALLOW;
+}
+
 /*
- * COUNTS: a decision that allows is counted and reported. A rejection is not, because the client has not requested
+ * Whether policy allows OPERATION; the session's restriction does not count. COUNTS: a decision that allows is counted
+ * and reported, if the restriction does not reject it. A rejection is not, because the client has not requested
  * OPERATION.
  */
 static bool may(struct session *session, enum policy_operation operation, const char *what,
@@ -163,8 +176,8 @@ static bool may(struct session *session, enum policy_operation operation, const 
 	struct wish wish = { .question = { .operation = operation, .port = -1 }, .what = what };
 	struct policy_verdict verdict;
 
-	decide_ask(session, &wish, &verdict);
-	if (verdict.answer == POLICY_ALLOW && counts)
+	decide_ask_policy(session, &wish, &verdict);
+	if (verdict.answer == POLICY_ALLOW && counts && !restricts(session, operation))
 		decide(session, &wish, &verdict);
 	return verdict.answer == POLICY_ALLOW;
 }
@@ -186,12 +199,19 @@ static bool is_admin_by_user(const struct core *core, const struct identity *ide
 	return !container[0] || (own && strcmp(container, own) == 0);
 }
 
+/* Who may administer may observe, too, by policy as well as by a restriction. */
 unsigned session_permits_over_others(struct session *session, bool counts)
 {
-	if (is_admin_by_user(session->core, &session->identity) ||
-	    may(session, POLICY_ADMIN, "administration", counts))
+	bool may_administer = is_admin_by_user(session->core, &session->identity) ||
+			      may(session, POLICY_ADMIN, "administration", counts);
+	bool may_observe = may_administer || may(session, POLICY_OBSERVE, "observation", counts);
+
+	if (may_administer && !restricts(session, POLICY_ADMIN))
 		return SESSION_PERMIT_ADMIN | SESSION_PERMIT_OBSERVE;
-	return may(session, POLICY_OBSERVE, "observation", counts) ? SESSION_PERMIT_OBSERVE : 0;
+	if (may_observe &&
+	    !(restricts(session, POLICY_OBSERVE) && restricts(session, POLICY_ADMIN)))
+		return SESSION_PERMIT_OBSERVE;
+	return 0;
 }
 
 static int greet(struct session *session, struct failure *failure)
@@ -222,6 +242,29 @@ static int greet(struct session *session, struct failure *failure)
 	}
 	/* Admins and observers get in even if a limit of the session rule is reached. */
 	return session->permits ? 0 : r;
+}
+
+int session_release(struct session *session, struct failure *failure)
+{
+	if (!session->restriction)
+		return failure_set(failure, STATUS_BAD_STATE,
+				   "release: the session has no restriction");
+	if (session_count_ids(session) > 0 || !list_is_empty(&session->leases) || session->watch ||
+	    session->outlet)
+		return failure_set(
+			failure, STATUS_BAD_STATE,
+			"release: the session has ids, devices, a watch or a published socket");
+	if (core_is_watched(session->core))
+		watch_session(session, "closed", "released to another process");
+	admitted_done(&session->admitted);
+	session->policy = policy_unref(session->policy);
+	session->rule = NULL;
+	session->permits = 0;
+	session->opened = false;
+	session->workload_asked = false;
+	session->released = true;
+	record_session(session);
+	return 0;
 }
 
 static void tell_doubt(struct session *session)
@@ -321,10 +364,17 @@ void session_restore(struct session *session, int pidfd, const struct ledger_ses
 		closep(&identity->pidfd);
 		identity->pidfd = pidfd;
 	}
+	session->restriction = restriction_ref(restriction_find(session->core, row->restriction));
+	if (row->released) {
+		session->released = true;
+		charge_session(session, &ignored);
+		record_session(session);
+		return;
+	}
 	identity->proven = row->proven;
 	record_restore_workload(row, &identity->workload);
 	session->workload_asked = true;
-	session->permits = row->permits;
+	session->permits = row->permits ?: row->restricted_permits;
 	session->opened = true;
 	/* If the charge fails, for example because the limit is lower now, the session goes on without a charge. */
 	charge_session(session, &ignored);

@@ -20,6 +20,8 @@ struct id;
 struct lease;
 struct ledger_session;
 struct notice;
+struct outlet;
+struct restriction;
 struct session;
 struct workload_lookup;
 struct watch;
@@ -81,6 +83,10 @@ struct session {
 	struct list link; /* core.sessions */
 	uint64_t number; /* identifies the session to users and in logs */
 	struct identity identity;
+	/* whoever sends adopt_session gets a session with the same restriction, and this one ends */
+	bool released;
+	struct restriction *restriction; /* NULL: none */
+	struct outlet *outlet; /* rpc's: what the session has published; NULL: nothing */
 	struct ledger_session *row; /* in the ledger; NULL: the session is not kept */
 	unsigned permits;
 	bool opened; /* its Hello has succeeded */
@@ -91,6 +97,7 @@ struct session {
 	/* ids whose handle the broker chose, from SESSION_FIRST_REQUEST on */
 	struct handles requests;
 	struct list leases; /* lease.link, see lease.c */
+	bool lends; /* the session is an instance's, which has requested access for others */
 	struct lease *opening; /* the lease that the session's request waits for; NULL: none */
 	/* in waits.sessions or control.reloading, while a request of the session waits */
 	struct list waiting;
@@ -123,10 +130,10 @@ void session_resume_all(struct list *waiting);
 
 /*
  * Creates the session of the client at the other end of SOCK, which stays the caller's. session_greet() gives the
- * session its permits. Returns 0 or a negative errno.
+ * session its permits. RESTRICTION NULL: none. Returns 0 or a negative errno.
  */
-int session_new(struct session **ret, struct core *core, int sock, const struct session_ops *ops,
-		void *userdata);
+int session_new(struct session **ret, struct core *core, int sock, struct restriction *restriction,
+		const struct session_ops *ops, void *userdata);
 /*
  * Gives a new session the number, permits and identity that its client's session had in the previous process (ROW).
  * Takes over PIDFD; -1: none.
@@ -136,6 +143,12 @@ void session_restore(struct session *session, int pidfd, const struct ledger_ses
 struct session *session_free(struct session *session);
 /* Ends the session, and frees at most MAX of its ids. True: no id is left; false: has to be called again. */
 bool session_end(struct session *session, unsigned max);
+
+/*
+ * Makes SESSION, which must be restricted, one that another process can adopt, and that can do nothing else. It must not
+ * have ids, leases, a watch or an outlet. Returns 0 or STATUS_BAD_STATE.
+ */
+int session_release(struct session *session, struct failure *failure);
 
 /*
  * Looks up the client's unit, container and so on, for rules that name them. Returns 0: the look-up is done, or not
@@ -185,6 +198,26 @@ static inline uid_t session_get_uid(const struct session *session)
 static inline pid_t session_get_pid(const struct session *session)
 {
 	return session->identity.pid;
+}
+
+static inline bool session_is_released(const struct session *session)
+{
+	return session->released;
+}
+
+static inline struct restriction *session_get_restriction(const struct session *session)
+{
+	return session->restriction;
+}
+
+static inline struct outlet *session_get_outlet(const struct session *session)
+{
+	return session->outlet;
+}
+
+static inline void session_set_outlet(struct session *session, struct outlet *outlet)
+{
+	session->outlet = outlet;
 }
 
 /* See identity_ask(). Empty: no proof was requested. */

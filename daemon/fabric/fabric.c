@@ -97,6 +97,7 @@ struct fabric *fabric_free(struct fabric *fabric)
 		return NULL;
 	opener_free(fabric->opener);
 	sd_device_monitor_unref(fabric->monitor);
+	sd_event_source_disable_unref(fabric->nodes);
 	look_free(fabric->look);
 	while ((l = list_first(&fabric->devices))) {
 		list_remove(l);

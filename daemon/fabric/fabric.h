@@ -31,6 +31,8 @@
 #include <sys/types.h>
 #include <systemd/sd-event.h>
 
+#include "util/list.h"
+
 struct fabric;
 struct fabric_id;
 struct fabric_device;
@@ -184,6 +186,33 @@ unsigned fabric_device_n_leases(const struct fabric_device *device);
  */
 void fabric_look(struct fabric *fabric);
 const struct fabric_holders *fabric_device_holders(const struct fabric_device *device);
+
+/* A request to a lender. LINK, SERIAL and UNTIL_MS are the lender's. */
+struct fabric_loan {
+	struct list link;
+	const char *device;
+	uid_t uid;
+	bool allow; /* UID may open the device's node, or no longer */
+	uint32_t serial;
+	uint64_t until_ms;
+};
+
+/*
+ * Gives users access to the nodes in place of the fabric, for an instance of the daemon that must not change the ACLs
+ * itself, because another one does.
+ */
+struct fabric_lender {
+	/* fabric_lent() has to be called once for LOAN, but not from within this call. Until then LOAN is the lender's. */
+	void (*lend)(void *userdata, struct fabric_loan *loan);
+};
+/*
+ * To be called before the loop runs. LENDER NULL: nobody lends any more, and fabric_lent() is called for all loans before
+ * the fabric is freed. Then no lease can be made.
+ */
+void fabric_set_lender(struct fabric *fabric, const struct fabric_lender *lender, void *userdata);
+void fabric_lent(struct fabric_loan *loan, int r); /* R: 0 or a negative errno */
+/* The lender has lost all that it had lent. */
+void fabric_lend_again(struct fabric *fabric);
 
 /* Receives the result of a thread's work. */
 typedef void (*fabric_answer_fn)(void *userdata, int answer);

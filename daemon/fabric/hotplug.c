@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
 
 #include "fabric/internal.h"
 #include "util/util.h"
@@ -10,6 +14,8 @@
  * A device is identified by its uverbs node; its name is the sysfs attribute "ibdev". A failure here concerns
  * one device, which is examined again at its next uevent.
  */
+
+#define NODES "/dev/infiniband"
 
 DEFINE_CLEANUP(struct fabric_device *, fabric_device_unref)
 
@@ -60,10 +66,14 @@ static void look_at(struct fabric *fabric, sd_device *d)
 	if (sd_device_get_devname(d, &node) < 0 ||
 	    sd_device_get_sysattr_value(d, "ibdev", &name) < 0)
 		return;
+	/* The node goes before the device leaves sysfs, and an instance is told of the node only. */
+	if (fabric->has_lender && access(node, F_OK) < 0)
+		return;
 	device = find_node(fabric, node);
 	if (device && strcmp(device->name, name) == 0) {
 		/* udev may have set the node's mode, which also changes the mask of the ACL. */
-		fabric_renew_entries(device);
+		if (!fabric->has_lender)
+			fabric_renew_entries(device);
 		fabric_check_node(node, fabric->access, &device->node_told);
 		return;
 	}
@@ -164,6 +174,12 @@ static int enumerate(struct fabric *fabric)
 	r = sd_device_enumerator_add_match_subsystem(e, "infiniband_verbs", true);
 	if (r < 0)
 		return r;
+	/* No uevent follows in an instance. The initial one sees to the node's mode. */
+	if (fabric->has_lender) {
+		r = sd_device_enumerator_allow_uninitialized(e);
+		if (r < 0)
+			return r;
+	}
 	for (sd_device *d = sd_device_enumerator_get_device_first(e); d;
 	     d = sd_device_enumerator_get_device_next(e))
 		look_at(fabric, d);
@@ -171,6 +187,52 @@ static int enumerate(struct fabric *fabric)
 	    sd_device_get_is_initialized(cm) > 0)
 		look_at_cm(fabric, cm);
 	return 0;
+}
+
+/*
+ * udev tells of devices only in the initial network namespace. An instance in another one, which has a lender, looks at
+ * the directory of the nodes.
+ */
+
+static void drop_missing(struct fabric *fabric)
+{
+	struct list *l, *n;
+
+	list_for_each_safe(l, n, &fabric->devices) {
+		struct fabric_device *device = container_of(l, struct fabric_device, link);
+
+		if (access(device->node, F_OK) < 0) {
+			fabric_look_for_devices(fabric);
+			drop(fabric, device);
+		}
+	}
+}
+
+static int on_nodes(sd_event_source *source, const struct inotify_event *event, void *userdata)
+{
+	struct fabric *fabric = userdata;
+	char node[sizeof(NODES) + NAME_MAX + 1];
+
+	(void)source;
+	snprintf(node, sizeof(node), NODES "/%s", event->len > 0 ? event->name : "");
+	/* The ACL of a known node has changed, as it often does. */
+	if (event->mask & IN_ATTRIB && find_node(fabric, node))
+		return 0;
+	drop_missing(userdata);
+	enumerate(userdata);
+	return 0;
+}
+
+void fabric_set_lender(struct fabric *fabric, const struct fabric_lender *lender, void *userdata)
+{
+	fabric->has_lender = true;
+	fabric->lender = lender;
+	fabric->lender_userdata = userdata;
+	if (!fabric->nodes && lender &&
+	    sd_event_add_inotify(fabric->loop, &fabric->nodes, NODES,
+				 IN_CREATE | IN_DELETE | IN_ATTRIB | IN_ONLYDIR, on_nodes,
+				 fabric) < 0)
+		log_warning("Cannot watch %s: devices that appear later are not found.", NODES);
 }
 
 int fabric_start_hotplug(struct fabric *fabric)

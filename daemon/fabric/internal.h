@@ -33,6 +33,10 @@ struct fabric {
 	struct offload *undertaker; /* threads that destroy the ids in DYING */
 	/* changes the ACLs of nodes, with one thread and one lane; see lease.c */
 	struct offload *entries;
+	bool has_lender; /* the entries are a lender's, see fabric_set_lender() */
+	const struct fabric_lender *lender;
+	void *lender_userdata;
+	sd_event_source *nodes; /* watches the directory of the nodes, if there is a lender */
 	/* never submitted: it keeps the lane allocated, so that offload_prepare() cannot fail */
 	struct offload_job keep_entries;
 	struct opener *opener;

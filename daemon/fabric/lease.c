@@ -30,6 +30,7 @@ struct grant {
 	bool renew;
 
 	struct offload_job job;
+	struct fabric_loan loan; /* in place of JOB, if there is a lender */
 	bool runs;
 	/* True: the thread sets the entry. False: it removes the entry. Not changed while the thread runs. */
 	bool allow;
@@ -80,14 +81,28 @@ static void run(struct offload_job *job)
 
 /*
  * False: there is no memory, which is only possible in fabric_free(), when keep_entries no longer keeps the
- * lane.
+ * lane; or there is no lender any more.
  */
 static bool start(struct grant *grant, bool allow)
 {
-	struct offload *entries = grant->device->fabric->entries;
+	struct fabric *fabric = grant->device->fabric;
+	struct offload *entries = fabric->entries;
 
 	grant->allow = allow;
 	grant->renew = false;
+	if (fabric->has_lender) {
+		if (!fabric->lender)
+			return false;
+		grant->runs = true;
+		grant->loan = (struct fabric_loan){
+			.device = grant->device->name,
+			.uid = grant->uid,
+			.allow = allow,
+		};
+		list_init(&grant->loan.link);
+		fabric->lender->lend(fabric->lender_userdata, &grant->loan);
+		return true;
+	}
 	if (offload_prepare(entries, &grant->job, 0) < 0)
 		return false;
 	grant->runs = true;
@@ -109,7 +124,8 @@ static void grant_go_on(struct grant *grant)
 		if (!grant->has_entry || !start(grant, /* allow= */ false))
 			grant_free(grant);
 	} else if (!grant->device->gone &&
-		   ((is_waited_for && !grant->has_entry) || (grant->renew && grant->has_entry))) {
+		   ((is_waited_for && !grant->has_entry) ||
+		    (grant->renew && (grant->has_entry || grant->device->fabric->has_lender)))) {
 		start(grant, /* allow= */ true);
 	}
 }
@@ -144,6 +160,22 @@ static void on_done(struct offload_job *job)
 	grant_go_on(grant);
 }
 
+void fabric_lent(struct fabric_loan *loan, int r)
+{
+	struct grant *grant = container_of(loan, struct grant, loan);
+
+	grant->r = r;
+	on_done(&grant->job);
+}
+
+void fabric_lend_again(struct fabric *fabric)
+{
+	struct fabric_device *device = NULL;
+
+	while ((device = fabric_next_device(fabric, device)))
+		fabric_renew_entries(device);
+}
+
 static void clear(struct offload_job *job)
 {
 	struct fabric_device *device = container_of(job, struct fabric_device, clearing);
@@ -164,7 +196,7 @@ void fabric_clear_entries(struct fabric_device *device)
 {
 	struct offload *entries = device->fabric->entries;
 
-	if (device->fabric->access != FABRIC_ACCESS_ACL)
+	if (device->fabric->access != FABRIC_ACCESS_ACL || device->fabric->has_lender)
 		return;
 	device->n_refs++;
 	device->clearing.run = clear;

@@ -18,7 +18,7 @@
 #define TRIES_MAX 3
 
 /* The numbers of the tables are part of the format. */
-enum { SESSIONS, IDS, GROUPS, REQUESTS, PACKETS, _TABLES };
+enum { SESSIONS, IDS, GROUPS, REQUESTS, PACKETS, RESTRICTIONS, OUTLETS, _TABLES };
 #define TABLES_MAX 16
 
 struct header {
@@ -46,6 +46,8 @@ struct layout {
 	struct ledger_group groups[LEDGER_GROUPS];
 	struct ledger_request requests[LEDGER_REQUESTS];
 	struct ledger_packet packets[LEDGER_PACKETS];
+	struct ledger_restriction restrictions[LEDGER_RESTRICTIONS];
+	struct ledger_outlet outlets[LEDGER_OUTLETS];
 };
 
 static const struct {
@@ -61,6 +63,8 @@ static const struct {
 	[GROUPS] = TABLE(groups, LEDGER_GROUPS),
 	[REQUESTS] = TABLE(requests, LEDGER_REQUESTS),
 	[PACKETS] = TABLE(packets, LEDGER_PACKETS),
+	[RESTRICTIONS] = TABLE(restrictions, LEDGER_RESTRICTIONS),
+	[OUTLETS] = TABLE(outlets, LEDGER_OUTLETS),
 #undef TABLE
 };
 
@@ -222,6 +226,16 @@ struct ledger_packet *ledger_add_packet(struct ledger *ledger)
 	return add(ledger, PACKETS);
 }
 
+struct ledger_restriction *ledger_add_restriction(struct ledger *ledger)
+{
+	return add(ledger, RESTRICTIONS);
+}
+
+struct ledger_outlet *ledger_add_outlet(struct ledger *ledger)
+{
+	return add(ledger, OUTLETS);
+}
+
 void ledger_link_parts(struct ledger *ledger, struct ledger_packet *part,
 		       const struct ledger_packet *next)
 {
@@ -256,6 +270,17 @@ struct ledger_request *ledger_remove_request(struct ledger *ledger, struct ledge
 struct ledger_packet *ledger_remove_packet(struct ledger *ledger, struct ledger_packet *row)
 {
 	return remove_row(ledger, PACKETS, row);
+}
+
+struct ledger_restriction *ledger_remove_restriction(struct ledger *ledger,
+						     struct ledger_restriction *row)
+{
+	return remove_row(ledger, RESTRICTIONS, row);
+}
+
+struct ledger_outlet *ledger_remove_outlet(struct ledger *ledger, struct ledger_outlet *row)
+{
+	return remove_row(ledger, OUTLETS, row);
 }
 
 void ledger_set_last_session(struct ledger *ledger, uint64_t number)
@@ -326,6 +351,14 @@ static int compare_ids(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
+/* The number of a session, a restriction or an outlet is the first member of its row. */
+static int compare_numbers(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
 size_t old_ledger_find(const void *rows, size_t n, size_t size, uint64_t session, uint32_t id)
 {
 	const struct ledger_key key = { .session = session, .id = id };
@@ -347,8 +380,11 @@ static int copy_rows(const struct header *header, unsigned number, void *ret_row
 		if (*(const uint64_t *)from > 0)
 			memcpy(rows + n++ * size, from,
 			       table->row_size < size ? table->row_size : size);
-	if (number != SESSIONS && n > 0)
-		qsort(rows, n, size, compare_ids);
+	if (n > 0)
+		qsort(rows, n, size,
+		      number == SESSIONS || number == RESTRICTIONS || number == OUTLETS ?
+			      compare_numbers :
+			      compare_ids);
 	*(void **)ret_rows = rows;
 	*ret_n = n;
 	return 0;
@@ -366,6 +402,10 @@ static int copy_ledger(struct old_ledger *ret, const struct header *header)
 		r = copy_rows(header, REQUESTS, &ret->requests, &ret->n_requests);
 	if (r == 0)
 		r = copy_rows(header, PACKETS, &ret->packets, &ret->n_packets);
+	if (r == 0)
+		r = copy_rows(header, RESTRICTIONS, &ret->restrictions, &ret->n_restrictions);
+	if (r == 0)
+		r = copy_rows(header, OUTLETS, &ret->outlets, &ret->n_outlets);
 	ret->last_session = header->last_session;
 	ret->generation = header->generation;
 	/* A process that has begun to take over can have taken events, which were in its own ledger only. */
@@ -464,6 +504,8 @@ void old_ledger_free(struct old_ledger *old)
 	free(old->groups);
 	free(old->requests);
 	free(old->packets);
+	free(old->restrictions);
+	free(old->outlets);
 	*old = (struct old_ledger){ 0 };
 }
 

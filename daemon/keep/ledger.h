@@ -27,6 +27,10 @@
 #define LEDGER_LEASES 8 /* leases of one session; further ones are not kept */
 #define LEDGER_DEVICE_LEN 64
 #define LEDGER_PACKETS (1u << 17)
+#define LEDGER_RESTRICTIONS 32768
+#define LEDGER_OUTLETS 4096
+#define LEDGER_RULES 1024 /* the text of a restriction's rules, with its NUL */
+#define LEDGER_NAME 40 /* the name of an outlet, with its NUL */
 #define LEDGER_PART 480 /* bytes of a packet in one row */
 #define LEDGER_PACKET 1024 /* longest packet of a request that is kept */
 
@@ -76,7 +80,15 @@ struct ledger_session {
 	struct ledger_lease leases[LEDGER_LEASES];
 	uint8_t container_known, pod_known, job_known, cgroup_known;
 	char container[128], pod[128], job[128], cgroup[1024];
-	uint8_t reserved[4];
+	uint8_t released; /* see session_release() */
+	uint8_t reserved[3];
+	uint64_t restriction; /* the number of its restriction; 0: none */
+	/*
+	 * The permits of a restricted session. They are not in PERMITS, because a daemon that does not know of restrictions
+	 * must not take such a session over.
+	 */
+	uint32_t restricted_permits;
+	uint32_t reserved2;
 };
 
 struct ledger_id {
@@ -149,6 +161,22 @@ struct ledger_packet {
 	uint8_t data[LEDGER_PART];
 };
 
+/* See core/restriction.h. */
+struct ledger_restriction {
+	uint64_t number; /* 0: the row is free */
+	uint64_t parent; /* the number of its parent; 0: none */
+	uint32_t max_ids;
+	uint32_t reserved;
+	char text[LEDGER_RULES];
+};
+
+/* See rpc/outlet.h. */
+struct ledger_outlet {
+	uint64_t number; /* 0: the row is free */
+	uint64_t session; /* the number of the session that has published it */
+	char name[LEDGER_NAME];
+};
+
 /*
  * Makes a new ledger and stores it. Without a store, *RET is NULL: nothing is kept, and the functions below do
  * nothing.
@@ -162,6 +190,8 @@ struct ledger_id *ledger_add_id(struct ledger *ledger);
 struct ledger_group *ledger_add_group(struct ledger *ledger);
 struct ledger_request *ledger_add_request(struct ledger *ledger);
 struct ledger_packet *ledger_add_packet(struct ledger *ledger);
+struct ledger_restriction *ledger_add_restriction(struct ledger *ledger);
+struct ledger_outlet *ledger_add_outlet(struct ledger *ledger);
 /* NEXT is the next part of PART's packet. */
 void ledger_link_parts(struct ledger *ledger, struct ledger_packet *part,
 		       const struct ledger_packet *next);
@@ -172,6 +202,9 @@ struct ledger_id *ledger_remove_id(struct ledger *ledger, struct ledger_id *row)
 struct ledger_group *ledger_remove_group(struct ledger *ledger, struct ledger_group *row);
 struct ledger_request *ledger_remove_request(struct ledger *ledger, struct ledger_request *row);
 struct ledger_packet *ledger_remove_packet(struct ledger *ledger, struct ledger_packet *row);
+struct ledger_restriction *ledger_remove_restriction(struct ledger *ledger,
+						     struct ledger_restriction *row);
+struct ledger_outlet *ledger_remove_outlet(struct ledger *ledger, struct ledger_outlet *row);
 /* The number of the last session that was begun, so that no number is used twice. */
 void ledger_set_last_session(struct ledger *ledger, uint64_t number);
 /*
@@ -184,9 +217,15 @@ struct mmsghdr *ledger_note_header(struct ledger_note *note);
 uint32_t ledger_note_length(const struct ledger_note *note);
 void ledger_note_set(struct ledger_note *note, uint32_t length);
 
+/* True: the session's Hello has succeeded, or it was released. */
+static inline bool ledger_session_is_open(const struct ledger_session *row)
+{
+	return row->permits != 0 || row->restricted_permits != 0 || row->released;
+}
+
 #define OLD_LEDGERS_MAX 16
 
-/* The rows of all tables but that of the sessions begin in this way. ID: the id's handle; of a packet: its number. */
+/* The rows about a session begin in this way. ID: the id's handle; of a packet: its number. */
 struct ledger_key {
 	uint64_t session;
 	uint32_t id;
@@ -196,7 +235,7 @@ struct ledger_key {
 struct old_ledger {
 	uint64_t last_session;
 	uint64_t generation; /* 0: nothing was left */
-	struct ledger_session *sessions;
+	struct ledger_session *sessions; /* sorted by number */
 	size_t n_sessions;
 	struct ledger_id *ids; /* sorted by session and handle */
 	size_t n_ids;
@@ -206,6 +245,10 @@ struct old_ledger {
 	size_t n_requests;
 	struct ledger_packet *packets; /* sorted by session and number */
 	size_t n_packets;
+	struct ledger_restriction *restrictions; /* sorted by number, so that parents come first */
+	size_t n_restrictions;
+	struct ledger_outlet *outlets; /* sorted by number */
+	size_t n_outlets;
 	bool tried; /* a process has died while it took this ledger over */
 	/* An event can have been taken from the kernel that no ledger knows of, see ledger_get_reading(). */
 	bool event_lost;
@@ -221,8 +264,8 @@ struct old_ledger {
 int old_ledger_read(struct old_ledger *ret, struct store *store, const char **ret_why);
 void old_ledger_free(struct old_ledger *old);
 /*
- * The first of N rows of an old_ledger, of SIZE bytes each, that is not before SESSION and ID. N: there is none. Not for
- * the sessions.
+ * The first of N rows of an old_ledger, of SIZE bytes each, that is not before SESSION and ID. N: there is none. Only for
+ * rows that begin as struct ledger_key.
  */
 size_t old_ledger_find(const void *rows, size_t n, size_t size, uint64_t session, uint32_t id);
 /* Nothing is taken over. ledger_complete() still removes the ledgers from the store. */

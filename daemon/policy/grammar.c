@@ -16,6 +16,16 @@ const char *policy_operation_to_string(enum policy_operation operation)
 	return operation < _POLICY_OPERATION_MAX ? operation_names[operation] : "any";
 }
 
+static int check_operation(struct parser *parser, const struct token *token,
+			   const struct policy_rule *rule)
+{
+	if (parser->is_site && rule->allow && rule->operation == POLICY_ADMIN)
+		return parser_complain(parser, token,
+				       "this host takes no rules for 'admin' from its site "
+				       "(SiteAdminRules= of rdmabrokerd.conf)");
+	return 0;
+}
+
 static int parse_operation(struct parser *parser, struct policy_rule *rule)
 {
 	const struct token *token = parser_take(parser);
@@ -30,7 +40,7 @@ static int parse_operation(struct parser *parser, struct policy_rule *rule)
 
 		if (token_is(token, name)) {
 			rule->operation = i;
-			return 0;
+			return check_operation(parser, token, rule);
 		}
 		word_guess(&guess, name);
 		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s",
@@ -69,7 +79,9 @@ static void check_word(struct parser *parser, const struct token *token,
 	if (said->words & bit)
 		parser_complain(parser, token, "'%s' occurs twice in this rule", word->name);
 
-	if (!(word->places & (rule->allow ? WORD_ON_ALLOW : WORD_ON_REJECT)))
+	if (parser->is_restriction && !(word->places & WORD_IN_RESTRICTION))
+		parser_complain(parser, token, "'%s' cannot be used in a restriction", word->name);
+	else if (!(word->places & (rule->allow ? WORD_ON_ALLOW : WORD_ON_REJECT)))
 		parser_complain(parser, token, "'%s' is for %s rules only", word->name,
 				rule->allow ? "reject" : "allow");
 	else if (!(word->operations & said->operations))
@@ -231,6 +243,8 @@ static int parse_line(struct parser *parser)
 		return parse_rule(parser, true, token->line.number);
 	if (token_is(token, "reject"))
 		return parse_rule(parser, false, token->line.number);
+	if (token_is(token, "set") && parser->is_restriction)
+		return parser_complain(parser, token, "'set' cannot be used in a restriction");
 	if (token_is(token, "set"))
 		return set_parse(parser);
 

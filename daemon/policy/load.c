@@ -2,12 +2,16 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #include "policy/grammar.h"
 #include "policy/parser.h"
 #include "policy/policy.h"
 #include "policy/rules.h"
 #include "policy/source.h"
+#include "util/diag.h"
+#include "util/util.h"
 
 struct loading {
 	struct policy *policy;
@@ -72,7 +76,13 @@ static int end(struct loading *loading, struct policy **ret)
 	return r;
 }
 
-static int load_files(struct policy **ret, const char *const *files, size_t n_files,
+/* A file, and whether it is a site's. */
+struct listed {
+	const char *path;
+	bool is_site;
+};
+
+static int load_files(struct policy **ret, const struct listed *files, size_t n_files,
 		      enum policy_names names, struct diag *diag)
 {
 	struct source *source = NULL;
@@ -83,34 +93,105 @@ static int load_files(struct policy **ret, const char *const *files, size_t n_fi
 		return r;
 	/* After an error other than -ENOMEM, parse the next files too, so that one run shows all errors. */
 	for (size_t i = 0; i < n_files && loading.first_error != -ENOMEM; i++) {
-		r = source_new_file(&source, files[i], /* optional= */ false, diag);
+		r = source_new_file(&source, files[i].path, /* optional= */ false, diag);
+		loading.parser.is_site = files[i].is_site;
 		feed(&loading, source, r);
 	}
 	return end(&loading, ret);
 }
 
+static const char *base_name(const char *path)
+{
+	return strrchr(path, '/') + 1;
+}
+
+/* Adds what has the smaller name, until both lists are empty. Returns the number of files in RET. */
+static size_t merge(char **own, char **sites, struct listed *ret)
+{
+	size_t n = 0;
+
+	while (*own || *sites) {
+		bool is_site = !*own || (*sites && strcmp(base_name(*sites), base_name(*own)) < 0);
+
+		ret[n++] = (struct listed){ is_site ? *sites++ : *own++, is_site };
+	}
+	return n;
+}
+
+static size_t count(char **paths)
+{
+	size_t n = 0;
+
+	while (paths[n])
+		n++;
+	return n;
+}
+
+/*
+ * The link is followed once, so that all files are of one version. A relative path, which only a check has, stays as it is:
+ * errors name the files as the caller does.
+ */
+static int list_site(char ***ret, const struct policy_site *site, struct diag *diag)
+{
+	_cleanup_free_ char *real = NULL;
+	struct stat st;
+	int r;
+
+	if (!site || (lstat(site->dir, &st) < 0 && errno == ENOENT)) {
+		*ret = calloc(1, sizeof(**ret));
+		return *ret ? 0 : -ENOMEM;
+	}
+	real = site->dir[0] == '/' ? realpath(site->dir, NULL) : strdup(site->dir);
+	if (real)
+		return source_list_new(ret, real, ".rules", /* optional= */ false, diag);
+	/* A link to nothing is an error too: without the site's rules, others could allow too much. */
+	r = -errno;
+	diag_add(diag, site->dir, 0, 0, NULL, 0, "cannot open: %s", strerror(-r));
+	return r;
+}
+
+int policy_load_dirs(struct policy **ret, const char *dir, const struct policy_site *site,
+		     enum policy_names names, struct diag *diag)
+{
+	_cleanup_free_ struct listed *files = NULL;
+	char **own = NULL, **sites = NULL;
+	size_t n;
+	int r;
+
+	r = source_list_new(&own, dir, ".rules", /* optional= */ false, diag);
+	if (r == 0)
+		r = list_site(&sites, site, diag);
+	if (r == 0) {
+		files = calloc(count(own) + count(sites) + 1, sizeof(*files));
+		r = files ? 0 : -ENOMEM;
+	}
+	if (r == 0) {
+		n = merge(own, sites, files);
+		for (size_t i = 0; i < n; i++)
+			files[i].is_site = files[i].is_site && !site->may_admin;
+		r = load_files(ret, files, n, names, diag);
+	}
+	source_list_free(own);
+	source_list_free(sites);
+	return r;
+}
+
 int policy_load_dir(struct policy **ret, const char *dir, enum policy_names names,
 		    struct diag *diag)
 {
-	size_t n_paths = 0;
-	char **paths;
-	int r;
-
-	r = source_list_new(&paths, dir, ".rules", /* optional= */ false, diag);
-	if (r < 0)
-		return r;
-
-	while (paths[n_paths])
-		n_paths++;
-	r = load_files(ret, (const char *const *)paths, n_paths, names, diag);
-	source_list_free(paths);
-	return r;
+	return policy_load_dirs(ret, dir, /* site= */ NULL, names, diag);
 }
 
 int policy_load_files(struct policy **ret, const char *const *files, size_t n_files,
 		      struct diag *diag)
 {
-	return load_files(ret, files, n_files, POLICY_NAMES_MUST_EXIST, diag);
+	_cleanup_free_ struct listed *listed = calloc(n_files + 1, sizeof(*listed));
+
+	if (!listed)
+		return -ENOMEM;
+	for (size_t i = 0; i < n_files; i++)
+		listed[i].path = files[i];
+	return load_files(ret, listed, n_files, POLICY_NAMES_MUST_EXIST, diag);
 }
 
 int policy_load_again(struct policy **ret, const struct policy *policy, struct diag *diag)
@@ -128,8 +209,8 @@ int policy_load_again(struct policy **ret, const struct policy *policy, struct d
 	return end(&loading, ret);
 }
 
-int policy_load_text(struct policy **ret, const char *name, const char *text, size_t len,
-		     struct diag *diag)
+static int load_text(struct policy **ret, const char *name, const char *text, size_t len,
+		     bool is_restriction, struct diag *diag)
 {
 	struct source *source = NULL;
 	struct loading loading;
@@ -137,9 +218,22 @@ int policy_load_text(struct policy **ret, const char *name, const char *text, si
 
 	if (r < 0)
 		return r;
+	loading.parser.is_restriction = is_restriction;
 	r = source_new_text(&source, name, text, len, diag);
 	feed(&loading, source, r);
 	return end(&loading, ret);
+}
+
+int policy_load_text(struct policy **ret, const char *name, const char *text, size_t len,
+		     struct diag *diag)
+{
+	return load_text(ret, name, text, len, /* is_restriction= */ false, diag);
+}
+
+int policy_load_restriction(struct policy **ret, const char *name, const char *text, size_t len,
+			    struct diag *diag)
+{
+	return load_text(ret, name, text, len, /* is_restriction= */ true, diag);
 }
 
 int policy_new_fallback(struct policy **ret)

@@ -18,6 +18,8 @@ struct parser {
 	struct policy *policy;
 	struct diag *diag;
 	enum policy_names names;
+	bool is_site; /* of the current source: it is a site's, which must not make admins */
+	bool is_restriction; /* the rules are those of a restriction, see policy_load_restriction() */
 	void *sets; /* tsearch() tree of struct set, by name */
 
 	/* for the current source: */

@@ -112,6 +112,8 @@ struct policy_verdict {
 	 * from policy_check_port()
 	 */
 	const char *reason;
+	/* the policy does not reject, but the restriction of the client's session does; RULE is NULL */
+	bool by_restriction;
 };
 
 /* What to do if the name of a user or group cannot be looked up. */
@@ -133,6 +135,18 @@ enum policy_names {
  */
 int policy_load_dir(struct policy **ret, const char *dir, enum policy_names names,
 		    struct diag *diag);
+/* Rules that the host's admin has not written, but the admin of many hosts. */
+struct policy_site {
+	const char *
+		dir; /* can be a symbolic link, which another process replaces; a missing DIR is no error */
+	bool may_admin; /* its rules can have the operation admin */
+};
+/*
+ * As policy_load_dir(), with the *.rules files of SITE too. The files of both are in the lexical order of their names; of
+ * two with the same name, the one in DIR is first.
+ */
+int policy_load_dirs(struct policy **ret, const char *dir, const struct policy_site *site,
+		     enum policy_names names, struct diag *diag);
 /*
  * Makes a new policy from the texts of POLICY, which must have missing names, and looks the names up again. Another
  * thread can call this, because it reads only members of POLICY that never change. Returns 0 or a negative errno.
@@ -146,6 +160,13 @@ int policy_load_files(struct policy **ret, const char *const *files, size_t n_fi
 /* As policy_load_dir(), from memory, with NAME as the file's name. TEXT need not end in NUL. */
 int policy_load_text(struct policy **ret, const char *name, const char *text, size_t len,
 		     struct diag *diag);
+/*
+ * As policy_load_text(), for rules that a client has written in order to narrow a session. They say what is done, not
+ * who does it and with which settings: the only words are local, peer, port, device, ps, data and reason. They cannot
+ * have sets either, so that a short text cannot make a large policy.
+ */
+int policy_load_restriction(struct policy **ret, const char *name, const char *text, size_t len,
+			    struct diag *diag);
 
 struct policy *policy_ref(struct policy *policy);
 struct policy *policy_unref(struct policy *policy); /* takes NULL; returns NULL */

@@ -17,6 +17,8 @@
 #define COUNTED (SESSION | DEVICE | LISTEN | CONNECT | ACCEPT | JOIN)
 /* operations that have a port space */
 #define CM (LISTEN | CONNECT | ACCEPT | JOIN)
+#define WORD_NARROWS (WORD_ON_BOTH | WORD_IN_RESTRICTION)
+#define WORD_EXPLAINS (WORD_ON_REJECT | WORD_IN_RESTRICTION)
 
 /* clang-format off */
 static const struct policy_word words[] = {
@@ -28,12 +30,12 @@ static const struct policy_word words[] = {
 	{ "pod",                   WORD_ON_BOTH,   ALL,                        match_parse_glob,                  KEY_POD,     match_pod },
 	{ "job",                   WORD_ON_BOTH,   ALL,                        match_parse_glob,                  KEY_JOB,     match_job },
 	{ "cgroup",                WORD_ON_BOTH,   ALL,                        match_parse_cgroup,                KEY_CGROUP,  match_cgroup },
-	{ "local",                WORD_ON_BOTH,   CM,                         match_parse_prefix,                KEY_LOCAL,   match_local },
-	{ "peer",                 WORD_ON_BOTH,   CONNECT | ACCEPT | JOIN,    match_parse_prefix,                KEY_PEER,    match_peer },
-	{ "port",                 WORD_ON_BOTH,   LISTEN | CONNECT | ACCEPT,  match_parse_port,                  KEY_PORT,    match_port },
-	{ "device",               WORD_ON_BOTH,   DEVICE | CM,                match_parse_glob,                  KEY_DEVICE,  match_device },
-	{ "ps",                   WORD_ON_BOTH,   CM,                         match_parse_ps,                    KEY_PS,      match_ps },
-	{ "data",                 WORD_ON_BOTH,   ACCEPT,                     match_parse_data,                  KEY_DATA,    match_data },
+	{ "local",                WORD_NARROWS,   CM,                         match_parse_prefix,                KEY_LOCAL,   match_local },
+	{ "peer",                 WORD_NARROWS,   CONNECT | ACCEPT | JOIN,    match_parse_prefix,                KEY_PEER,    match_peer },
+	{ "port",                 WORD_NARROWS,   LISTEN | CONNECT | ACCEPT,  match_parse_port,                  KEY_PORT,    match_port },
+	{ "device",               WORD_NARROWS,   DEVICE | CM,                match_parse_glob,                  KEY_DEVICE,  match_device },
+	{ "ps",                   WORD_NARROWS,   CM,                         match_parse_ps,                    KEY_PS,      match_ps },
+	{ "data",                 WORD_NARROWS,   ACCEPT,                     match_parse_data,                  KEY_DATA,    match_data },
 	{ "tos",                  WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_tos,                 KEY_NONE,    NULL },
 	{ "dscp",                 WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_dscp,                KEY_NONE,    NULL },
 	{ "tos-max",              WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_tos_max,             KEY_NONE,    NULL },
@@ -53,7 +55,7 @@ static const struct policy_word words[] = {
 	{ "max",                  WORD_ON_ALLOW,  COUNTED,                    setting_parse_max,                 KEY_NONE,    NULL },
 	{ "max-per-user",         WORD_ON_ALLOW,  COUNTED,                    setting_parse_max_per_user,        KEY_NONE,    NULL },
 	{ "pending",              WORD_ON_ALLOW,  ACCEPT,                     setting_parse_pending,             KEY_NONE,    NULL },
-	{ "reason",               WORD_ON_REJECT, ALL,                        setting_parse_reason,              KEY_NONE,    NULL },
+	{ "reason",               WORD_EXPLAINS, ALL,                        setting_parse_reason,              KEY_NONE,    NULL },
 	{ "log",                  WORD_ON_BOTH,   ALL,                        setting_parse_log,                 KEY_NONE,    NULL },
 };
 /* clang-format on */

@@ -32,6 +32,7 @@ struct out_listed_session {
 	struct out_workload workload;
 	char unit[TEXT_MAX / 2];
 	char rule[TEXT_MAX / 2];
+	char restriction[TEXT_MAX / 2];
 };
 
 struct out_listed_id {
@@ -66,6 +67,7 @@ struct call {
 		struct out_qp_attr qp_attr;
 		Rdmabroker__OpenDeviceResult open_device;
 		Rdmabroker__GetOptionResult get_option;
+		Rdmabroker__PublishSocketResult publish_socket;
 		struct {
 			Rdmabroker__ImportIdResult import_id;
 			Rdmabroker__ConnParam conn;
@@ -157,8 +159,14 @@ int do_init_qp_attr(struct call *call);
 int do_open_device(struct call *call);
 int do_close_device(struct call *call);
 int do_list_devices(struct call *call);
+int do_lend_device(struct call *call);
 /* Creates an id and sets its options. M is the create_id request, or the field FIRST of another request. */
 int do_client_create_id(struct call *call, const Rdmabroker__CreateId *m);
+/* do_restricted.c */
+int do_restrict_session(struct call *call);
+int do_publish_socket(struct call *call);
+int do_release_session(struct call *call);
+int do_adopt_session(struct call *call);
 /* do_status.c */
 int do_get_status(struct call *call);
 /* do_policy.c */

@@ -9,11 +9,23 @@
 #include "util/list.h"
 
 struct diag;
+struct failure;
+struct outlets;
+struct restriction;
+struct server;
 struct session;
 
 struct control {
 	uint64_t (*reload)(void *userdata); /* server_ops.reload */
 	void *userdata;
+	struct outlets *outlets;
+	/*
+	 * Serves the client at the other end of SOCK, whose copy stays the caller's. Returns 0, STATUS_BAD_REQUEST,
+	 * STATUS_QUOTA or a negative errno.
+	 */
+	int (*adopt)(struct server *server, int sock, struct restriction *restriction,
+		     struct failure *failure);
+	struct server *server;
 	char *policy_error;
 	struct list reloading; /* session.waiting: the sessions that wait for a reload */
 	uint64_t reloaded_ticket; /* ticket of the last reload that is done; 0: none */

@@ -44,12 +44,32 @@ static int describe_broker(struct call *call)
 	return 0;
 }
 
+/*
+ * Requires a proof from the client if that is needed and possible. Sets *RET to its name; NULL: none is required. Returns
+ * 0 or STATUS_DENIED.
+ */
+static int require_proof(struct call *call, const char **ret)
+{
+	struct identity *identity = session_get_identity(call->session);
+
+	*ret = NULL;
+	if (call->request->hello->features & RDMABROKER__FEATURE__FEATURE_PROOF)
+		*ret = identity_ask(identity);
+	if (*ret)
+		return 0;
+	if (!call->again)
+		identity_prove(identity, call->fd);
+	return identity->adopts ? failure_set(&call->failure, STATUS_DENIED,
+					      "hello: cannot verify which process adopts the "
+					      "session") :
+				  0;
+}
+
 int do_hello(struct call *call)
 {
 	const Rdmabroker__Hello *hello = call->request->hello;
 	Rdmabroker__HelloResult *result = &call->space.hello;
-	struct identity *identity = session_get_identity(call->session);
-	const char *question = NULL;
+	const char *question;
 	int r;
 
 	if (hello->version < 1)
@@ -59,19 +79,20 @@ int do_hello(struct call *call)
 	rdmabroker__hello_result__init(result);
 	result->version = 1;
 	REPLY(call, hello, HELLO, result);
+	if (session_is_released(call->session))
+		return failure_set(&call->failure, STATUS_BAD_STATE,
+				   "hello: the session was released; it can only be adopted");
 	/* If the session was taken over, a previous process has admitted the client, and could not tell it. */
 	if (session_get_permits(call->session))
 		return describe_broker(call);
 	/* Require the proof before any decision, because rules can depend on the workload, which needs the proof. */
-	if (hello->features & RDMABROKER__FEATURE__FEATURE_PROOF)
-		question = identity_ask(identity);
-	if (question) {
+	r = require_proof(call, &question);
+	if (r == 0 && question) {
 		result->proof = (char *)question;
 		return 0;
 	}
-	if (!call->again)
-		identity_prove(identity, call->fd);
-	r = session_find_workload(call->session, &call->failure);
+	if (r == 0)
+		r = session_find_workload(call->session, &call->failure);
 	if (r == 0)
 		r = session_greet(call->session, &call->failure);
 	if (r != 0)
@@ -413,6 +434,16 @@ int do_open_device(struct call *call)
 	result->node = (char *)fabric_device_node(device);
 	REPLY(call, open_device, OPEN_DEVICE, result);
 	return 0;
+}
+
+int do_lend_device(struct call *call)
+{
+	const Rdmabroker__LendDevice *m = call->request->lend_device;
+
+	if (strlen(m->name) > 63)
+		return bad_request(call, "the device's name is longer than 63 bytes");
+	return m->end ? lease_end_loan(call->session, m->name, m->uid) :
+			lease_lend(call->session, m->name, m->uid, &call->failure);
 }
 
 int do_close_device(struct call *call)

@@ -5,6 +5,7 @@
 #include "core/admin.h"
 #include "core/id.h"
 #include "core/lease.h"
+#include "core/restriction.h"
 #include "core/watch.h"
 #include "proto/address.h"
 #include "proto/packet.h"
@@ -38,6 +39,9 @@ static Rdmabroker__ListedSession *out_session(struct out_listed_session *space,
 	name_rule(space->rule, session_get_rule(session));
 	out->rule = space->rule;
 	out->workload = out_workload(&space->workload, session);
+	restriction_describe(session_get_restriction(session), space->restriction,
+			     sizeof(space->restriction));
+	out->restriction = space->restriction;
 	return out;
 }
 

@@ -20,6 +20,7 @@
 #include "rpc/event.h"
 #include "rpc/flight.h"
 #include "rpc/outbox.h"
+#include "rpc/outlet.h"
 #include "rpc/peer.h"
 #include "rpc/request.h"
 #include "rpc/peers.h"
@@ -143,7 +144,7 @@ static void let_in(struct peer *peer)
 	peer->is_in = true;
 	leave_lobby(peer);
 	/* If memory runs out, the class stays CLOSER_STRANGER. */
-	if (closing_bind(peer->closing, session_get_uid(session), CLOSER_ADMITTED) == 0)
+	if (closing_bind(peer->closing, peer->uid, CLOSER_ADMITTED) == 0)
 		peer->class = CLOSER_ADMITTED;
 	packet_pass_fds(peer->sock, session_get_permits(session) & SESSION_PERMIT_CLIENT);
 }
@@ -295,7 +296,7 @@ static void close_received(struct peer *peer)
 {
 	if (!peer->received || (peer->waiting && !peer->ending))
 		return;
-	closing_bind(peer->received, session_get_uid(peer->session), peer->class);
+	closing_bind(peer->received, peer->uid, peer->class);
 	peer->received = closing_go(peer->received);
 }
 
@@ -322,6 +323,13 @@ static void record_answered(struct peer *peer)
 	ledger_note_set(&row->received, 0);
 	ledger_note_set(&row->sent, 0);
 	row->repeated = 0;
+}
+
+/* The session was released. Whoever adopts it sends a socket. */
+static void await_adoption(struct peer *peer)
+{
+	peer->is_in = false;
+	packet_pass_fds(peer->sock, true);
 }
 
 static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const int *fds,
@@ -357,6 +365,8 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const i
 		/* A quiet Hello gets no reply, so send_reply() has not called let_in(). */
 		if (!peer->is_in && peer->progress.greeted)
 			let_in(peer);
+		else if (peer->is_in && !peer->progress.greeted)
+			await_adoption(peer);
 		break;
 	}
 	record_answered(peer);
@@ -433,7 +443,7 @@ static void receive(struct peer *peer, struct closing *room)
 		peers_put_room(peer->peers, room);
 	} else {
 		peer->received = room;
-		closing_bind(room, session_get_uid(peer->session), peer->class);
+		closing_bind(room, peer->uid, peer->class);
 	}
 	for (size_t i = 0; i < n_fds; i++)
 		closing_add(room, fds[i]);
@@ -515,12 +525,12 @@ static void keep_socket(struct peer *peer)
 			    session_get_uid(peer->session), strerror(-r));
 }
 
-/* ROW: the session of a previous process, with its PIDFD; NULL: a new client. */
+/* ROW: the session of a previous process, with its PIDFD; NULL: a new client, with RESTRICTION. */
 static int make(struct peer **ret, struct peers *peers, struct core *core, struct closing *closing,
-		int sock, size_t max_queued_bytes, const struct ledger_session *row, int pidfd)
+		int sock, size_t max_queued_bytes, const struct ledger_session *row, int pidfd,
+		struct restriction *restriction)
 {
 	_cleanup_(peer_freep) struct peer *peer = calloc(1, sizeof(*peer));
-	uid_t uid;
 	int r;
 
 	if (!peer) {
@@ -537,18 +547,19 @@ static int make(struct peer **ret, struct peers *peers, struct core *core, struc
 	list_init(&peer->reaping);
 
 	r = row ? restore_session(&peer->session, core, sock, pidfd, row, &session_ops, peer) :
-		  session_new(&peer->session, core, sock, &session_ops, peer);
+		  session_new(&peer->session, core, sock, restriction, &session_ops, peer);
 	if (r < 0)
 		return r;
-	uid = session_get_uid(peer->session);
+	peer->uid = session_get_uid(peer->session);
 	/* Let the client send descriptors if a proof can be required at Hello, because the proof is a descriptor. */
-	if (identity_doubt(session_get_identity(peer->session)))
+	if (identity_doubt(session_get_identity(peer->session)) ||
+	    session_is_released(peer->session))
 		packet_pass_fds(sock, true);
-	r = closing_bind(closing, uid, CLOSER_STRANGER);
+	r = closing_bind(closing, peer->uid, CLOSER_STRANGER);
 	if (r < 0)
 		return r;
 	closing_add(closing, sock);
-	r = peers_add(peers, peer, uid);
+	r = peers_add(peers, peer, peer->uid);
 	if (r >= 0)
 		r = peers_await(peers, peer, EPOLLIN);
 	if (r < 0)
@@ -559,18 +570,21 @@ static int make(struct peer **ret, struct peers *peers, struct core *core, struc
 }
 
 int peer_new(struct peers *peers, sd_event *loop, struct core *core, struct closing *closing,
-	     int sock, size_t max_queued_bytes)
+	     int sock, size_t max_queued_bytes, struct restriction *restriction, bool adopts)
 {
 	_cleanup_(peer_freep) struct peer *peer = NULL;
 	int r;
 
 	r = make(&peer, peers, core, closing, sock, max_queued_bytes, /* row= */ NULL,
-		 /* pidfd= */ -1);
+		 /* pidfd= */ -1, restriction);
 	if (r >= 0)
 		r = sd_event_add_time_relative(loop, &peer->deadline, CLOCK_MONOTONIC, HELLO_USEC,
 					       0, on_deadline, peer);
 	if (r < 0)
 		return r;
+	session_get_identity(peer->session)->adopts = adopts;
+	if (adopts)
+		packet_pass_fds(sock, true);
 	peer = NULL;
 	return 0;
 }
@@ -578,10 +592,15 @@ int peer_new(struct peers *peers, sd_event *loop, struct core *core, struct clos
 int peer_restore(struct peer **ret, struct peers *peers, struct core *core, struct closing *closing,
 		 int sock, size_t max_queued_bytes, const struct ledger_session *row, int pidfd)
 {
-	int r = make(ret, peers, core, closing, sock, max_queued_bytes, row, pidfd);
+	int r = make(ret, peers, core, closing, sock, max_queued_bytes, row, pidfd,
+		     /* restriction= */ NULL);
 
 	if (r < 0)
 		return r;
+	/* A released session is charged, so it is not in the lobby. */
+	leave_lobby(*ret);
+	if (session_is_released((*ret)->session))
+		return 0;
 	(*ret)->progress.greeted = true;
 	let_in(*ret);
 	return 0;
@@ -632,22 +651,19 @@ void peer_repeat_request(struct peer *peer, const uint8_t *packet, size_t len)
 
 struct peer *peer_free(struct peer *peer)
 {
-	struct core *core = NULL;
-	uid_t uid = 0;
-
 	if (!peer)
 		return NULL;
 	peer->ending = true;
 	sd_event_source_disable_unref(peer->deadline);
 	if (peer->session) {
 		close_received(peer);
-		core = session_get_core(peer->session);
-		uid = session_get_uid(peer->session);
+		outlet_free(session_get_outlet(peer->session));
 	}
 	outbox_clear(&peer->outbox);
 	flight_hold(peer->flight, false);
 	if (peer->session)
-		vault_drop(core_get_vault(core), session_get_number(peer->session));
+		vault_drop(core_get_vault(session_get_core(peer->session)),
+			   session_get_number(peer->session));
 	peer->session = session_free(peer->session);
 	peers_await(peer->peers, peer, 0);
 	peers_remove(peer->peers, peer);
@@ -657,8 +673,8 @@ struct peer *peer_free(struct peer *peer)
 	if (closing_is_bound(peer->closing)) {
 		packet_end(peer->sock);
 		/* Empty sockets have closing threads of their own. If memory runs out, the socket keeps its class. */
-		if (unread_discard(peer->peers, peer->sock, uid, peer->class))
-			closing_bind(peer->closing, uid, CLOSER_EMPTY);
+		if (unread_discard(peer->peers, peer->sock, peer->uid, peer->class))
+			closing_bind(peer->closing, peer->uid, CLOSER_EMPTY);
 		flight_land(peer->flight, peer->closing);
 	} else {
 		peers_refuse(peer->closing, peer->sock);

@@ -7,7 +7,8 @@
  *   GREETING ──hello──> SERVING ──> CLOSING
  *       └── anything else, or 10 s ──^
  *
- * The reply to Hello may require a proof (core/identity.h). Then the client sends Hello again.
+ * The reply to Hello may require a proof (core/identity.h). Then the client sends Hello again. After release_session the
+ * peer is GREETING again, without a limit of time, and waits for adopt_session, which closes it.
  *
  * A request can have to wait, for example for a port, a result from the kernel, or a reload. That delays only its own
  * client: the request is kept, and is processed again from its beginning when it can go on.
@@ -32,6 +33,7 @@ struct flight;
 struct ledger_packet;
 struct ledger_session;
 struct peers;
+struct restriction;
 
 struct peer {
 	struct list link; /* peers.list */
@@ -52,6 +54,7 @@ struct peer {
 	struct request_progress progress;
 	bool is_in; /* Hello has succeeded, and let_in() has prepared the socket for further requests */
 	enum closer_class class; /* class of CLOSING */
+	uid_t uid; /* user of CLOSING */
 	/* closes the descriptors of the last packet, once its request is processed; NULL: none */
 	struct closing *received;
 	bool ending; /* the client is disconnected; its ids are still to be freed */
@@ -66,13 +69,13 @@ struct peer {
 };
 
 /*
- * Creates the peer of the client at the other end of SOCK. Takes over SOCK and CLOSING, also on failure. CLOSING must
- * not be bound to a user yet. On failure CLOSING closes SOCK at once. Otherwise it closes SOCK when the peer is freed
- * and the client has received all descriptors that were sent to it (see flight_land()). The loop frees the peer after
- * its client has hung up or was dropped.
+ * Creates the peer of the client at the other end of SOCK. RESTRICTION NULL: none. ADOPTS: see struct identity. Takes
+ * over SOCK and CLOSING, also on failure. CLOSING must not be bound to a user yet. On failure CLOSING closes SOCK at
+ * once. Otherwise it closes SOCK when the peer is freed and the client has received all descriptors that were sent to it
+ * (see flight_land()). The loop frees the peer after its client has hung up or was dropped.
  */
 int peer_new(struct peers *peers, sd_event *loop, struct core *core, struct closing *closing,
-	     int sock, size_t max_queued_bytes);
+	     int sock, size_t max_queued_bytes, struct restriction *restriction, bool adopts);
 /*
  * As peer_new(), for a client that a previous process of the daemon has served. ROW is its session's, PIDFD as in
  * restore_session(). *RET can be used until the loop runs.

@@ -133,8 +133,11 @@ static enum verdict judge(const struct repeat *repeat, const Rdmabroker__Request
 	case OP(CLOSE_DEVICE):
 		/* A lease that is given back too late does no harm. */
 		return DONE;
+	case OP(RELEASE_SESSION):
+		return repeat->row->released ? DONE : again;
 	case OP(EXPORT_ID):
 	case OP(IMPORT_ID):
+	case OP(ADOPT_SESSION): /* its descriptor is lost */
 	case OP(KICK):
 		return UNKNOWN;
 	default:

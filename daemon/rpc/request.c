@@ -50,6 +50,11 @@ static const struct operation {
 	{ OP(DRAIN), "drain", SESSION_PERMIT_ADMIN, do_drain },
 	{ OP(GET_METRICS), "get_metrics", SESSION_PERMIT_OBSERVE, do_get_metrics },
 	{ OP(WATCH), "watch", SESSION_PERMIT_OBSERVE, do_watch },
+	{ OP(RESTRICT_SESSION), "restrict_session", SESSION_PERMIT_CLIENT, do_restrict_session },
+	{ OP(PUBLISH_SOCKET), "publish_socket", SESSION_PERMIT_CLIENT, do_publish_socket },
+	{ OP(RELEASE_SESSION), "release_session", SESSION_PERMIT_CLIENT, do_release_session },
+	{ OP(ADOPT_SESSION), "adopt_session", 0, do_adopt_session },
+	{ OP(LEND_DEVICE), "lend_device", SESSION_PERMIT_ADMIN, do_lend_device },
 #undef OP
 };
 
@@ -65,6 +70,8 @@ bool request_takes_fd(const struct session *session, const Rdmabroker__Request *
 {
 	if (request->op_case == RDMABROKER__REQUEST__OP_HELLO)
 		return session_get_question(session)[0] && !session_get_permits(session);
+	if (request->op_case == RDMABROKER__REQUEST__OP_ADOPT_SESSION)
+		return session_is_released(session);
 	return request->op_case == RDMABROKER__REQUEST__OP_IMPORT_ID;
 }
 
@@ -246,7 +253,7 @@ enum request_outcome request_dispatch(struct control *control, struct session *s
 	if (r == -EINPROGRESS)
 		return REQUEST_WAIT;
 	/* A refusal before Hello has succeeded ends the connection. A reply that requires a proof is no refusal. */
-	outcome = r == 0 || progress->greeted ? REQUEST_GO_ON : REQUEST_CLOSE;
+	outcome = (r == 0 && !progress->ends) || progress->greeted ? REQUEST_GO_ON : REQUEST_CLOSE;
 	if (r != 0)
 		refuse(&call, r, &failure);
 	else if (request->quiet && call.reply_fd < 0 && progress->greeted)

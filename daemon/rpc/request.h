@@ -26,6 +26,7 @@ union request_memory {
 struct request_progress {
 	bool greeted; /* Hello has succeeded */
 	bool repeats; /* the request is the one that a previous process had received, see repeat.h */
+	bool ends; /* the session ends after the reply, because it was adopted */
 	bool makes_id; /* the request could not create its id (Request.first) yet */
 	uint64_t reload_ticket; /* ticket of the session's reload request, see control_reload() */
 };

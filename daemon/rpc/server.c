@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include "core/failure.h"
+#include "core/restriction.h"
 #include "proto/packet.h"
 #include "rpc/control.h"
+#include "rpc/outlet.h"
 #include "rpc/peer.h"
 #include "rpc/peers.h"
 #include "rpc/server.h"
@@ -27,6 +33,7 @@ struct server {
 	sd_event_source *resume; /* timer that ends a pause of accepting */
 	size_t max_queued_bytes;
 	struct peers peers;
+	struct outlets outlets;
 	struct control control;
 	struct ratelimit log_limit;
 };
@@ -39,6 +46,7 @@ static void set_accepting(void *userdata, bool accepting)
 
 	sd_event_source_set_enabled(server->io, accepting ? SD_EVENT_ON : SD_EVENT_OFF);
 	sd_event_source_set_enabled(server->resume, accepting ? SD_EVENT_OFF : SD_EVENT_ONESHOT);
+	outlets_set_accepting(&server->outlets, accepting);
 	if (!accepting)
 		sd_event_source_set_time_relative(server->resume, PAUSE_USEC);
 }
@@ -58,7 +66,7 @@ static int on_resume(sd_event_source *source, uint64_t usec, void *userdata)
  * Accepts a client. Returns its socket or a negative errno. The objects that will close the socket are created first,
  * so that each accepted socket can be closed.
  */
-static int accept_client(struct server *server)
+static int accept_client(struct server *server, int fd)
 {
 	int sock, r;
 
@@ -68,11 +76,11 @@ static int accept_client(struct server *server)
 	/* Keep enough descriptors free to receive those of any packet. */
 	if (account_is_full(core_get_account(server->core), ACCOUNT_FDS))
 		return -EMFILE;
-	sock = accept4(server->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	sock = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	return sock < 0 ? -errno : sock;
 }
 
-int server_add_client(struct server *server, int sock)
+static int add_client(struct server *server, int sock, struct restriction *restriction, bool adopts)
 {
 	struct lobby_place *surplus;
 	int r = peers_make_closings(&server->peers);
@@ -82,7 +90,7 @@ int server_add_client(struct server *server, int sock)
 		return r;
 	}
 	r = peer_new(&server->peers, server->loop, server->core, TAKE_PTR(server->peers.next), sock,
-		     server->max_queued_bytes);
+		     server->max_queued_bytes, restriction, adopts);
 	while ((surplus = lobby_surplus(&server->peers.lobby))) {
 		lobby_leave(surplus);
 		peer_drop(container_of(surplus, struct peer, place),
@@ -91,21 +99,28 @@ int server_add_client(struct server *server, int sock)
 	return r;
 }
 
-/* Accepts one client per dispatch, so that connected clients are served during a flood of new ones. */
-static int on_connection(sd_event_source *source, int fd, uint32_t events, void *userdata)
+int server_add_client(struct server *server, int sock, struct restriction *restriction)
+{
+	return add_client(server, sock, restriction, /* adopts= */ false);
+}
+
+/*
+ * Accepts one client per dispatch, so that connected clients are served during a flood of new ones. Returns 0, or a
+ * negative errno: FD is of no use any more.
+ */
+static int serve(void *userdata, int fd, struct restriction *restriction)
 {
 	struct server *server = userdata;
 	int sock, r;
 
-	(void)source;
-	(void)fd;
-	(void)events;
-	sock = accept_client(server);
+	sock = accept_client(server, fd);
 	switch (sock) {
 	case -EAGAIN:
 	case -EINTR:
 	case -ECONNABORTED:
 		return 0;
+	case -EINVAL: /* it was shut down */
+		return sock;
 	default:
 		if (sock >= 0)
 			break;
@@ -115,11 +130,67 @@ static int on_connection(sd_event_source *source, int fd, uint32_t events, void 
 		set_accepting(server, false);
 		return 0;
 	}
-	r = server_add_client(server, sock);
+	r = add_client(server, sock, restriction, /* adopts= */ false);
 	if (r < 0)
 		log_limited(&server->log_limit, LOG_WARNING,
 			    "Cannot serve a client: %s. Its connection is closed.", strerror(-r));
 	return 0;
+}
+
+static int on_connection(sd_event_source *source, int fd, uint32_t events, void *userdata)
+{
+	(void)source;
+	(void)events;
+	if (serve(userdata, fd, /* restriction= */ NULL) < 0)
+		set_accepting(userdata, false);
+	return 0;
+}
+
+static bool has_option(int sock, int option, int value)
+{
+	int is;
+	socklen_t len = sizeof(is);
+
+	return getsockopt(sock, SOL_SOCKET, option, &is, &len) == 0 && is == value;
+}
+
+static bool has_no_name(int (*get)(int fd, struct sockaddr *addr, socklen_t *len), int sock)
+{
+	struct sockaddr_un addr;
+	socklen_t len = sizeof(addr);
+
+	return get(sock, (struct sockaddr *)&addr, &len) == 0 &&
+	       len == offsetof(struct sockaddr_un, sun_path);
+}
+
+/*
+ * Only both ends of a pair have no name. The credentials of its ends are those of the process that has made the pair. Any
+ * other connected socket has those of the server to which it is connected.
+ */
+static bool is_end_of_a_pair(int sock)
+{
+	return has_option(sock, SO_DOMAIN, AF_UNIX) && has_option(sock, SO_TYPE, SOCK_SEQPACKET) &&
+	       has_option(sock, SO_ACCEPTCONN, 0) && has_no_name(getsockname, sock) &&
+	       has_no_name(getpeername, sock);
+}
+
+static int adopt(struct server *server, int sock, struct restriction *restriction,
+		 struct failure *failure)
+{
+	int r, copy;
+
+	if (!is_end_of_a_pair(sock))
+		return failure_set(failure, STATUS_BAD_REQUEST,
+				   "adopt: the descriptor is no end of a pair of SOCK_SEQPACKET "
+				   "sockets");
+	if (account_is_full(core_get_account(server->core), ACCOUNT_FDS))
+		return failure_set(failure, STATUS_QUOTA,
+				   "adopt: the broker has too many descriptors");
+	copy = fcntl(sock, F_DUPFD_CLOEXEC, 0);
+	if (copy < 0)
+		return failure_errno(failure, -errno);
+	r = add_client(server, copy, restriction, /* adopts= */ true);
+	return failure_errno(failure, r);
 }
 
 static void on_caught_up(void *userdata)
@@ -136,7 +207,8 @@ static const struct peers_ops peers_ops = {
 };
 
 int server_new(struct server **ret, sd_event *loop, struct core *core, int fd,
-	       size_t max_queued_bytes, const struct server_ops *ops, void *userdata)
+	       const char *restricted_dir, size_t max_queued_bytes, const struct server_ops *ops,
+	       void *userdata)
 {
 	_cleanup_(server_freep) struct server *server = calloc(1, sizeof(*server));
 	int r;
@@ -150,7 +222,14 @@ int server_new(struct server **ret, sd_event *loop, struct core *core, int fd,
 	server->fd = fd;
 	server->max_queued_bytes = max_queued_bytes;
 	control_init(&server->control, ops->reload, userdata);
+	server->control.outlets = &server->outlets;
+	server->control.adopt = adopt;
+	server->control.server = server;
+	/* First, because server_free() needs the list of peers. */
 	r = peers_init(&server->peers, loop, core, &server->control, &peers_ops, server);
+	if (r < 0)
+		return r;
+	r = outlets_init(&server->outlets, loop, core, restricted_dir, serve, server);
 	if (r < 0)
 		return r;
 	closer_set_caught_up(core_get_closer(core), on_caught_up, &server->peers);
@@ -179,6 +258,7 @@ struct server *server_free(struct server *server)
 	list_for_each_safe(l, n, &server->peers.list)
 		peer_free(container_of(l, struct peer, link));
 	peers_done(&server->peers);
+	outlets_done(&server->outlets);
 	control_done(&server->control);
 	sd_event_source_disable_unref(server->io);
 	sd_event_source_disable_unref(server->resume);
@@ -191,7 +271,11 @@ struct server *server_free(struct server *server)
 int server_take_over(struct server *server, struct vault *vault, const struct old_ledger *old,
 		     const void *busy, size_t busy_len)
 {
-	return takeover_run(&server->peers, server->max_queued_bytes, vault, old, busy, busy_len);
+	int r = takeover_run(&server->peers, &server->outlets, server->max_queued_bytes, vault, old,
+			     busy, busy_len);
+
+	outlets_sweep(&server->outlets);
+	return r;
 }
 
 struct control *server_get_control(struct server *server)

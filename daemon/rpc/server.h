@@ -14,6 +14,7 @@
 
 struct control;
 struct old_ledger;
+struct restriction;
 struct server;
 struct vault;
 
@@ -25,9 +26,13 @@ struct server_ops {
 	uint64_t (*reload)(void *userdata);
 };
 
-/* FD is a listening SOCK_SEQPACKET socket; it is taken over, also on failure. */
+/*
+ * FD is a listening SOCK_SEQPACKET socket; it is taken over, also on failure. RESTRICTED_DIR is for the sockets of
+ * restricted sessions, see outlet.h.
+ */
 int server_new(struct server **ret, sd_event *loop, struct core *core, int fd,
-	       size_t max_queued_bytes, const struct server_ops *ops, void *userdata);
+	       const char *restricted_dir, size_t max_queued_bytes, const struct server_ops *ops,
+	       void *userdata);
 struct server *server_free(struct server *server); /* ends all sessions */
 struct control *server_get_control(struct server *server);
 
@@ -37,5 +42,8 @@ struct control *server_get_control(struct server *server);
  */
 int server_take_over(struct server *server, struct vault *vault, const struct old_ledger *old,
 		     const void *busy, size_t busy_len);
-/* Serves a client that has connected; SOCK is taken over, also on failure. Returns 0 or a negative errno. */
-int server_add_client(struct server *server, int sock);
+/*
+ * Serves a client that has connected; SOCK is taken over, also on failure. RESTRICTION NULL: none. Returns 0 or a
+ * negative errno.
+ */
+int server_add_client(struct server *server, int sock, struct restriction *restriction);

@@ -7,6 +7,8 @@
 
 #include "core/id.h"
 #include "core/restore.h"
+#include "core/restriction.h"
+#include "rpc/outlet.h"
 #include "rpc/peer.h"
 #include "rpc/repeat.h"
 #include "rpc/takeover.h"
@@ -66,6 +68,13 @@ static int compare(const void *a, const void *b)
 	return x->number < y->number ? -1 : x->number > y->number;
 }
 
+static int compare_numbers(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
 static int compare_row(const void *a, const void *b)
 {
 	const struct taken *taken = a;
@@ -74,20 +83,16 @@ static int compare_row(const void *a, const void *b)
 	return taken->number < row->number ? -1 : taken->number > row->number;
 }
 
-static int compare_rows(const void *a, const void *b)
-{
-	const struct ledger_session *x = a, *y = b;
-
-	return x->number < y->number ? -1 : x->number > y->number;
-}
-
 /*
- * A session whose Hello has not succeeded has nothing to lose. Packets or a request that the ledger does not have are
- * lost, so the client would wait for ever. A session that watches has missed what happened meanwhile.
+ * Without its restriction a session could do too much. A session whose Hello has not succeeded has nothing to lose.
+ * Packets or a request that the ledger does not have are lost, so the client would wait for ever. A session that watches
+ * has missed what happened meanwhile.
  */
-static bool can_go_on(const struct ledger_session *row)
+static bool can_go_on(const struct ledger_session *row, const struct core *core)
 {
-	return row->permits != 0 && row->n_queued == 0 &&
+	if (row->restriction && !restriction_find(core, row->restriction))
+		return false;
+	return ledger_session_is_open(row) && row->n_queued == 0 &&
 	       ledger_note_length(&row->received) <= LEDGER_PACKET && !row->watches;
 }
 
@@ -254,9 +259,73 @@ static void restore_ids(struct takeover *takeover, struct core *core, bool event
 	}
 }
 
-int takeover_run(struct peers *peers, size_t max_queued_bytes, struct vault *vault,
-		 const struct old_ledger *old, const void *busy, size_t busy_len)
+/* The first of equal entries: the others are not used, see takeover_run(). */
+static struct taken *find_taken(const struct takeover *takeover, uint64_t number)
 {
+	struct taken *taken = takeover->taken;
+	size_t found = LOWER_BOUND(i, takeover->n, taken[i].number < number);
+
+	return found < takeover->n && taken[found].number == number ? &taken[found] : NULL;
+}
+
+static void take_outlets(const struct takeover *takeover, struct outlets *outlets,
+			 const struct old_ledger *old)
+{
+	for (size_t i = 0; i < old->n_outlets; i++) {
+		const struct ledger_outlet *row = &old->outlets[i];
+		struct taken *entry = find_taken(takeover, row->number);
+		const struct taken *owner = find_taken(takeover, row->session);
+		int r;
+
+		if (!entry || entry->sock < 0 || !owner || !owner->peer)
+			continue;
+		r = outlets_restore(outlets, owner->peer->session, row, TAKE_FD(entry->sock));
+		if (r < 0)
+			log_warning("Cannot take over the socket that session %llu has published: "
+				    "%s.",
+				    (unsigned long long)row->session, strerror(-r));
+	}
+}
+
+/* False: the entry is for take_outlets(). */
+static bool is_session(const struct taken *taken, const struct old_ledger *old)
+{
+	return old->n_outlets == 0 || !bsearch(&taken->number, old->outlets, old->n_outlets,
+					       sizeof(*old->outlets), compare_numbers);
+}
+
+/* Restrictions were made after their parents, so they have greater numbers. */
+static struct restriction **restore_restrictions(struct core *core, const struct old_ledger *old)
+{
+	struct restriction **ret = calloc(old->n_restrictions + 1, sizeof(*ret));
+
+	for (size_t i = 0; ret && i < old->n_restrictions; i++)
+		ret[i] = restriction_restore(core, &old->restrictions[i]);
+	return ret;
+}
+
+/* The sessions and outlets that were taken over have references of their own. */
+static void unref_restrictions(struct restriction **restrictions, size_t n)
+{
+	for (size_t i = 0; restrictions && i < n; i++)
+		restriction_unref(restrictions[i]);
+	free(restrictions);
+}
+
+/* Entries that nobody has taken belong to nobody any more. */
+static void close_rest(const struct takeover *takeover)
+{
+	for (size_t i = 0; i < takeover->n; i++) {
+		closep(&takeover->taken[i].sock);
+		closep(&takeover->taken[i].pidfd);
+	}
+}
+
+int takeover_run(struct peers *peers, struct outlets *outlets, size_t max_queued_bytes,
+		 struct vault *vault, const struct old_ledger *old, const void *busy,
+		 size_t busy_len)
+{
+	struct restriction **restrictions = restore_restrictions(peers->core, old);
 	struct takeover takeover = { 0 };
 	int r, n = 0;
 
@@ -265,8 +334,6 @@ int takeover_run(struct peers *peers, size_t max_queued_bytes, struct vault *vau
 		log_error("Cannot take over all sessions: %s.", strerror(-r));
 	if (takeover.n > 0)
 		qsort(takeover.taken, takeover.n, sizeof(*takeover.taken), compare);
-	if (old->n_sessions > 0)
-		qsort(old->sessions, old->n_sessions, sizeof(*old->sessions), compare_rows);
 	for (size_t i = 0; i < takeover.n; i++) {
 		struct taken *taken = &takeover.taken[i];
 		bool again = i > 0 && takeover.taken[i - 1].number == taken->number;
@@ -275,13 +342,15 @@ int takeover_run(struct peers *peers, size_t max_queued_bytes, struct vault *vau
 						     bsearch(taken, old->sessions, old->n_sessions,
 							     sizeof(*old->sessions), compare_row);
 
+		if (!again && !is_session(taken, old))
+			continue;
 		if (again) {
 			closep(&taken->sock);
 			closep(&taken->pidfd);
 			taken->sock = taken->pidfd = -1;
 			continue;
 		}
-		if (!row || !can_go_on(row)) {
+		if (!row || !can_go_on(row, peers->core)) {
 			let_go(taken);
 			continue;
 		}
@@ -291,8 +360,11 @@ int takeover_run(struct peers *peers, size_t max_queued_bytes, struct vault *vau
 		take_session(taken, peers, max_queued_bytes);
 		n += taken->peer != NULL;
 	}
+	take_outlets(&takeover, outlets, old);
 	restore_ids(&takeover, peers->core, old->event_lost, busy, busy_len);
 	vault_forget_old(vault);
+	unref_restrictions(restrictions, old->n_restrictions);
+	close_rest(&takeover);
 	free(takeover.taken);
 	return n;
 }

@@ -275,13 +275,49 @@ const struct fabric_holders *fabric_device_holders(const struct fabric_device *d
 	return device->holders;
 }
 
+/* The fake does not free a lease whose loan is not answered. */
+static void lend(struct fabric_lease *lease, uid_t uid, bool allow)
+{
+	struct fabric *fabric = lease->device->fabric;
+
+	lease->loan = (struct fabric_loan){
+		.device = lease->device->name,
+		.uid = uid,
+		.allow = allow,
+	};
+	list_init(&lease->loan.link);
+	fabric->lender->lend(fabric->lender_userdata, &lease->loan);
+}
+
+void fabric_lent(struct fabric_loan *loan, int r)
+{
+	struct fabric_lease *lease = container_of(loan, struct fabric_lease, loan);
+
+	if (loan->allow) {
+		lease->done(lease->userdata, r);
+		return;
+	}
+	device_unref(lease->device);
+	free(lease);
+}
+
+void fabric_set_lender(struct fabric *fabric, const struct fabric_lender *lender, void *userdata)
+{
+	fabric->lender = lender;
+	fabric->lender_userdata = userdata;
+}
+
+void fabric_lend_again(struct fabric *fabric)
+{
+	fabric->n_lent_again++;
+}
+
 int fabric_lease_new(struct fabric_lease **ret, struct fabric_device *device, uid_t uid,
 		     enum fabric_access access, fabric_answer_fn done, void *userdata)
 {
 	struct fabric *fabric = device->fabric;
 	int r = fake_outcome(fabric, FAKE_LEASE_NEW);
 
-	(void)uid;
 	if (r < 0 && !fabric->holds_leases)
 		return r;
 	*ret = calloc(1, sizeof(**ret));
@@ -294,6 +330,10 @@ int fabric_lease_new(struct fabric_lease **ret, struct fabric_device *device, ui
 	list_init(&(*ret)->link);
 	device->n_leases++;
 	device->n_refs++;
+	if (fabric->lender) {
+		lend(*ret, uid, /* allow= */ true);
+		return -EINPROGRESS;
+	}
 	if (!fabric->holds_leases)
 		return 0;
 	list_insert(&fabric->leases, &(*ret)->link);
@@ -306,6 +346,10 @@ struct fabric_lease *fabric_lease_free(struct fabric_lease *lease)
 		return NULL;
 	list_remove(&lease->link);
 	lease->device->n_leases--;
+	if (lease->device->fabric->lender) {
+		lend(lease, lease->loan.uid, /* allow= */ false);
+		return NULL;
+	}
 	device_unref(lease->device);
 	free(lease);
 	return NULL;
@@ -465,6 +509,11 @@ void fake_hold_lookups(struct fabric *fabric, bool hold)
 {
 	fabric->holds_lookups = hold;
 	fake_kick(fabric);
+}
+
+unsigned fake_n_lent_again(const struct fabric *fabric)
+{
+	return fabric->n_lent_again;
 }
 
 enum fabric_access fake_last_access(const struct fabric *fabric)

@@ -77,6 +77,7 @@ void fake_send_event(struct fabric *fabric, uint16_t port, enum rdma_cm_event_ty
  * look-up begins.
  */
 void fake_hold_lookups(struct fabric *fabric, bool hold);
+unsigned fake_n_lent_again(const struct fabric *fabric); /* calls of fabric_lend_again() */
 enum fabric_access fake_last_access(const struct fabric *fabric); /* of the latest lease */
 /* true: new leases stay pending until a call with false. */
 void fake_hold_leases(struct fabric *fabric, bool hold);

@@ -24,6 +24,7 @@ struct fabric_lease {
 	fabric_answer_fn done;
 	void *userdata;
 	int answer;
+	struct fabric_loan loan; /* if there is a lender */
 };
 
 struct pending {
@@ -44,6 +45,9 @@ struct fabric {
 	struct list leases; /* fabric_lease.link */
 	bool holds_leases;
 	enum fabric_access last_access; /* of the latest lease */
+	const struct fabric_lender *lender; /* NULL: none */
+	void *lender_userdata;
+	unsigned n_lent_again; /* calls of fabric_lend_again() */
 	/* devices are being opened; or are open, but can_go_on was not called yet */
 	bool is_opening, is_open;
 	in_port_t freed_port; /* the port that can_go_on will report, in network order; 0: none */

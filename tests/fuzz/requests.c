@@ -120,7 +120,8 @@ static void start(void)
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	must(fd >= 0 && bind(fd, &(struct sockaddr){ .sa_family = AF_UNIX }, 2) == 0);
 	must(listen(fd, 1) == 0);
-	must(server_new(&w.server, w.loop, w.core, fd, 32768, &server_ops, NULL) == 0);
+	must(server_new(&w.server, w.loop, w.core, fd, "/proc/nonexistent", 32768, &server_ops,
+			NULL) == 0);
 }
 
 /* Drops the replies, but keeps up to FDS of their descriptors. */
@@ -185,6 +186,7 @@ static void end(void)
 	must(w.core->n_sessions == 0 && w.core->n_ids == 0 && w.core->n_leases == 0);
 	must(w.core->n_listeners == 0 && w.core->n_connections == 0);
 	must(list_is_empty(&w.core->tokens));
+	must(list_is_empty(&w.core->restrictions));
 	must(list_is_empty(&w.core->watches));
 	must(fake_n_ids(w.core->fabric) == 0);
 	for (unsigned i = 0; i < _ACCOUNT_SLOT_MAX; i++)
@@ -209,7 +211,7 @@ static void choose_client(struct input *input)
 		return;
 	must(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) == 0);
 	*w.client = (struct client){ .sock = pair[0], .reads = true };
-	server_add_client(w.server, pair[1]);
+	server_add_client(w.server, pair[1], NULL);
 }
 
 /*
@@ -489,6 +491,15 @@ static void ask_other(struct input *input, uint8_t step)
 {
 	static const uint32_t spaces[] = { RDMA_PS_TCP, RDMA_PS_UDP, RDMA_PS_IB, RDMA_PS_IPOIB, 0 };
 	static char *const devices[] = { "", "fake0", "fake1", "no" };
+	static char *const restrictions[] = {
+		"allow any",
+		"allow listen port 7471\nallow accept",
+		"allow connect peer 10.9.0.1 device fake0\nallow device",
+		"allow observe\nallow admin\nallow join ps udp",
+		"reject any reason \"no\"",
+		"",
+		"allow any user root",
+	};
 	Rdmabroker__Address peer;
 	uint8_t space[16];
 
@@ -540,6 +551,22 @@ static void ask_other(struct input *input, uint8_t step)
 		break;
 	case 'i':
 		ASK(DRAIN, drain, Rdmabroker__Drain, m.cancel = take_digit(input) & 1);
+		break;
+	case 'S':
+		ASK(RESTRICT_SESSION, restrict_session, Rdmabroker__RestrictSession,
+		    m.rules = restrictions[take_digit(input) % 7];
+		    m.max_ids = take_digit(input));
+		break;
+	case 'p':
+		ASK(PUBLISH_SOCKET, publish_socket, Rdmabroker__PublishSocket, );
+		break;
+	case 'U':
+		ASK(RELEASE_SESSION, release_session, Rdmabroker__ReleaseSession, );
+		break;
+	case 'B':
+		ASK(LEND_DEVICE, lend_device, Rdmabroker__LendDevice,
+		    m.name = devices[take_digit(input) % 4];
+		    m.uid = take_number(input); m.end = take_digit(input) & 1);
 		break;
 	case 'P':
 		w.policy = take_digit(input);

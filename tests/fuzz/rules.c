@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <rdma/rdma_cma.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 #include "policy/index/index.h"
 #include "policy/policy.h"
 #include "policy/rules.h"
+#include "policy/trial.h"
 #include "policy/words.h"
 #include "tests/fuzz/fuzz.h"
 #include "util/diag.h"
@@ -256,6 +258,24 @@ static struct policy *load_indexed(const char *text, size_t len)
 	return policy;
 }
 
+/* The input as tests of a policy. */
+static void make_tests(const char *text, size_t size)
+{
+	static const char rules[] = "allow connect user 1000 peer 10.0.0.0/8 tos 3\n"
+				    "reject any unit a* reason \"no\"\nallow any port 1-99\n";
+	struct policy *policy = load(rules, sizeof(rules) - 1);
+	struct diag *diag;
+	size_t n = 0;
+	int r;
+
+	must(diag_new(&diag) == 0);
+	r = trial_run_text(policy, "t", text, size, &n, diag);
+	must((r == 0) == (diag_count(diag) == 0));
+	must(r == 0 || r == -EBADMSG || r == -EFBIG);
+	diag_free(diag);
+	policy_unref(policy);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const char *text = (const char *)data;
@@ -264,6 +284,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size > 65536)
 		return 0;
+	make_tests(text, size);
 	policy = load(text, size);
 	if (!policy)
 		return 0;

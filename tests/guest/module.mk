@@ -9,7 +9,7 @@ guest-run = $(guest-dir)/run --image $(O)/guest --share $(O)/guest/share --timeo
 
 .PHONY: guest-user guest-image guest-dest demo-guest
 .PHONY: check-guest check-guest-policy check-guest-calls check-guest-dropin check-guest-sidebyside \
-	check-guest-dropin-sidebyside check-guest-hostile check-guest-takeover check-guest-containers \
+	check-guest-dropin-sidebyside check-guest-hostile check-guest-takeover check-guest-containers check-guest-restricted \
 	check-guest-readme check-guest-smoke
 
 guest-user:
@@ -27,10 +27,10 @@ $(guest-stamp):
 # and librdmacm; dropin uses librdmacm or the drop-in.
 guest-examples := $(patsubst %.c,$(O)/%,$(wildcard conf/examples/*.c))
 guest-programs := $(addprefix $(O)/tests/guest/,api calls dropin dropin-dlopen hostile killed \
-	sanitizer-probe sidebyside killer.so slow.so ucp_client_server) \
+	restricted sanitizer-probe sidebyside killer.so slow.so ucp_client_server) \
 	$(O)/tests/bench/overload $(guest-examples)
 
-$(O)/tests/guest/api: $(call objs,$(guest-dir)/api.c) $(O)/librdmabroker.so
+$(O)/tests/guest/api $(O)/tests/guest/restricted: $(O)/tests/guest/%: $(O)/obj/$(guest-dir)/%.o $(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
@@ -127,7 +127,7 @@ guest-dest: all $(guest-programs) $(old-stamp)
 	$(Q)rm -rf $(O)/guest/share/dest $(O)/guest/share/bin $(O)/guest/share/suites $(O)/guest/share/old
 	$(Q)mkdir -p $(O)/guest/share/dest
 	$(Q)$(MAKE) --no-print-directory install DESTDIR=$(abspath $(O))/guest/share/dest PREFIX=/usr
-	$(Q)cp -r $(addprefix $(guest-dir)/,lib.sh sanitizers.sh broker.sh load.sh calls.sh bin suites) \
+	$(Q)cp -r $(addprefix $(guest-dir)/,lib.sh sanitizers.sh broker.sh load.sh calls.sh podman.sh bin suites) \
 		$(O)/guest/share/
 	$(Q)cp -t $(O)/guest/share/bin $(guest-programs) tests/openmetrics
 	$(Q)cp -r conf/examples README $(O)/guest/old $(O)/guest/share/
@@ -182,6 +182,9 @@ check-guest-takeover: guest-image guest-dest
 # Containers of podman.
 check-guest-containers: guest-image guest-dest
 	$(Q)$(guest-run) suites/containers.sh $(CASES)
+
+check-guest-restricted: guest-image guest-dest
+	$(Q)$(guest-run) suites/restricted.sh $(CASES)
 
 # README's commands.
 check-guest-readme: guest-image guest-dest

@@ -46,6 +46,20 @@ START_TEST(devices_are_described)
 }
 END_TEST
 
+/* For containers that get the socket of a restricted session. */
+START_TEST(nodes_are_described)
+{
+	FILE *file = begin();
+
+	cdispec_print_rdma(file, devices, 2, NULL);
+	end(file);
+	assert_json("d[\"kind\"] == \"rdmabroker/node\" and \"containerEdits\" not in d");
+	assert_json("[x[\"name\"] for x in d[\"devices\"]] == [\"mlx5_0\", \"rxe0\", \"all\"]");
+	assert_json("d[\"devices\"][1][\"containerEdits\"][\"deviceNodes\"][0][\"path\"] == "
+		    "\"/dev/infiniband/uverbs1\"");
+}
+END_TEST
+
 START_TEST(the_dropin_is_described)
 {
 	static const struct cdispec_library libraries[] = { { "a.so.1", "/usr/lib/a.so.1.2" },
@@ -123,13 +137,14 @@ START_TEST(options_that_do_not_fit)
 	ck_assert_int_eq(ctl("cdi", "--watch"), 2);
 	assert_has(got.err, "--watch needs --directory");
 	ck_assert_int_eq(ctl("cdi", "--dropin", "--directory", "/tmp"), 2);
-	assert_has(got.err, "--dropin cannot be used with --directory");
+	assert_has(got.err,
+		   "--dropin, --node and --directory, which writes all files, exclude each other");
 	ck_assert_int_eq(ctl("cdi", "--dropin"), 0);
 	assert_json("d[\"devices\"][0][\"containerEdits\"][\"mounts\"][2][\"containerPath\"] == "
 		    "\"/usr/lib/rdmabroker/librdmabroker-rdmacm.so\"");
 }
 END_TEST
 
-UNIT_MAIN("cdi", set_up_ctl, tear_down, devices_are_described, the_dropin_is_described,
-	  names_that_cdi_does_not_allow, a_folder_with_other_files_is_refused,
-	  options_that_do_not_fit)
+UNIT_MAIN("cdi", set_up_ctl, tear_down, devices_are_described, nodes_are_described,
+	  the_dropin_is_described, names_that_cdi_does_not_allow,
+	  a_folder_with_other_files_is_refused, options_that_do_not_fit)

@@ -101,6 +101,9 @@ static void assert_defaults(void)
 {
 	ck_assert_str_eq(config.socket_path, "/run/rdmabroker/rdmabroker.sock");
 	ck_assert_str_eq(config.policy_dir, "/etc/rdmabroker/policy.d");
+	ck_assert_str_eq(config.site_policy_dir, "/var/lib/rdmabroker/site/current");
+	ck_assert(!config.site_admin_rules);
+	ck_assert_str_eq(config.restricted_dir, "/run/rdmabroker-restricted");
 	ck_assert_int_eq(config.log_level, LOG_INFO);
 	ck_assert_int_eq(config.device_access, CONFIG_DEVICE_ACCESS_ACL);
 	ck_assert_uint_eq(config.max_sessions, 4096);
@@ -238,6 +241,11 @@ START_TEST(bad_values_are_named)
 		"[Daemon]\nSocket=/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n",
 		"c:2:8: Socket= takes an absolute path of at most 107 bytes");
+	assert_refused("[Daemon]\nRestrictedDirectory=/"
+		       "1234567890123456789012345678901234567890123456789012345678\n",
+		       "c:2:21: RestrictedDirectory= takes an absolute path of at most 58 bytes");
+	assert_refused("[Daemon]\nSiteAdminRules=true\n",
+		       "c:2:16: SiteAdminRules= takes yes or no");
 	assert_refused("[Daemon]\nPolicyDir=\n", "c:2:11: PolicyDir= takes an absolute path");
 	assert_refused("[Daemon]\nLogLevel=loud\n",
 		       "c:2:10: LogLevel= takes error, warning, notice, info or debug");
@@ -424,7 +432,7 @@ START_TEST(the_shipped_file_shows_the_defaults)
 	assert_defaults();
 	for (char *c = text; (c = strstr(c, "\n")); c++)
 		n += c[1] >= 'A' && c[1] <= 'Z';
-	ck_assert_int_eq(n, 16);
+	ck_assert_int_eq(n, 19);
 }
 END_TEST
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <limits.h>
+#include <poll.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
@@ -87,7 +89,7 @@ START_TEST(help)
 	ck_assert_int_eq(ctl("help", "--json"), 0);
 	assert_json(
 		"[v[\"name\"] for v in d[\"verbs\"]] == [\"cdi\", \"check\", \"drain\", \"events\", \"explain\", \"help\", "
-		"\"kick\", \"list\", \"metrics\", \"reload\", \"rules\", \"run\", \"status\", \"version\"]");
+		"\"kick\", \"list\", \"metrics\", \"reload\", \"restrict\", \"rules\", \"run\", \"site\", \"status\", \"version\"]");
 	ck_assert_int_eq(ctl("--json", "help", "rules"), 0);
 	assert_json("[o[\"name\"] for o in d[\"verbs\"][0][\"options\"]] == [\"full\"]");
 	ck_assert_int_eq(ctl("help", "rulez"), 2);
@@ -103,6 +105,77 @@ START_TEST(version)
 	assert_has(got.out, "rdmabrokerctl ");
 	ck_assert_int_eq(ctl("version", "--json"), 0);
 	assert_json("list(d) == [\"version\"]");
+}
+END_TEST
+
+START_TEST(restricted_program)
+{
+	static const char session[] =
+		"test -S \"$RDMABROKER_SOCKET\" && echo \"$RDMABROKER_SOCKET\"";
+	char path[128], command[PATH_MAX + 64];
+
+	ck_assert_int_eq(ctl("restrict", "--rules", "allow observe", "--", "sh", "-c", session), 0);
+	assert_has(got.out, harness.restricted_dir);
+	snprintf(path, sizeof(path), "%.*s", (int)strcspn(got.out, "\n"), got.out);
+	/* The broker notices a little later. */
+	for (int i = 0; i < T && access(path, F_OK) == 0; i++)
+		poll(NULL, 0, 1);
+	ck_assert_int_eq(access(path, F_OK), -1);
+	/* The program's own rdmabrokerctl has the restriction. */
+	snprintf(command, sizeof(command), "%s list --sessions", program);
+	ck_assert_int_eq(ctl("restrict", "--rules", "allow observe; reject any reason \"a;b\"",
+			     "--ids", "3", "--", "sh", "-c", command),
+			 0);
+	assert_has(got.out, " restricted ");
+	snprintf(command, sizeof(command), "%s drain --cancel", program);
+	ck_assert_int_eq(ctl("restrict", "--rules", "allow observe", "--", "sh", "-c", command), 1);
+	assert_has(got.err, "may do this");
+	/* The exit status is the program's. */
+	ck_assert_int_eq(ctl("restrict", "--rules", "", "--", "sh", "-c", "exit 42"), 42);
+	ck_assert_int_eq(ctl("restrict", "--rules", "", "--", "sh", "-c", "kill -KILL $$"), 137);
+	ck_assert_int_eq(ctl("restrict", "--rules", "", "--", "/nonexistent"), 127);
+	assert_has(got.err, "cannot run /nonexistent");
+}
+END_TEST
+
+START_TEST(restrict_refuses_bad_arguments)
+{
+	FILE *rules = fopen(harness.rules_path, "w");
+
+	ck_assert_ptr_nonnull(rules);
+	fputs("# a program\nallow listen port 7471\nallow listn\n", rules);
+	fclose(rules);
+	ck_assert_int_eq(ctl("restrict", "--file", harness.rules_path, "--", "true"), 1);
+	assert_has(got.err, "restriction:3:7: unknown operation 'listn', did you mean 'listen'?");
+	ck_assert_int_eq(ctl("restrict", "--file", "/nonexistent", "--", "true"), 1);
+	assert_has(got.err, "cannot open /nonexistent");
+	ck_assert_int_eq(ctl("restrict", "--file", "/", "--", "true"), 1);
+	ck_assert_int_eq(ctl("restrict", "--file", "/bin/sh", "--", "true"), 1);
+	assert_has(got.err, "must be a text of at most 1023 bytes");
+	ck_assert_int_eq(ctl("restrict", "--", "true"), 2);
+	assert_has(got.err, "either --rules or --file");
+	ck_assert_int_eq(ctl("restrict", "--rules", "", "--file", "x", "--", "true"), 2);
+	ck_assert_int_eq(ctl("restrict", "--rules", ""), 2);
+	assert_has(got.err, "restrict needs an argument");
+	ck_assert_int_eq(ctl("restrict", "--rules", "", "--ids", "0", "--", "true"), 2);
+	assert_has(got.err, "invalid number of ids \"0\"");
+	ck_assert_int_eq(ctl("restrict", "--rules", "", "sh", "-c", "true"), 2);
+	assert_has(got.err, "the program must follow \"--\": \"rdmabrokerctl restrict ... -- sh");
+	ck_assert_int_eq(ctl("restrict", "--rules", "allow any user root", "--", "true"), 1);
+	assert_has(got.err, "'user' cannot be used in a restriction");
+}
+END_TEST
+
+START_TEST(instances)
+{
+	ck_assert_int_eq(ctl("--instance", "blue", "status"), 2);
+	assert_has(got.err, "--instance and --socket exclude each other");
+	ck_assert_int_eq(
+		run((const char *const[]){ program, "--instance", "no.such", "status", NULL }), 1);
+	assert_has(got.err, "no broker answers on /run/rdmabroker@no.such/rdmabroker.sock");
+	ck_assert_int_eq(
+		run((const char *const[]){ program, "--instance", "../x", "status", NULL }), 2);
+	assert_has(got.err, "invalid name of an instance \"../x\"");
 }
 END_TEST
 
@@ -626,7 +699,8 @@ START_TEST(check)
 	ck_assert_str_eq(got.out, "");
 	ck_assert_str_eq(got.err, "");
 	ck_assert_int_eq(ctl("check", "--json", harness.rules_path), 0);
-	assert_json("d == {\"ok\": True, \"complaints\": [], \"more\": 0, \"rules\": 2}");
+	assert_json(
+		"d == {\"ok\": True, \"complaints\": [], \"more\": 0, \"rules\": 2, \"tests\": 0}");
 
 	write_file(harness.rules_path, "allow any\n\nreject\teny\n");
 	ck_assert_int_eq(ctl("check", harness.rules_path), 1);
@@ -668,8 +742,9 @@ START_TEST(check_keeps_twenty)
 END_TEST
 
 UNIT_MAIN("ctl", set_up_ctl, tear_down, a_wrong_command_line_is_explained, help, version,
-	  a_failed_write_is_reported, status, status_without_a_policy, status_without_rdma,
-	  status_with_missing_names, no_daemon_is_running, not_permitted, rules,
-	  rules_on_a_terminal, explain_names_the_deciding_rule, explain_names_the_missing_facts,
+	  a_failed_write_is_reported, restricted_program, restrict_refuses_bad_arguments, instances,
+	  status, status_without_a_policy, status_without_rdma, status_with_missing_names,
+	  no_daemon_is_running, not_permitted, rules, rules_on_a_terminal,
+	  explain_names_the_deciding_rule, explain_names_the_missing_facts,
 	  explain_names_what_decides_besides_rules, explain_knows_users,
 	  explain_refuses_bad_arguments, reload, check, check_keeps_twenty)

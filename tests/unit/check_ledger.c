@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "keep/ledger.h"
 #include "tests/fake/fake.h"
@@ -225,7 +227,47 @@ START_TEST(processes_that_die_while_they_take_over)
 }
 END_TEST
 
+/*
+ * A process dies at each call of its take-over, when the vault has the socket of a restricted session twice. The one after
+ * it serves the socket.
+ */
+START_TEST(published_sockets_when_a_process_dies)
+{
+	struct rdmabroker_options options = RDMABROKER_OPTIONS_INIT;
+	struct rdmabroker *launcher, *session;
+	volatile bool died = true;
+	volatile unsigned n;
+	char path[108];
+
+	allow_leaks();
+	options.socket = path;
+	for (n = 1; died; n++) {
+		launcher = open_session();
+		ck_assert_int_eq(rdmabroker_restrict(launcher, "allow listen port 7471", 0), 0);
+		ck_assert_int_eq(rdmabroker_publish(launcher, path, sizeof(path)), 0);
+		kill_broker();
+		died = true;
+		if (setjmp(killed) == 0) {
+			hooks_kill_at(n, on_kill);
+			start_broker();
+			died = false;
+		}
+		hooks_kill_at(0, NULL);
+		if (died)
+			start_broker();
+		ck_assert_msg(rdmabroker_open(&options, &session) == 0, "killed at call %u: %s", n,
+			      rdmabroker_last_failure()->text);
+		rdmabroker_close(session);
+		rdmabroker_close(launcher);
+		run_all();
+		ck_assert_int_eq(access(path, F_OK), -1);
+	}
+	printf("killed at %u calls\n", n - 1);
+	ck_assert_uint_gt(n, 50);
+}
+END_TEST
+
 UNIT_MAIN("ledger", succession_set_up, succession_tear_down, ledger_of_another_version,
 	  ledger_of_a_newer_and_of_an_older_daemon, damaged_ledgers, request_that_was_repeated,
 	  request_that_waits_in_a_second_take_over, take_overs_that_fail,
-	  processes_that_die_while_they_take_over)
+	  processes_that_die_while_they_take_over, published_sockets_when_a_process_dies)

@@ -549,6 +549,16 @@ static void etimedout(void)
 	rdmabroker_close(s);
 }
 
+static void erange(void)
+{
+	struct rdmabroker *s = open_session(0);
+	char path[8];
+
+	ck_assert_int_eq(rdmabroker_restrict(s, "allow any", 0), 0);
+	expect_failure(rdmabroker_publish(s, path, sizeof(path)), ERANGE, "needs");
+	rdmabroker_close(s);
+}
+
 static void exdev(void)
 {
 	struct ibv_device device = { .name = "other0" };
@@ -598,6 +608,7 @@ static const struct row {
 	{ "EOPNOTSUPP", eopnotsupp },
 	{ "EPERM", eperm },
 	{ "EPROTO", eproto },
+	{ "ERANGE", erange },
 	{ "ESHUTDOWN", eshutdown },
 	{ "ESTALE", estale },
 	{ "ETIMEDOUT", etimedout },

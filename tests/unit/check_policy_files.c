@@ -227,7 +227,109 @@ START_TEST(files_are_read_as_named)
 }
 END_TEST
 
+static void make_dir(const char *name)
+{
+	char full[256];
+
+	snprintf(full, sizeof(full), "%s/%s", dir, name);
+	ck_assert_int_eq(mkdir(full, 0755), 0);
+}
+
+static void link_to(const char *name, const char *link)
+{
+	char full[256];
+
+	snprintf(full, sizeof(full), "%s/%s", dir, link);
+	unlink(full);
+	ck_assert_int_eq(symlink(name, full), 0);
+}
+
+static int load_site(const char *link, bool may_admin)
+{
+	char own[256], full[256];
+	const struct policy_site site = { full, may_admin };
+
+	policy = policy_unref(policy);
+	snprintf(own, sizeof(own), "%s/own", dir);
+	snprintf(full, sizeof(full), "%s/%s", dir, link);
+	return policy_load_dirs(&policy, own, &site, POLICY_NAMES_MUST_EXIST, diag);
+}
+
+static void assert_rules(const char *const *texts, size_t n)
+{
+	ck_assert_uint_eq(policy_n_rules(policy), n);
+	for (size_t i = 0; i < n; i++)
+		ck_assert_str_eq(policy_rule_at(policy, i)->text, texts[i]);
+}
+
+START_TEST(files_of_a_site_are_merged)
+{
+	static const char *const both[] = { "allow listen port 1", "allow listen port 2",
+					    "allow listen port 3", "allow listen port 4",
+					    "allow listen port 5" };
+
+	make_dir("own");
+	make_dir("1");
+	make_dir("2");
+	write_file("own/20-b.rules", "allow listen port 2\n", 0644);
+	write_file("own/40-d.rules", "allow listen port 4\n", 0644);
+	write_file("1/10-a.rules", "allow listen port 1\n", 0644);
+	write_file("1/20-b.rules", "allow listen port 3\n", 0644);
+	write_file("1/50-e.rules", "allow listen port 5\n", 0644);
+	write_file("1/50-e.tests", "no rules\n", 0644);
+	/* Without a version of the site. */
+	ck_assert_int_eq(load_site("current", false), 0);
+	ck_assert_uint_eq(policy_n_rules(policy), 2);
+	link_to("1", "current");
+	ck_assert_int_eq(load_site("current", false), 0);
+	assert_rules(both, 5);
+	/* Messages name the version, not the link. */
+	ck_assert_ptr_nonnull(strstr(policy_rule_at(policy, 0)->file, "/1/10-a.rules"));
+	link_to("2", "current");
+	ck_assert_int_eq(load_site("current", false), 0);
+	ck_assert_uint_eq(policy_n_rules(policy), 2);
+	/* Sets are known in all files that follow. */
+	write_file("2/00-sets.rules", "set a = { 10.0.0.0/8 }\n", 0644);
+	write_file("own/20-b.rules", "allow connect peer @a\n", 0644);
+	ck_assert_int_eq(load_site("current", false), 0);
+}
+END_TEST
+
+START_TEST(a_site_makes_no_admins)
+{
+	make_dir("own");
+	make_dir("1");
+	link_to("1", "current");
+	write_file("own/1.rules", "allow admin user 1\n", 0644);
+	write_file("1/1.rules", "reject admin user 2\nallow observe user 3\nallow any\n", 0644);
+	ck_assert_int_eq(load_site("current", false), 0);
+	write_file("1/2.rules", "allow listen\nallow admin user 4\n", 0644);
+	ck_assert_int_eq(load_site("current", false), -EBADMSG);
+	ck_assert_ptr_nonnull(strstr(diag_first(diag), "/1/2.rules:2:7: this host takes no rules "
+						       "for 'admin' from its site"));
+	ck_assert_int_eq(load_site("current", true), 0);
+	ck_assert_uint_eq(policy_n_rules(policy), 6);
+}
+END_TEST
+
+START_TEST(a_site_that_cannot_be_read)
+{
+	make_dir("own");
+	make_dir("1");
+	write_file("own/1.rules", "allow any\n", 0644);
+	link_to("1", "current");
+	write_file("1/1.rules", "allow any\n", 0666);
+	ck_assert_int_eq(load_site("current", false), -EPERM);
+	link_to("current", "current");
+	ck_assert_int_eq(load_site("current", false), -ELOOP);
+	/* A version that was removed. */
+	link_to("gone", "current");
+	ck_assert_int_eq(load_site("current", false), -ENOENT);
+}
+END_TEST
+
 UNIT_MAIN("policy_files", set_up, tear_down, sizes_have_limits, rules_have_a_limit,
 	  a_directory_is_read_in_order, an_empty_directory_is_a_policy,
 	  what_others_can_write_is_refused, what_others_own_is_refused, what_is_no_file_is_refused,
-	  symbolic_links_are_followed, errors_of_all_files_are_collected, files_are_read_as_named)
+	  symbolic_links_are_followed, errors_of_all_files_are_collected, files_are_read_as_named,
+	  files_of_a_site_are_merged, a_site_makes_no_admins, a_site_that_cannot_be_read)

@@ -68,6 +68,11 @@ static const unsigned allowed[REQUEST_LAST + 1] = {
 	[OP(DRAIN)] = GREETED,
 	[OP(GET_METRICS)] = GREETED,
 	[OP(WATCH)] = GREETED,
+	[OP(RESTRICT_SESSION)] = IN(NO_ID) | IN(OTHERS_ID), /* the session must have no ids */
+	[OP(PUBLISH_SOCKET)] = 0, /* the session has no restriction */
+	[OP(RELEASE_SESSION)] = 0, /* the same */
+	[OP(ADOPT_SESSION)] = 0, /* the session was not released */
+	[OP(LEND_DEVICE)] = GREETED & ~IN(ID_REMOVED), /* a removed device cannot be lent */
 };
 
 static struct wire_client server, client, other;
@@ -307,7 +312,7 @@ static void ask_with_first(struct wire_client *c, int op, uint32_t id, uint32_t 
 static bool is_about_no_id(int op)
 {
 	return op == OP(HELLO) || op == OP(CREATE_ID) || op == OP(GET_STATUS) ||
-	       (op >= OP(EXPLAIN) && op <= OP(WATCH));
+	       (op >= OP(EXPLAIN) && op <= OP(WATCH)) || op == OP(LEND_DEVICE);
 }
 
 START_TEST(with_the_id_made_first)

@@ -135,10 +135,10 @@ START_TEST(ctl_options)
 	assert_usage("unknown option \"--full\"\n", see);
 	/* rdmabrokerctl does not take a program's options for its own. */
 	ctl("run", "rping", "-s");
-	assert_usage("the program must follow \"--\": \"rdmabrokerctl run -- rping ...\"\n",
+	assert_usage("the program must follow \"--\": \"rdmabrokerctl run ... -- rping ...\"\n",
 		     "see rdmabrokerctl help run\n");
 	ctl("run", "rping", "--help");
-	assert_usage("the program must follow \"--\": \"rdmabrokerctl run -- rping ...\"\n",
+	assert_usage("the program must follow \"--\": \"rdmabrokerctl run ... -- rping ...\"\n",
 		     "see rdmabrokerctl help run\n");
 	ctl("run", "-s", "rping");
 	assert_usage("unknown option \"-s\"\n", see);

@@ -166,6 +166,8 @@ void set_up(void)
 	harness = (struct harness){ .dir = "/tmp/rdmabroker-check-XXXXXX" };
 	ck_assert_ptr_nonnull(mkdtemp(harness.dir));
 	snprintf(harness.socket_path, sizeof(harness.socket_path), "%s/socket", harness.dir);
+	snprintf(harness.restricted_dir, sizeof(harness.restricted_dir), "%s/restricted",
+		 harness.dir);
 	snprintf(harness.rules_path, sizeof(harness.rules_path), "%s/test.rules", harness.dir);
 	ck_assert_int_eq(diag_new(&diag), 0);
 	ck_assert_int_eq(policy_load_text(&policy, "test.rules", "allow any\n", 10, diag), 0);
@@ -182,7 +184,7 @@ void set_up(void)
 	};
 	harness.core->account.limit_per_user[ACCOUNT_SESSIONS] = 4;
 	ck_assert_int_eq(server_new(&harness.server, harness.loop, harness.core, listening_socket(),
-				    65536, &server_ops, NULL),
+				    harness.restricted_dir, 65536, &server_ops, NULL),
 			 0);
 	ck_assert_int_eq(pipe(errand.wake), 0);
 	ck_assert_int_ge(
@@ -198,6 +200,7 @@ void tear_down(void)
 	close(errand.wake[0]);
 	close(errand.wake[1]);
 	unlink(harness.socket_path);
+	rmdir(harness.restricted_dir);
 	unlink(harness.rules_path);
 	rmdir(harness.dir);
 }

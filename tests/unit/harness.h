@@ -21,6 +21,7 @@
 struct harness {
 	char dir[64];
 	char socket_path[96];
+	char restricted_dir[96]; /* RestrictedDirectory= */
 	char rules_path[96]; /* the rules that a reload reads */
 	sd_event *loop;
 	struct core *core;

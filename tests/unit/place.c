@@ -27,8 +27,12 @@ static void write_file(const char *name, const char *text)
 
 void place_write(const char *rules, const char *config)
 {
+	char all[256], restricted[64];
+
+	snprintf(all, sizeof(all), "%s\n[Daemon]\nRestrictedDirectory=%s\n", config,
+		 in_dir(restricted, "restricted"));
 	write_file("policy.d/1.rules", rules);
-	write_file("rdmabrokerd.conf", config);
+	write_file("rdmabrokerd.conf", all);
 }
 
 void place_make(const char *rules, const char *config)
@@ -57,8 +61,8 @@ void place_start(struct broker **ret)
 
 void place_remove(void)
 {
-	static const char *const names[] = { "policy.d/1.rules", "policy.d", "rdmabrokerd.conf",
-					     "socket", "" };
+	static const char *const names[] = { "policy.d/1.rules", "policy.d",   "rdmabrokerd.conf",
+					     "socket",           "restricted", "" };
 	char path[64];
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)

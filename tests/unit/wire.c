@@ -63,8 +63,9 @@ void wire_start(const char *rules)
 	/* wire_connect() passes each client's socket to the daemon, so nobody connects to this socket. */
 	ck_assert_int_eq(bind(fd, &(struct sockaddr){ .sa_family = AF_UNIX }, 2), 0);
 	ck_assert_int_eq(listen(fd, 1), 0);
-	ck_assert_int_eq(
-		server_new(&wire.server, wire.loop, wire.core, fd, 65536, &server_ops, NULL), 0);
+	ck_assert_int_eq(server_new(&wire.server, wire.loop, wire.core, fd, "/proc/nonexistent",
+				    65536, &server_ops, NULL),
+			 0);
 	while (sd_event_run(wire.loop, 0) > 0)
 		;
 }
@@ -106,7 +107,7 @@ void wire_connect(struct wire_client *client)
 	ck_assert_int_eq(
 		socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
 	*client = (struct wire_client){ .sock = pair[0], .fd = -1 };
-	ck_assert_int_eq(server_add_client(wire.server, pair[1]), 0);
+	ck_assert_int_eq(server_add_client(wire.server, pair[1], NULL), 0);
 	client->session = container_of(wire.core->sessions.prev, struct session, link);
 	/* Without SO_PEERPIDFD the client would have to prove its identity. check_identity tests that. */
 	client->session->identity.proven = true;

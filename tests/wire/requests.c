@@ -88,6 +88,17 @@ static void put_operation(struct writer *w, int op, uint32_t id)
 	case OP(RELOAD):
 	case OP(LIST_RULES):
 	case OP(GET_METRICS):
+	case OP(PUBLISH_SOCKET):
+	case OP(RELEASE_SESSION):
+	case OP(ADOPT_SESSION):
+		return;
+	case OP(RESTRICT_SESSION):
+		put_bytes(w, 1, "allow any port 7471", 19);
+		put_number(w, 2, 3);
+		return;
+	case OP(LEND_DEVICE):
+		put_bytes(w, 1, "fake0", 5);
+		put_number(w, 2, 4242);
 		return;
 	case OP(LIST):
 		put_number(w, 1, 1);

@@ -43,6 +43,7 @@ static void in_session(struct rdmabroker_listed_session *ret, const Rdmabroker__
 		.age_ms = in->age_ms,
 		.n_ids = in->ids,
 		.n_leases = in->leases,
+		.restriction = message_get_text(in->restriction),
 	};
 	if (!in->workload)
 		return;

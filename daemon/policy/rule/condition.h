@@ -94,6 +94,8 @@ enum policy_place {
 	WORD_ON_ALLOW = 1 << 0,
 	WORD_ON_REJECT = 1 << 1,
 	WORD_ON_BOTH = WORD_ON_ALLOW | WORD_ON_REJECT,
+	WORD_IN_RESTRICTION =
+		1 << 2, /* also in the rules of a restriction, see policy_load_restriction() */
 };
 
 struct policy_word {

@@ -6,138 +6,24 @@
 . "$(dirname "$0")/../lib.sh"
 # shellcheck source=../broker.sh
 . "$(dirname "$0")/../broker.sh"
+# shellcheck source=../podman.sh
+. "$(dirname "$0")/../podman.sh"
 # shellcheck disable=SC2034
 long_cases=(dropin rootless_dropin container_and_host device_is_unplugged two_rootless_users restart_under_containers
-	other_versions rules_for_one_container killed_container)
-
-RDMA=rdmabroker/rdma
-DROPIN=rdmabroker/dropin=all
-PROGRAMS="bash cat cp env id ls mkdir sleep grep sed rping rdmabroker-ping rdmabrokerctl ibv_devices"
-
-# ---- images and containers ----
-
-# make_rootfs DIR OWNER: a small image, with programs and libraries of this guest.
-make_rootfs() {
-	local dir=$1 program files=()
-	[ ! -e "$dir" ] || return 0
-	mkdir -p "$dir"/{dev,proc,sys,run/rdmabroker,tmp,etc,usr/bin,usr/lib64,usr/lib/rdmabroker}
-	ln -s usr/bin "$dir/bin"
-	ln -s usr/lib "$dir/lib"
-	ln -s usr/lib64 "$dir/lib64"
-	for program in $PROGRAMS; do
-		files+=("$(type -P "$program")")
-	done
-	files+=(/usr/lib/*/libibverbs/librxe*.so /usr/lib/*/libgcc_s.so.1)
-	mapfile -t -O "${#files[@]}" files < <(ldd "${files[@]}" 2> /dev/null |
-		sed -nE 's/^.*=> (\/[^ ]*) .*/\1/p; s/^\s(\/[^ ]*) .*/\1/p' | sort -u)
-	for file in "${files[@]}"; do
-		file=${file#/usr}
-		mkdir -p "$dir/usr${file%/*}"
-		cp -L "/usr$file" "$dir/usr${file%/*}/"
-	done
-	mkdir "$dir/etc/libibverbs.d"
-	cp /etc/libibverbs.d/rxe.driver "$dir/etc/libibverbs.d/"
-	cp /etc/passwd /etc/group "$dir/etc/"
-	chown -R "$2:" "$dir"
-}
-
-# container NAME USER [OPTION...] -- COMMAND...: starts a container in the background. USER root: a container of root,
-# in which user 1000 runs unless OPTION says otherwise. Other users: a rootless container. The output is in the file
-# NAME.
-container() {
-	local name=$1 user=$2 options=()
-	shift 2
-	while [ "$1" != -- ]; do
-		options+=("$1")
-		shift
-	done
-	shift
-	options=(run --rm --replace --name "$name" --network none --log-driver none "${options[@]}")
-	: > "$name"
-	if [ "$user" = root ]; then
-		podman "${options[@]}" --ulimit memlock=-1:-1 --rootfs /srv/rootfs:O "$@" > "$name" 2>&1 &
-	else
-		as_manager "$user" podman "${options[@]}" --rootfs "/home/$user/rootfs" "$@" > "$name" 2>&1 &
-	fi
-	pid[$name]=$!
-}
-
-# as_manager USER COMMAND...: runs COMMAND as a service of USER's own systemd.
-as_manager() {
-	local user=$1
-	shift
-	systemd-run --quiet --machine="$user@" --user --collect --pipe --wait -- "$@"
-}
-
-# a_container runs until it is told to end.
-end_container() {
-	local name=$1 user=${2:-root}
-	if [ "$user" = root ]; then
-		podman kill "$name" > /dev/null || true
-	else
-		as_manager "$user" podman kill "$name" > /dev/null || true
-	fi
-	wait "${pid[$name]}" || true
-}
-
-prepare_root() {
-	make_rootfs /srv/rootfs root
-	systemctl start rdmabroker-cdi
-}
-
-prepare_user() {
-	loginctl enable-linger "$1"
-	(await "systemctl -q is-active user@$(id -u "$1")")
-	make_rootfs "/home/$1/rootfs" "$1"
-	systemctl start rdmabroker-cdi
-}
-
-# containers_policy: containers of root and of alice may do everything, in some ports.
-containers_policy() {
-	policy <<-END
-		allow session container *
-		allow device  container * access open
-		allow listen  container * port 7400-7499
-		allow accept  container * port 7400-7499
-		allow connect container *
-		allow session container user-1000/*
-		allow device  container user-1000/*
-		allow listen  container user-1000/* port 7400-7499
-		allow accept  container user-1000/* port 7400-7499
-		allow connect container user-1000/*
-		allow session user bob
-		allow device  user bob
-		allow connect user bob
-	END
-}
-
-# list_field FIELD EXPRESSION: prints FIELD of the sessions S for which EXPRESSION is true.
-list_field() {
-	rdmabrokerctl --json list | python3 -c "
-import json, sys
-for s in json.load(sys.stdin)['sessions']:
-	if $2: print(s['$1'])"
-}
-
-container_id() {
-	podman inspect --format '{{.Id}}' "$1"
-}
-
-nothing_is_left() {
-	(await "[ \$(status_field \"['ids']\") = 0 ]")
-	(await "! getfacl -pn /dev/infiniband/uverbs* | grep -qE 'user:[0-9]'")
-}
+	other_versions rules_for_one_container killed_container ucx attacks_from_a_container kubernetes_agent)
 
 # ---- cases ----
 
 case_specifications() {
 	local description
 	systemctl start rdmabroker-cdi
-	assert_eq "$(stat -c '%U %a' /run/cdi/rdmabroker-rdma.json /run/cdi/rdmabroker-dropin.json | sort -u)" "root 644"
-	for description in rdma dropin; do
+	assert_eq "$(stat -c '%U %a' /run/cdi/rdmabroker-rdma.json /run/cdi/rdmabroker-node.json /run/cdi/rdmabroker-dropin.json |
+		sort -u)" "root 644"
+	for description in rdma node dropin; do
 		python3 -m json.tool "/run/cdi/rdmabroker-$description.json" | show
 	done
 	assert_eq "$(rdmabrokerctl cdi)" "$(cat /run/cdi/rdmabroker-rdma.json)"
+	assert_eq "$(rdmabrokerctl cdi --node)" "$(cat /run/cdi/rdmabroker-node.json)"
 	assert_eq "$(rdmabrokerctl cdi --dropin)" "$(cat /run/cdi/rdmabroker-dropin.json)"
 	assert_eq "$(sed -n 's/^CapEff:\s*//p' "/proc/$(systemctl show -P MainPID rdmabroker-cdi)/status")" \
 		0000000000000000
@@ -416,6 +302,110 @@ case_device_is_unplugged() {
 	ping_once bob $A -p 7422
 	end_container server
 	nothing_is_left
+}
+
+# ucx_rootfs DIR: UCX's example and modules, beside what make_rootfs() has made.
+ucx_rootfs() {
+	local file files=()
+	cp "$(type -P ucp_client_server)" "$1/usr/bin/"
+	mapfile -t files < <(ldd "$1/usr/bin/ucp_client_server" /usr/lib/*/ucx/*.so* 2> /dev/null |
+		sed -nE 's/^.*=> (\/[^ ]*) .*/\1/p' | sort -u)
+	for file in "${files[@]}" /usr/lib/*/ucx/*.so*; do
+		file=${file#/usr}
+		mkdir -p "$1/usr${file%/*}"
+		cp -L "/usr$file" "$1/usr${file%/*}/"
+	done
+}
+
+# UCX between two containers, by the drop-in.
+case_ucx() {
+	local ucx=(--env UCX_TLS=rc_verbs,self --env UCX_SOCKADDR_TLS_PRIORITY=rdmacm)
+	prepare_root
+	ucx_rootfs /srv/rootfs
+	policy <<-END
+		allow session container *
+		allow device  container * access open
+		allow any     container *
+	END
+	container server root --user 1000 --device $RDMA=all --device $DROPIN "${ucx[@]}" --env UCX_NET_DEVICES=rxe0:1 -- \
+		ucp_client_server -l $A -i 20 -s 4096
+	(await "rdmabrokerctl list | grep -q ' listening '")
+	container client root --user 1001 --device $RDMA=all --device $DROPIN "${ucx[@]}" --env UCX_NET_DEVICES=rxe1:1 -- \
+		ucp_client_server -a $A -i 20 -s 4096
+	finish client || {
+		cat server
+		exit 1
+	}
+	end_container server
+	nothing_is_left
+}
+
+# in_container COMMAND...: runs COMMAND as root of a container that has the node and the broker's socket.
+in_container() {
+	container thief root --user 0 --device $RDMA=all --volume "$share/bin:/attack:ro" -- "$@"
+}
+
+# Root of a container tries what belongs to others: queue pairs, ids, descriptors, and the daemon itself.
+case_attacks_from_a_container() {
+	local qpn number old attack
+	prepare_root
+	containers_policy
+	container server root --user 1000 --device $RDMA=rxe0 -- rdmabroker-ping -s -a $A -p 7440 -P -v
+	await_line server "listening on"
+	connect client bob $A 7440
+	old=$(daemon_pid)
+	qpn=$(sed -n 's/.*QP number \([0-9]*\).*/\1/p' client | head -1)
+	[ -n "$qpn" ] || fail "the client prints no QP number: $(cat client)"
+	# bob's queue pair, and one that no process has.
+	for number in "$qpn" 0xfffffe; do
+		in_container rdmabroker-ping -c -a $A -p 7440 --qpn "$number"
+		finish thief 3
+		assert_contains "$(cat thief)" "QP"
+	done
+	for attack in raw fields flipped cut fds "requests 100" "protocol"; do
+		# shellcheck disable=SC2086
+		in_container /attack/hostile $SOCKET $attack
+		wait "${pid[thief]}" || true
+		sed "s/^/$attack: /" thief | tail -3
+	done
+	assert_eq "$(daemon_pid)" "$old"
+	assert_eq "$(rdmabrokerctl list | grep -c ' established ')" 2
+	end_container server
+	wait "${pid[client]}" || true
+	nothing_is_left
+}
+
+# ---- Kubernetes ----
+
+# The agent of conf/kubernetes in a container with the privileges that its pod has, and the units of the node.
+case_kubernetes_agent() {
+	local files=/usr/share/doc/rdmabroker/examples/kubernetes
+	prepare_root
+	add_programs /srv/rootfs sh sha256sum head tail mv rm readlink date touch tr rdmabrokerd
+	cp $files/rdmabroker-policy.{path,service} /etc/systemd/system/
+	systemctl daemon-reload
+	systemctl start rdmabroker-policy.path
+	policy <<< "allow session user alice"
+	mkdir -p config /run/rdmabroker-policy
+	sed -n '/^  agent.sh: |/,/^[^ ]/{ s/^    //p }' $files/policy-agent.yaml > config.sh
+	assert [ -s config.sh ]
+	echo "allow listen user alice port 7471" > config/60-site.k8s.rules
+	container agent root --user 0 --cap-drop ALL --security-opt no-new-privileges --tmpfs /state --env PERIOD=1 \
+		--volume "$PWD/config:/config:ro" --volume "$PWD/config.sh:/agent.sh:ro" \
+		--volume /etc/rdmabroker/policy.d:/policy --volume /run/rdmabroker-policy:/answers:ro -- sh /agent.sh
+	await_line agent "in force: 60-site.k8s.rules"
+	assert_contains "$(rdmabrokerctl rules)" "60-site.k8s.rules:1"
+	echo "allow lisen user alice" > config/60-site.k8s.rules
+	await_line agent "did you mean"
+	assert_contains "$(rdmabrokerctl rules)" "allow listen user alice port 7471"
+	echo "allow listen user alice port 7472" > config/60-site.k8s.rules
+	(await "rdmabrokerctl rules | grep -q 'allow listen user alice port 7472'")
+	rm config/60-site.k8s.rules
+	(await "! rdmabrokerctl rules | grep -q 60-site.k8s.rules")
+	assert_contains "$(rdmabrokerctl rules)" "allow session user alice"
+	sed 's/^/agent: /' agent | show
+	end_container agent
+	systemctl stop rdmabroker-policy.path
 }
 
 fabric_up

@@ -83,14 +83,18 @@ connect() {
 	}
 }
 
-# show_waits: prints where the threads of $server's child processes are blocked.
+# show_waits: prints where the threads of $server's descendants are blocked, and what the broker has of them.
 show_waits() {
-	local task
-	for task in /proc/[0-9]*/task/*; do
-		grep -q "^PPid:\s$server$" $task/status 2> /dev/null || continue
-		echo "$(cat $task/comm): $(cat $task/syscall)"
-		cat $task/stack
+	local pid task
+	for pid in $(descendants $server); do
+		for task in /proc/"$pid"/task/*; do
+			echo "$(cat $task/comm): $(cat $task/syscall)"
+			cat $task/stack
+		done
 	done
+	rdmabrokerctl list || true
+	rdma resource show cm_id || true
+	rdma resource show qp || true
 }
 
 # served: the server must end by itself, with success.
@@ -106,7 +110,7 @@ served() {
 # descendants PID: prints the pids of PID's descendants. After PID has ended, its children have another parent.
 descendants() {
 	local child
-	for child in $(pgrep -P "$1"); do
+	for child in $(pgrep -P "$1" || true); do
 		echo "$child"
 		descendants "$child"
 	done

@@ -130,6 +130,9 @@ case_life() {
 	assert_eq "$(systemctl is-enabled rdmabrokerd.socket rdmabrokerd.service)" "enabled"$'\n'"enabled"
 	assert_ours
 	assert_lacks "$(ldconfig -p)" rdmabroker-rdmacm
+	# Only hosts with containers need CDI specifications.
+	assert_eq "$(systemctl is-enabled rdmabroker-cdi || true)" disabled
+	assert_eq "$(systemctl is-active rdmabroker-cdi || true)" inactive
 	# The exporter listens on a port, so the admin has to enable it.
 	exporter_is inactive
 	assert_contains "$(systemctl is-enabled rdmabroker-exporter || true)" disabled

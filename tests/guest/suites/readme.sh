@@ -77,6 +77,11 @@ case_first_policy() {
 	assert_contains "$(cat words)" "not a storage host"
 	stop storage
 
+	block "TEST A POLICY" 1 | typed
+	sed -i 's/reject accept uid 1001/allow accept uid 1001/' 60-mine.tests
+	fails 1 /usr/sbin/rdmabrokerd --check --test 60-mine.tests
+	assert_contains "$(cat words)" "60-mine.tests:3:7: the test fails: it is rejected, because no rule matches"
+
 	# A program of librdmacm needs the drop-in's sanitizers. They are known only now, because the product was not
 	# installed at the suite's start.
 	! sanitized || sanitizers_begin

@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ctl.h"
+#include "output.h"
+#include "proto/json.h"
+#include "siteversion.h"
+
+/*
+ * The policy of a site, for many hosts. Whole versions are installed, and one of them is in force:
+ *
+ *   DIRECTORY/versions/NAME/   *.rules, *.tests; root's
+ *   DIRECTORY/current          a link to the version in force, which the daemon reads (SitePolicyDir=)
+ *
+ * A version is checked before it is put in force, together with the rules of this host and with its own tests. If the
+ * daemon refuses it nevertheless, the version before it is in force again.
+ */
+
+#define DIRECTORY "/var/lib/rdmabroker/site"
+#define CHECK_SECONDS 60
+#define KEEP 8 /* versions that are kept, with the one in force */
+
+#ifndef RDMABROKERD
+#define RDMABROKERD "/usr/sbin/rdmabrokerd"
+#endif
+
+enum {
+	OPTION_NAME,
+	OPTION_DIRECTORY,
+};
+
+const struct verb_option site_options[] = {
+	[OPTION_NAME] = { "name", "NAME", "name of the version (default: that of its directory)" },
+	[OPTION_DIRECTORY] = { "directory", "DIR",
+			       "where versions are installed (default " DIRECTORY ")" },
+	{ NULL },
+};
+
+const char *const site_actions[] = { "install", "use", "status", NULL };
+
+struct site {
+	const struct ctl *ctl;
+	const char *dir;
+	int lock;
+};
+
+__attribute__((format(printf, 3, 4))) static void
+make_path(char ret[PATH_MAX], const struct site *site, const char *fmt, ...)
+{
+	char name[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(name, sizeof(name), fmt, ap);
+	va_end(ap);
+	snprintf(ret, PATH_MAX, "%s/%s", site->dir, name);
+}
+
+/* The name of the version in force. False: there is none. */
+static bool get_current(const struct site *site, char ret[SITE_NAME_MAX + 1])
+{
+	char path[PATH_MAX], target[PATH_MAX];
+	const char *name;
+	ssize_t n;
+
+	make_path(path, site, "current");
+	n = readlink(path, target, sizeof(target) - 1);
+	if (n < 0)
+		return false;
+	target[n] = 0;
+	name = strncmp(target, "versions/", 9) == 0 ? target + 9 : "";
+	if (!siteversion_is_name(name))
+		return false;
+	strcpy(ret, name);
+	return true;
+}
+
+/* NAME NULL: no version. The link is replaced as a whole, so that there is no moment without one. */
+static bool set_current(const struct site *site, const char *name)
+{
+	char path[PATH_MAX], new[PATH_MAX], target[SITE_NAME_MAX + 16];
+	bool good;
+
+	make_path(path, site, "current");
+	make_path(new, site, ".current.new");
+	unlink(new);
+	if (name) {
+		snprintf(target, sizeof(target), "versions/%s", name);
+		good = symlink(target, new) == 0 && rename(new, path) == 0;
+	} else {
+		good = unlink(path) == 0 || errno == ENOENT;
+	}
+	if (!good)
+		complain("cannot replace %s: %m", path);
+	return good;
+}
+
+static void run_check(const char *dir, const struct site_version *version)
+{
+	const char *program = getenv("RDMABROKERD"), *argv[2 * SITE_FILES_MAX + 5];
+	size_t n = 0;
+
+	argv[n++] = "rdmabrokerd";
+	argv[n++] = "--check";
+	argv[n++] = "--site-policy-dir";
+	argv[n++] = ".";
+	for (size_t i = 0; i < version->n; i++) {
+		if (!siteversion_is_test(&version->files[i]))
+			continue;
+		argv[n++] = "--test";
+		argv[n++] = version->files[i].name;
+	}
+	argv[n] = NULL;
+	if (!program || !*program)
+		program = RDMABROKERD;
+	/* DIR is gone when its errors are read, so they name the version's files only. */
+	if (chdir(dir) < 0) {
+		complain("cannot enter %s: %m", dir);
+		_exit(EXIT_FAILURE);
+	}
+	/* The default action of SIGALRM ends the check, if a look-up of names does not. */
+	signal(SIGALRM, SIG_DFL);
+	alarm(CHECK_SECONDS);
+	execv(program, (char *const *)argv);
+	complain("cannot run %s: %m", program);
+	_exit(EXIT_FAILURE);
+}
+
+/* The daemon's own check, which prints what is wrong. */
+static bool check(const char *dir, const struct site_version *version)
+{
+	pid_t pid;
+	int status = 0;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0)
+		run_check(dir, version);
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (pid < 0)
+		complain("cannot start a process: %m");
+	else if (WIFSIGNALED(status))
+		complain("the check did not end within %d s", CHECK_SECONDS);
+	return pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/* Whether the daemon has the version that is current now. It reads it at its start, if it does not run. */
+static bool reload(const struct site *site, bool *ret_runs)
+{
+	struct rdmabroker_options options = RDMABROKER_OPTIONS_INIT;
+	struct rdmabroker_reload_result *result;
+	struct rdmabroker *session;
+	bool good;
+	int r;
+
+	options.socket = site->ctl->socket;
+	r = rdmabroker_open(&options, &session);
+	*ret_runs = r != -ENOENT && r != -ECONNREFUSED;
+	if (r < 0) {
+		if (*ret_runs)
+			ctl_complain_failure(r);
+		return !*ret_runs;
+	}
+	r = rdmabroker_reload(session, &result);
+	good = r == 0 && result->ok;
+	if (r < 0)
+		ctl_complain_failure(r);
+	for (size_t i = 0; r == 0 && i < result->n_complaints; i++)
+		fprintf(stderr, "%s\n", result->complaints[i]);
+	if (r == 0)
+		rdmabroker_free_reload_result(result);
+	rdmabroker_close(session);
+	return good;
+}
+
+static void print_result(const struct ctl *ctl, const char *name, const char *was, bool runs)
+{
+	struct json json = { .file = stdout };
+
+	if (ctl->json) {
+		json_open(&json, NULL, '{');
+		json_string(&json, "version", name);
+		json_string(&json, "previous", was);
+		json_bool(&json, "reloaded", runs);
+		json_close(&json, '}');
+		putchar('\n');
+		return;
+	}
+	printf("version %s is in force%s%s%s\n", name, was ? ", before it was " : "", was ?: "",
+	       runs ? "" : " when the daemon starts");
+}
+
+/* Puts the installed version NAME in force. */
+static int put_in_force(const struct site *site, const char *name)
+{
+	char was[SITE_NAME_MAX + 1];
+	bool had = get_current(site, was), runs, ignored;
+
+	if (!set_current(site, name))
+		return EXIT_FAILURE;
+	if (reload(site, &runs)) {
+		print_result(site->ctl, name, had ? was : NULL, runs);
+		return EXIT_SUCCESS;
+	}
+	if (set_current(site, had ? was : NULL))
+		reload(site, &ignored);
+	complain("version %s is refused; %s%s", name,
+		 had ? "in force is still version " : "no version is in force", had ? was : "");
+	return EXIT_FAILURE;
+}
+
+struct known {
+	char name[SITE_NAME_MAX + 1];
+	struct timespec since;
+};
+
+static int compare_age(const void *a, const void *b)
+{
+	const struct known *x = a, *y = b;
+
+	if (x->since.tv_sec != y->since.tv_sec)
+		return x->since.tv_sec > y->since.tv_sec ? -1 : 1;
+	return x->since.tv_nsec > y->since.tv_nsec ? -1 : x->since.tv_nsec < y->since.tv_nsec;
+}
+
+/* The installed versions, the newest first. The caller frees *RET. */
+static size_t list_versions(const struct site *site, struct known **ret)
+{
+	struct known *known = NULL, *more;
+	char path[PATH_MAX];
+	const struct dirent *entry;
+	struct stat st;
+	size_t n = 0;
+	DIR *d;
+
+	make_path(path, site, "versions");
+	d = opendir(path);
+	while (d && (entry = readdir(d))) {
+		if (!siteversion_is_name(entry->d_name) ||
+		    fstatat(dirfd(d), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    !S_ISDIR(st.st_mode))
+			continue;
+		more = realloc(known, (n + 1) * sizeof(*known));
+		if (!more)
+			break;
+		known = more;
+		strcpy(known[n].name, entry->d_name);
+		known[n++].since = st.st_mtim;
+	}
+	if (d)
+		closedir(d);
+	if (n > 0)
+		qsort(known, n, sizeof(*known), compare_age);
+	*ret = known;
+	return n;
+}
+
+/* Removes the oldest versions, but not the one in force. */
+static void forget_old(const struct site *site)
+{
+	char current[SITE_NAME_MAX + 1] = "", path[PATH_MAX];
+	struct known *known;
+	size_t n = list_versions(site, &known);
+
+	get_current(site, current);
+	for (size_t i = KEEP; i < n; i++) {
+		if (strcmp(known[i].name, current) == 0)
+			continue;
+		make_path(path, site, "versions/%s", known[i].name);
+		siteversion_remove(path);
+	}
+	free(known);
+}
+
+/* True: the version NAME is installed already, as VERSION. A version never changes. */
+static bool is_installed(const char *path, const char *name, const struct site_version *version,
+			 bool *ret_failed)
+{
+	struct site_version *installed = calloc(1, sizeof(*installed));
+	bool same = false;
+
+	*ret_failed = false;
+	if (installed && access(path, F_OK) == 0) {
+		same = siteversion_read(installed, path) && siteversion_equal(installed, version);
+		*ret_failed = !same;
+		siteversion_done(installed);
+	}
+	if (*ret_failed)
+		complain(
+			"version %s is installed already, with other contents; a version cannot be "
+			"changed, so give the new one another name",
+			name);
+	free(installed);
+	return same;
+}
+
+static int install_version(const struct site *site, const char *name,
+			   const struct site_version *version)
+{
+	char path[PATH_MAX], new[PATH_MAX];
+	bool failed, is_new;
+
+	make_path(path, site, "versions/%s", name);
+	make_path(new, site, ".version.new");
+	if (!siteversion_remove(new))
+		return EXIT_FAILURE;
+	is_new = !is_installed(path, name, version, &failed);
+	if (failed)
+		return EXIT_FAILURE;
+	if (is_new && !siteversion_write(version, new))
+		return EXIT_FAILURE;
+	if (!check(is_new ? new : path, version)) {
+		if (is_new)
+			siteversion_remove(new);
+		complain("version %s is refused, nothing has changed", name);
+		return EXIT_FAILURE;
+	}
+	if (is_new && rename(new, path) < 0) {
+		complain("cannot install %s: %m", path);
+		siteversion_remove(new);
+		return EXIT_FAILURE;
+	}
+	return put_in_force(site, name);
+}
+
+static const char *name_of(const char *dir)
+{
+	const char *slash = strrchr(dir, '/');
+
+	return slash ? slash + 1 : dir;
+}
+
+static int install(const struct site *site, const char *dir)
+{
+	const char *name = site->ctl->given[OPTION_NAME] ?: name_of(dir);
+	struct site_version *version;
+	int status = EXIT_FAILURE;
+
+	if (!siteversion_is_name(name)) {
+		complain(
+			"invalid name of a version \"%s\": it must have at most %d letters, digits, "
+			"'.', '_', '-' and '+'; give another one with --name",
+			name, SITE_NAME_MAX);
+		return EXIT_USAGE;
+	}
+	version = calloc(1, sizeof(*version));
+	if (!version)
+		complain("out of memory");
+	else if (siteversion_read(version, dir))
+		status = install_version(site, name, version);
+	if (version)
+		siteversion_done(version);
+	free(version);
+	if (status == EXIT_SUCCESS)
+		forget_old(site);
+	return status;
+}
+
+static int use(const struct site *site, const char *name)
+{
+	struct site_version *version;
+	int status = EXIT_FAILURE;
+	char path[PATH_MAX];
+
+	if (!siteversion_is_name(name)) {
+		complain("invalid name of a version \"%s\"", name);
+		return EXIT_USAGE;
+	}
+	make_path(path, site, "versions/%s", name);
+	version = calloc(1, sizeof(*version));
+	if (!version)
+		complain("out of memory");
+	else if (siteversion_read(version, path)) {
+		if (check(path, version))
+			status = put_in_force(site, name);
+		else
+			complain("version %s is refused, nothing has changed", name);
+	}
+	if (version)
+		siteversion_done(version);
+	free(version);
+	return status;
+}
+
+static int print_status(const struct site *site)
+{
+	char current[SITE_NAME_MAX + 1] = "";
+	struct json json = { .file = stdout };
+	struct known *known;
+	size_t n = list_versions(site, &known);
+	bool has = get_current(site, current);
+
+	if (site->ctl->json) {
+		json_open(&json, NULL, '{');
+		json_string(&json, "version", has ? current : NULL);
+		json_open(&json, "installed", '[');
+		for (size_t i = 0; i < n; i++)
+			json_string(&json, NULL, known[i].name);
+		json_close(&json, ']');
+		json_close(&json, '}');
+		putchar('\n');
+	} else {
+		printf("in force: %s\n", has ? current : "no version");
+		for (size_t i = 0; i < n; i++)
+			printf("%s %s\n", i == 0 ? "installed:" : "          ", known[i].name);
+	}
+	free(known);
+	return EXIT_SUCCESS;
+}
+
+/* Makes the directory PATH and those above it, which a fresh host does not have. */
+static bool make_directories(const char *path)
+{
+	char part[PATH_MAX];
+
+	snprintf(part, sizeof(part), "%s", path);
+	for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = 0;
+		if (mkdir(part, 0755) < 0 && errno != EEXIST)
+			return false;
+		*slash = '/';
+	}
+	return mkdir(part, 0755) == 0 || errno == EEXIST;
+}
+
+/* Only one process changes the versions at a time. */
+static bool lock(struct site *site)
+{
+	char path[PATH_MAX];
+
+	make_path(path, site, "versions");
+	if (!make_directories(path)) {
+		complain("cannot make %s: %m", path);
+		return false;
+	}
+	make_path(path, site, ".lock");
+	site->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (site->lock >= 0 && flock(site->lock, LOCK_EX | LOCK_NB) == 0)
+		return true;
+	complain("cannot lock %s: %s", path,
+		 errno == EWOULDBLOCK ? "another process changes the versions" : strerror(errno));
+	if (site->lock >= 0)
+		close(site->lock);
+	return false;
+}
+
+int verb_site(const struct ctl *ctl, char **arguments)
+{
+	struct site site = { .ctl = ctl, .dir = ctl->given[OPTION_DIRECTORY] ?: DIRECTORY };
+	bool installs = strcmp(arguments[0], "install") == 0;
+	const char *what = arguments[1];
+	int status;
+
+	if (strcmp(arguments[0], "status") == 0 && !what)
+		return print_status(&site);
+	if ((!installs && strcmp(arguments[0], "use") != 0) || !what) {
+		complain("site takes \"install DIR\", \"use VERSION\" or \"status\"");
+		return ctl_see_help(ctl->verb);
+	}
+	if (strlen(site.dir) > PATH_MAX - 512) {
+		complain("the path of the directory is too long");
+		return EXIT_USAGE;
+	}
+	umask(022);
+	if (!lock(&site))
+		return EXIT_FAILURE;
+	status = installs ? install(&site, what) : use(&site, what);
+	close(site.lock);
+	return status;
+}

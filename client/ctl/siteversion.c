@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "output.h"
+#include "siteversion.h"
+
+#define CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+"
+
+bool siteversion_is_name(const char *name)
+{
+	size_t n = strlen(name);
+
+	return n > 0 && n <= SITE_NAME_MAX && name[0] != '.' && name[0] != '-' &&
+	       strspn(name, CHARACTERS) == n;
+}
+
+static bool ends_in(const char *name, const char *suffix)
+{
+	size_t n = strlen(name), k = strlen(suffix);
+
+	return n > k && strcmp(name + n - k, suffix) == 0;
+}
+
+bool siteversion_is_test(const struct site_file *file)
+{
+	return ends_in(file->name, ".tests");
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct site_file *x = a, *y = b;
+
+	return strcmp(x->name, y->name);
+}
+
+static bool read_all(int fd, struct site_file *file, size_t max)
+{
+	ssize_t n;
+
+	file->text = malloc(max + 1);
+	if (!file->text)
+		return false;
+	do {
+		n = read(fd, file->text + file->len, max + 1 - file->len);
+		if (n > 0)
+			file->len += (size_t)n;
+	} while ((n > 0 && file->len <= max) || (n < 0 && errno == EINTR));
+	return n >= 0;
+}
+
+/* LEFT: the most bytes that the file may have. */
+static bool read_file(int dirfd, const char *dir, struct site_file *file, size_t left)
+{
+	/* O_NONBLOCK: a FIFO must not make this wait. */
+	int fd = openat(dirfd, file->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+	bool good = false;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		complain("cannot open %s/%s: %m", dir, file->name);
+	else if (!S_ISREG(st.st_mode))
+		complain("%s/%s is not a plain file", dir, file->name);
+	else if (!read_all(fd, file, left))
+		complain("cannot read %s/%s: %m", dir, file->name);
+	else if (file->len > left)
+		complain("%s: the files have more than %d bytes", dir, SITE_SIZE_MAX);
+	else
+		good = true;
+	if (fd >= 0)
+		close(fd);
+	return good;
+}
+
+static bool add_name(struct site_version *version, const char *dir, const char *name)
+{
+	if (!siteversion_is_name(name) || (!ends_in(name, ".rules") && !ends_in(name, ".tests"))) {
+		complain("%s/%s: a version has only files NAME.rules and NAME.tests", dir, name);
+		return false;
+	}
+	if (version->n == SITE_FILES_MAX) {
+		complain("%s: there are more than %d files", dir, SITE_FILES_MAX);
+		return false;
+	}
+	strcpy(version->files[version->n++].name, name);
+	return true;
+}
+
+static bool list(struct site_version *version, DIR *d, const char *dir)
+{
+	const struct dirent *entry;
+
+	for (errno = 0; (entry = readdir(d)); errno = 0) {
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+			continue;
+		if (!add_name(version, dir, entry->d_name))
+			return false;
+	}
+	if (errno)
+		complain("cannot read %s: %m", dir);
+	return errno == 0;
+}
+
+bool siteversion_read(struct site_version *ret, const char *dir)
+{
+	size_t left = SITE_SIZE_MAX;
+	DIR *d = opendir(dir);
+	bool good;
+
+	memset(ret, 0, sizeof(*ret));
+	if (!d) {
+		complain("cannot open %s: %m", dir);
+		return false;
+	}
+	good = list(ret, d, dir);
+	if (good)
+		qsort(ret->files, ret->n, sizeof(*ret->files), compare);
+	for (size_t i = 0; good && i < ret->n; i++) {
+		good = read_file(dirfd(d), dir, &ret->files[i], left);
+		left -= good ? ret->files[i].len : 0;
+	}
+	if (good && ret->n == 0) {
+		complain("%s has no files", dir);
+		good = false;
+	}
+	closedir(d);
+	return good;
+}
+
+void siteversion_done(struct site_version *version)
+{
+	for (size_t i = 0; i < version->n; i++)
+		free(version->files[i].text);
+	version->n = 0;
+}
+
+bool siteversion_equal(const struct site_version *a, const struct site_version *b)
+{
+	if (a->n != b->n)
+		return false;
+	for (size_t i = 0; i < a->n; i++) {
+		const struct site_file *x = &a->files[i], *y = &b->files[i];
+
+		if (strcmp(x->name, y->name) != 0 || x->len != y->len ||
+		    memcmp(x->text, y->text, x->len) != 0)
+			return false;
+	}
+	return true;
+}
+
+static bool write_all(int fd, const char *text, size_t len)
+{
+	while (len > 0) {
+		ssize_t n = write(fd, text, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return false;
+		text += n;
+		len -= (size_t)n;
+	}
+	return fsync(fd) == 0;
+}
+
+static bool write_file(const char *dir, const struct site_file *file)
+{
+	char path[PATH_MAX];
+	bool good;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, file->name);
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	good = fd >= 0 && fchmod(fd, 0644) == 0 && write_all(fd, file->text, file->len);
+	if (!good)
+		complain("cannot write %s: %m", path);
+	if (fd >= 0)
+		close(fd);
+	return good;
+}
+
+bool siteversion_write(const struct site_version *version, const char *dir)
+{
+	bool good = mkdir(dir, 0755) == 0 && chmod(dir, 0755) == 0;
+
+	if (!good)
+		complain("cannot make %s: %m", dir);
+	for (size_t i = 0; good && i < version->n; i++)
+		good = write_file(dir, &version->files[i]);
+	if (!good)
+		siteversion_remove(dir);
+	return good;
+}
+
+bool siteversion_remove(const char *dir)
+{
+	const struct dirent *entry;
+	DIR *d = opendir(dir);
+
+	if (!d)
+		return errno == ENOENT;
+	while ((entry = readdir(d)))
+		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+			unlinkat(dirfd(d), entry->d_name, 0);
+	closedir(d);
+	if (rmdir(dir) == 0)
+		return true;
+	complain("cannot remove %s: %m", dir);
+	return false;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * A version of a site's policy: a directory with files of rules (NAME.rules) and of their tests (NAME.tests), and nothing
+ * else. What is installed never changes.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define SITE_FILES_MAX 256
+#define SITE_SIZE_MAX (4 * 1024 * 1024) /* bytes of all files together */
+#define SITE_NAME_MAX 64 /* of a version, or of a file */
+
+struct site_file {
+	char name[SITE_NAME_MAX + 1];
+	char *text;
+	size_t len;
+};
+
+struct site_version {
+	struct site_file files[SITE_FILES_MAX]; /* sorted by name */
+	size_t n;
+};
+
+/* True: NAME has letters, digits, '.', '_', '-' and '+', and does not begin with '.' or '-'. */
+bool siteversion_is_name(const char *name);
+bool siteversion_is_test(const struct site_file *file);
+/*
+ * Reads the version in DIR, which another user can write at the same time: no link is followed, and nothing but plain
+ * files is opened. False: an error was printed. Call siteversion_done() also then.
+ */
+bool siteversion_read(struct site_version *ret, const char *dir);
+void siteversion_done(struct site_version *version);
+/* Writes VERSION to DIR, which must not exist. False: an error was printed, and DIR is gone again. */
+bool siteversion_write(const struct site_version *version, const char *dir);
+bool siteversion_equal(const struct site_version *a, const struct site_version *b);
+/* Removes DIR with its files. False: an error was printed. */
+bool siteversion_remove(const char *dir);

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/lib/wire/calls.h"
+#include "client/lib/wire/fail.h"
+#include "client/lib/wire/frame.h"
+#include "client/lib/wire/message.h"
+#include "client/lib/wire/sessionparts.h"
+
+/* The calls restrict, publish and release, with which a launcher gives others less than it has. */
+
+int rdmabroker_restrict(struct rdmabroker *session, const char *rules, unsigned max_ids)
+{
+	Rdmabroker__RestrictSession m = RDMABROKER__RESTRICT_SESSION__INIT;
+	REQUEST(request, RESTRICT_SESSION, restrict_session, &m);
+	struct call like = { .name = "restrict" };
+
+	m.rules = (char *)rules;
+	m.max_ids = max_ids;
+	return call_wait_like(&session->wire, &like, &request, session->wire.call_timeout_ms, NULL);
+}
+
+int rdmabroker_publish(struct rdmabroker *session, char *path, size_t size)
+{
+	Rdmabroker__PublishSocket m = RDMABROKER__PUBLISH_SOCKET__INIT;
+	REQUEST(request, PUBLISH_SOCKET, publish_socket, &m);
+	struct call like = { .name = "publish" };
+	Rdmabroker__Frame *frame;
+	int r;
+
+	r = call_wait_like(&session->wire, &like, &request, session->wire.call_timeout_ms, &frame);
+	if (r < 0)
+		return r;
+	if (frame->reply->result_case != RDMABROKER__REPLY__RESULT_PUBLISH_SOCKET)
+		r = fail(EPROTO, "publish: the broker sent no path");
+	else if (strlen(frame->reply->publish_socket->path) >= size)
+		r = fail(ERANGE, "publish: the path needs %zu bytes",
+			 strlen(frame->reply->publish_socket->path) + 1);
+	else
+		strcpy(path, frame->reply->publish_socket->path);
+	frame_free(frame);
+	return r;
+}
+
+int rdmabroker_release(struct rdmabroker *session)
+{
+	Rdmabroker__ReleaseSession m = RDMABROKER__RELEASE_SESSION__INIT;
+	REQUEST(request, RELEASE_SESSION, release_session, &m);
+	struct call like = { .name = "release" };
+	int fd = fcntl(session->wire.sock, F_DUPFD_CLOEXEC, 0), r;
+
+	if (fd < 0)
+		return fail(errno, "release: cannot copy the descriptor: %s", strerror(errno));
+	r = call_wait_like(&session->wire, &like, &request, session->wire.call_timeout_ms, NULL);
+	if (r < 0) {
+		close(fd);
+		return r;
+	}
+	rdmabroker_close(session);
+	return fd;
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/unit/program.h"
+
+/*
+ * The real rdmabrokerctl, with the real check of rdmabrokerd. The harness's daemon reloads a file of its own, so the tests
+ * decide whether a reload succeeds.
+ */
+
+static char site[128], work[128], config[128];
+
+static void write_text(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "we");
+
+	ck_assert_msg(file != NULL, "%s", path);
+	fputs(text, file);
+	fclose(file);
+}
+
+/* Writes the file NAME of the version VERSION. */
+static const char *version(const char *version, const char *name, const char *text)
+{
+	static char dir[256];
+	char path[512];
+
+	snprintf(dir, sizeof(dir), "%s/%s", work, version);
+	mkdir(dir, 0755);
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	write_text(path, text);
+	return dir;
+}
+
+static void set_up_site(void)
+{
+	char daemon[4096], path[256];
+
+	set_up_ctl();
+	umask(022);
+	/* The directory above it does not exist either, as on a fresh host. */
+	snprintf(site, sizeof(site), "%s/state/site", harness.dir);
+	snprintf(work, sizeof(work), "%s/work", harness.dir);
+	snprintf(config, sizeof(config), "%s/rdmabrokerd.conf", harness.dir);
+	ck_assert_int_eq(mkdir(work, 0755), 0);
+	write_text(harness.rules_path, "allow any\n");
+	/* The check reads no configuration of this machine: its arguments are passed on by a script. */
+	snprintf(path, sizeof(path), "%s/local", harness.dir);
+	ck_assert_int_eq(mkdir(path, 0755), 0);
+	snprintf(path, sizeof(path), "%s/local/50.rules", harness.dir);
+	write_text(path, "allow session user 1000\n");
+	snprintf(path, sizeof(path), "%s/check", harness.dir);
+	snprintf(daemon, sizeof(daemon),
+		 "#!/bin/sh\nexec %s/rdmabrokerd --policy-dir %s/local \"$@\"\n", build_dir(),
+		 harness.dir);
+	write_text(path, daemon);
+	ck_assert_int_eq(chmod(path, 0755), 0);
+	setenv("RDMABROKERD", path, 1);
+}
+
+static int remove_one(const char *name, const struct stat *st, int flag, struct FTW *ftw)
+{
+	(void)st;
+	(void)flag;
+	(void)ftw;
+	return remove(name);
+}
+
+static void tear_down_site(void)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/state", harness.dir);
+	nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	nftw(work, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	snprintf(path, sizeof(path), "%s/local", harness.dir);
+	nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	snprintf(path, sizeof(path), "%s/check", harness.dir);
+	unlink(path);
+	unlink(harness.rules_path);
+	tear_down();
+}
+
+#define site(...) ctl("site", "--directory", site, __VA_ARGS__)
+
+static void assert_current(const char *expected)
+{
+	char path[256], target[256];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "%s/current", site);
+	n = readlink(path, target, sizeof(target) - 1);
+	if (!expected) {
+		ck_assert_int_eq(n, -1);
+		return;
+	}
+	ck_assert_int_gt(n, 0);
+	target[n] = 0;
+	ck_assert_str_eq(target, expected);
+}
+
+START_TEST(versions_are_installed)
+{
+	const char *dir;
+
+	ck_assert_int_eq(site("status"), 0);
+	ck_assert_str_eq(got.out, "in force: no version\n");
+	version("v1", "10-site.rules", "allow listen user 1000 port 7471\n");
+	dir = version("v1", "10-site.tests",
+		      "allow listen uid 1000 port 7471\n"
+		      "allow session uid 1000\n"
+		      "reject listen uid 1000 port 7472\n");
+	ck_assert_int_eq(site("install", dir), 0);
+	assert_has(got.out, "version v1 is in force\n");
+	assert_current("versions/v1");
+	/* Again: nothing changes. */
+	ck_assert_int_eq(site("install", dir), 0);
+	dir = version("v2", "20-other.rules", "allow listen user 1000\n");
+	ck_assert_int_eq(site("install", dir, "--json"), 0);
+	assert_json("d == {\"version\": \"v2\", \"previous\": \"v1\", \"reloaded\": True}");
+	assert_current("versions/v2");
+	ck_assert_int_eq(site("use", "v1"), 0);
+	assert_has(got.out, "version v1 is in force, before it was v2\n");
+	assert_current("versions/v1");
+	ck_assert_int_eq(site("status", "--json"), 0);
+	assert_json("d == {\"version\": \"v1\", \"installed\": [\"v2\", \"v1\"]}");
+	ck_assert_int_eq(site("install", dir, "--name", "v3"), 0);
+	assert_current("versions/v3");
+}
+END_TEST
+
+static void assert_refused(const char *dir, const char *why)
+{
+	ck_assert_int_eq(site("install", dir), 1);
+	assert_has(got.err, why);
+	/* A directory that is gone is not named. */
+	ck_assert_msg(!strstr(got.err, ".version.new"), "%s", got.err);
+	assert_current("versions/good");
+}
+
+START_TEST(bad_versions_are_refused)
+{
+	ck_assert_int_eq(site("install", version("good", "1.rules", "allow listen user 5\n")), 0);
+	assert_refused(version("error", "1.rules", "allow listen\nallow lisen\n"),
+		       "1.rules:2:7: unknown operation 'lisen'");
+	version("test", "1.rules", "allow listen user 1000 port 7471\n");
+	assert_refused(version("test", "2.tests", "# two\nallow listen uid 1000 port 7472\n"),
+		       "2.tests:2:1: the test fails: it is rejected, because no rule matches");
+	assert_has(got.err, "version test is refused, nothing has changed");
+	assert_refused(version("admin", "1.rules", "allow admin user 7\n"),
+		       "this host takes no rules for 'admin' from its site");
+	assert_refused(version("names", "1.rules", "allow listen user no.such.user\n"),
+		       "unknown user 'no.such.user'");
+	/* A version never changes. */
+	assert_refused(version("good", "1.rules", "allow listen user 6\n"),
+		       "version good is installed already, with other contents");
+	ck_assert_int_eq(site("use", "test"), 1);
+	assert_has(got.err, "cannot open");
+	ck_assert_int_eq(site("status"), 0);
+	ck_assert_str_eq(got.out, "in force: good\ninstalled: good\n");
+}
+END_TEST
+
+START_TEST(what_is_no_version)
+{
+	char path[512];
+	const char *dir;
+
+	ck_assert_int_eq(site("install", version("good", "1.rules", "allow listen user 5\n")), 0);
+	assert_refused("/nonexistent/x", "cannot open /nonexistent/x");
+	snprintf(path, sizeof(path), "%s/empty", work);
+	ck_assert_int_eq(mkdir(path, 0755), 0);
+	assert_refused(path, "has no files");
+	version("other", "1.rules", "allow any\n");
+	assert_refused(version("other", "README", "x"),
+		       "other/README: a version has only files NAME.rules and NAME.tests");
+	assert_refused(version("hidden", ".1.rules", "x"), "a version has only files");
+	/* Whoever writes the directory cannot make root read other files, or wait. */
+	dir = version("link", "1.rules", "allow any\n");
+	snprintf(path, sizeof(path), "%s/2.rules", dir);
+	ck_assert_int_eq(symlink("/etc/shadow", path), 0);
+	assert_refused(dir, "cannot open");
+	dir = version("fifo", "1.rules", "allow any\n");
+	snprintf(path, sizeof(path), "%s/2.rules", dir);
+	ck_assert_int_eq(mkfifo(path, 0644), 0);
+	assert_refused(dir, "is not a plain file");
+	dir = version("directory", "1.rules", "allow any\n");
+	snprintf(path, sizeof(path), "%s/2.rules", dir);
+	ck_assert_int_eq(mkdir(path, 0755), 0);
+	assert_refused(dir, "is not a plain file");
+	dir = version("huge", "1.rules", "allow any\n");
+	snprintf(path, sizeof(path), "%s/2.rules", dir);
+	write_text(path, "");
+	ck_assert_int_eq(truncate(path, 5 * 1024 * 1024), 0);
+	assert_refused(dir, "more than 4194304 bytes");
+	ck_assert_int_eq(site("install", dir, "--name", "../x"), 2);
+	assert_has(got.err, "invalid name of a version \"../x\"");
+	ck_assert_int_eq(site("use", "../x"), 2);
+	ck_assert_int_eq(site("use"), 2);
+	ck_assert_int_eq(site("remove", "x"), 2);
+	assert_has(got.err, "site takes \"install DIR\"");
+}
+END_TEST
+
+/* The check passes, but the daemon refuses: what was in force is in force again. */
+START_TEST(daemon_refuses)
+{
+	ck_assert_int_eq(site("install", version("good", "1.rules", "allow listen user 5\n")), 0);
+	write_text(harness.rules_path, "allow lisen\n");
+	assert_refused(version("v2", "1.rules", "allow listen user 6\n"),
+		       "version v2 is refused; in force is still version good");
+	write_text(harness.rules_path, "allow any\n");
+	ck_assert_int_eq(site("use", "v2"), 0);
+	assert_current("versions/v2");
+}
+END_TEST
+
+START_TEST(no_daemon_runs)
+{
+	const char *dir = version("v1", "1.rules", "allow listen user 5\n");
+
+	stop_server();
+	unlink(harness.socket_path);
+	ck_assert_int_eq(site("install", dir), 0);
+	assert_has(got.out, "version v1 is in force when the daemon starts\n");
+	assert_current("versions/v1");
+}
+END_TEST
+
+START_TEST(old_versions_are_forgotten)
+{
+	char name[16], path[512];
+
+	for (int i = 0; i < 12; i++) {
+		snprintf(name, sizeof(name), "v%d", i);
+		ck_assert_int_eq(site("install", version(name, "1.rules", "allow listen user 5\n")),
+				 0);
+		if (i == 0)
+			ck_assert_int_eq(site("status"), 0);
+	}
+	ck_assert_int_eq(site("status", "--json"), 0);
+	assert_json("d[\"version\"] == \"v11\" and len(d[\"installed\"]) == 8");
+	snprintf(path, sizeof(path), "%s/versions/v0", site);
+	ck_assert_int_eq(access(path, F_OK), -1);
+}
+END_TEST
+
+START_TEST(one_at_a_time)
+{
+	const char *dir = version("v1", "1.rules", "allow listen user 5\n");
+	char path[512];
+	FILE *lock;
+
+	ck_assert_int_eq(site("install", dir), 0);
+	snprintf(path, sizeof(path), "%s/.lock", site);
+	lock = fopen(path, "re");
+	ck_assert_ptr_nonnull(lock);
+	ck_assert_int_eq(flock(fileno(lock), LOCK_EX), 0);
+	ck_assert_int_eq(site("use", "v1"), 1);
+	assert_has(got.err, "another process changes the versions");
+	fclose(lock);
+	/* What an installation that was killed has left is no obstacle. */
+	snprintf(path, sizeof(path), "%s/.version.new", site);
+	ck_assert_int_eq(mkdir(path, 0755), 0);
+	snprintf(path, sizeof(path), "%s/.current.new", site);
+	ck_assert_int_eq(symlink("x", path), 0);
+	ck_assert_int_eq(site("install", dir, "--name", "v2"), 0);
+}
+END_TEST
+
+UNIT_MAIN("site", set_up_site, tear_down_site, versions_are_installed, bad_versions_are_refused,
+	  what_is_no_version, daemon_refuses, no_daemon_runs, old_versions_are_forgotten,
+	  one_at_a_time)
