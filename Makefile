@@ -52,6 +52,7 @@ VERSION := $(shell sed -n 's/^.define RDMABROKER_VERSION "\(.*\)"/\1/p' proto/ve
 OUR_CPPFLAGS := -D_GNU_SOURCE -DRDMABROKER_CONFIG='"$(SYSCONFDIR)/rdmabroker/rdmabrokerd.conf"' \
 	-DRDMABROKERD='"$(SBINDIR)/rdmabrokerd"' \
 	-DEXPORTER_CONFIG='"$(SYSCONFDIR)/rdmabroker/exporter.conf"' \
+	-DFLEET_CONFIG='"$(SYSCONFDIR)/rdmabroker/fleet.conf"' \
 	-I. -I$(O) -Idaemon -Iclient
 OUR_CFLAGS := -std=gnu11 -fPIC -pthread $(WARN)
 COMPILE = $(CC) $(OUR_CPPFLAGS) $(CPPFLAGS) $(OUR_CFLAGS) $(CFLAGS)
@@ -98,7 +99,10 @@ $(O)/stamp-needs-tests: TOOLS = python3
 $(O)/stamp-needs-tests: HEADERS = check.h
 $(O)/stamp-needs-tests: INSTALLS = test-packages
 
-$(O)/stamp-needs $(O)/stamp-needs-tests: $(O)/stamp-flags
+$(O)/stamp-needs-fleet: HEADERS = curl/curl.h jansson.h openssl/evp.h
+$(O)/stamp-needs-fleet: INSTALLS = build-packages
+
+$(O)/stamp-needs $(O)/stamp-needs-tests $(O)/stamp-needs-fleet: $(O)/stamp-flags
 	$(Q)missing=; \
 	for tool in $(TOOLS); do command -v $$tool >/dev/null || missing="$$missing $$tool"; done; \
 	for header in $(HEADERS); do \
@@ -125,12 +129,14 @@ $(PROTO_GEN).o: $(PROTO_GEN).c $(O)/stamp-flags
 
 # Debian packages. Targets such as check, demo and deb first install those that are missing; `make all` does not.
 BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev libsystemd-dev \
-	libibverbs-dev librdmacm-dev libinih-dev libacl1-dev libmnl-dev libmicrohttpd-dev uthash-dev
+	libibverbs-dev librdmacm-dev libinih-dev libacl1-dev libmnl-dev libmicrohttpd-dev uthash-dev \
+	libcurl4-openssl-dev libssl-dev libjansson-dev
 DEB_PACKAGES := $(BUILD_PACKAGES) build-essential check debhelper dpkg-dev lintian python3
 GUEST_PACKAGES := mmdebstrap uidmap qemu-system-x86 e2fsprogs python3 libucx-dev
 DEMO_PACKAGES := $(BUILD_PACKAGES) $(GUEST_PACKAGES)
 # All packages that the steps of `make check` need: no step installs any.
-TEST_PACKAGES = $(sort $(DEB_PACKAGES) $(GUEST_PACKAGES) $(FUZZ_PACKAGES) $(COUNT_PACKAGES) mandoc groff-base)
+TEST_PACKAGES = $(sort $(DEB_PACKAGES) $(GUEST_PACKAGES) $(FUZZ_PACKAGES) $(COUNT_PACKAGES) \
+	$(KUBERNETES_PACKAGES) mandoc groff-base etcd-server openssl)
 
 SUDO := $(shell test "$$(id -u)" = 0 || echo sudo)
 missing = $(shell for p in $(1); do \
@@ -171,7 +177,8 @@ check check-rest check-all: test-packages
 	+$(Q)exec env NO_INSTALL=1 O='$(O)' SAN='$(SAN)' MAKE='$(MAKE)' tests/run $(@:check-%=%)
 
 # The long share is one program, with ten times the rounds of the fast share.
-check-unit: $(UNIT) $(DROPIN) $(addprefix $(O)/,rdmabrokerd rdmabrokerctl rdmabroker-exporter rdmabroker-ping)
+check-unit: $(UNIT) $(DROPIN) $(addprefix $(O)/,rdmabrokerd rdmabrokerctl rdmabroker-exporter rdmabroker-fleet \
+		rdmabroker-ping)
 	$(Q)SRCDIR=. O=$(O) $(if $(filter fast,$(SHARE)),ROUNDS=400) tests/unit/run \
 		$(if $(filter long,$(SHARE)),$(O)/tests/unit/check_policy_property,$(UNIT))
 
@@ -250,7 +257,8 @@ install: install-ready
 		$(UDEVDIR) $(CATALOGDIR) $(DOCDIR)/examples/kubernetes $(COMPLETIONDIR) $(addprefix $(MANDIR)/man,1 3 5 7 8) \
 	 $(SYSCONFDIR)/rdmabroker/policy.d \
 		$(SYSCONFDIR)/rdmabroker/rdmabrokerd.conf.d)
-	$(Q)$(INSTALL) -m 755 $(O)/rdmabrokerd $(O)/rdmabroker-exporter $(call to,$(SBINDIR))
+	$(Q)$(INSTALL) -m 755 $(O)/rdmabrokerd $(O)/rdmabroker-exporter $(O)/rdmabroker-fleet $(call to,$(SBINDIR))
+	$(Q)$(INSTALL) -m 755 client/fleet/rdmabroker-fleet-install $(call to,$(LIBEXECDIR))
 	$(Q)$(INSTALL) -m 755 $(O)/rdmabrokerctl $(O)/rdmabroker-ping $(call to,$(BINDIR))
 	$(Q)$(INSTALL) -m 644 $(LIB) $(call to,$(LIBDIR))/librdmabroker.so.$(VERSION)
 	$(Q)ln -sf librdmabroker.so.$(VERSION) $(call to,$(LIBDIR))/librdmabroker.so.2
@@ -260,7 +268,7 @@ install: install-ready
 	$(Q)$(INSTALL) -m 644 $(O)/rdmabroker.pc $(call to,$(LIBDIR))/pkgconfig
 	$(Q)$(INSTALL) -m 644 client/rdmabroker.h client/rdmabroker-admin.h $(call to,$(INCLUDEDIR))
 	$(Q)$(INSTALL) -m 644 $(SYSTEMD_GEN) $(SYSTEMD_UNITS) $(call to,$(UNITDIR))
-	$(Q)for u in rdmabroker rdmabroker-exporter; do \
+	$(Q)for u in rdmabroker rdmabroker-exporter rdmabroker-fleet; do \
 		$(INSTALL) -m 644 systemd/$$u.sysusers '$(call to,$(SYSUSERSDIR))'/$$u.conf; done
 	$(Q)$(INSTALL) -m 644 systemd/rdmabroker.tmpfiles $(call to,$(TMPFILESDIR))/rdmabroker.conf
 	$(Q)$(INSTALL) -m 644 systemd/rdmabroker.modules-load \
@@ -268,15 +276,15 @@ install: install-ready
 	$(Q)$(INSTALL) -m 644 systemd/90-rdmabroker.rules $(call to,$(UDEVDIR))
 	$(Q)$(INSTALL) -m 644 systemd/rdmabroker.catalog $(call to,$(CATALOGDIR))
 	$(Q)$(INSTALL) -m 644 $(wildcard conf/examples/*) $(call to,$(DOCDIR))/examples
+	$(Q)$(INSTALL) -m 644 $(wildcard conf/kubernetes/*) $(call to,$(DOCDIR))/examples/kubernetes
 	$(Q)$(INSTALL) -m 644 client/ctl/rdmabrokerctl.bash $(call to,$(COMPLETIONDIR))/rdmabrokerctl
 	$(Q)for m in $(CLIENT_MAN) $(DAEMON_MAN); do \
 		$(INSTALL) -m 644 $$m '$(call to,$(MANDIR))'/man$${m##*.}; done
-	$(Q)for f in rdmabrokerd.conf exporter.conf $(patsubst conf/%,%,$(wildcard conf/policy.d/*.rules)); do \
+	$(Q)for f in rdmabrokerd.conf exporter.conf fleet.conf $(patsubst conf/%,%,$(wildcard conf/policy.d/*.rules)); do \
 		to='$(call to,$(SYSCONFDIR))/rdmabroker'/$$f; \
 		if test -e "$$to"; then echo "  KEEP     $$to"; \
 		else $(INSTALL) -m 644 conf/$$f "$$to"; fi; done
 
-	$(Q)$(INSTALL) -m 644 $(wildcard conf/kubernetes/*) $(call to,$(DOCDIR))/examples/kubernetes
 # Installation compiles nothing: it often runs as root, and the user's next make could not overwrite root's files.
 install-ready: export NOW_FLAGS = $(stamp-flags)
 install-ready: export NOW_DIRS = $(stamp-dirs)
@@ -295,12 +303,13 @@ install-ready:
 # Files that the admin may have changed stay.
 uninstall:
 	$(Q)rm -f $(call to,$(SBINDIR))/rdmabrokerd $(call to,$(SBINDIR))/rdmabroker-exporter \
+		$(call to,$(SBINDIR))/rdmabroker-fleet $(call to,$(LIBEXECDIR))/rdmabroker-fleet-install \
 		$(call to,$(BINDIR))/rdmabrokerctl \
 		$(call to,$(BINDIR))/rdmabroker-ping $(call to,$(LIBDIR))/librdmabroker.so* \
 		$(call to,$(LIBDIR))/rdmabroker/$(notdir $(DROPIN)) \
 		$(call to,$(LIBDIR))/pkgconfig/rdmabroker.pc $(addprefix $(call to,$(INCLUDEDIR))/,rdmabroker.h rdmabroker-admin.h) \
 		$(addprefix $(call to,$(UNITDIR))/,$(notdir $(SYSTEMD_GEN) $(SYSTEMD_UNITS))) \
-		$(call to,$(SYSUSERSDIR))/rdmabroker-exporter.conf \
+		$(call to,$(SYSUSERSDIR))/rdmabroker-exporter.conf $(call to,$(SYSUSERSDIR))/rdmabroker-fleet.conf \
 		$(call to,$(SYSUSERSDIR))/rdmabroker.conf $(call to,$(TMPFILESDIR))/rdmabroker.conf \
 		$(call to,$(MODULESLOADDIR))/rdmabroker.conf \
 		$(call to,$(UDEVDIR))/90-rdmabroker.rules $(call to,$(CATALOGDIR))/rdmabroker.catalog \
@@ -334,22 +343,22 @@ help:
 	@echo '  check-guest-hostile     the guest: hostile clients, and clients that are killed'
 	@echo '  check-guest-takeover    the guest: the daemon is killed and restarted, and connections go on'
 	@echo '  check-guest-containers  the guest: containers of podman, of root and rootless'
+	@echo '  check-guest-restricted  the guest: restricted sessions, daemons in other network namespaces'
 	@echo '  check-guest-readme      the guest: the commands of README, as they stand there'
 	@echo '  check-guest-packages    the guest: the Debian packages come, are upgraded, and go'
 	@echo '  check-guest-deb   what check-guest does, installed from the Debian packages (not in check-all)'
 	@echo '  check-calls       every call has a case; prints which'
 	@echo '  check-ctl         help, completion and man page of rdmabrokerctl agree'
+	@echo '  check-kubernetes  the files for Kubernetes: their schemas, rules and scripts; without a cluster'
 	@echo '  check-layers      no floor includes one above it'
 	@echo '  check-headers     every header compiles alone'
 	@echo '  check-abi         the libraries export what they should'
 	@echo '  check-man         the man pages are clean'
-	@echo '  check-guest-restricted  the guest: restricted sessions, daemons in other network namespaces'
 	@echo '  check-install     installation takes what is built, and compiles nothing'
 	@echo '  check-skipped     what is skipped is told, with its reason'
 	@echo '  check-fresh-packages    in a bare Debian: the packages are built with their tests, and installed'
 	@echo '  check-fresh-newcomer    in a bare Debian: the first minute of make, make demo and make check, as a user'
 	@echo '  check-fuzz        the fuzz targets: their seeds, then 10 s each'
-	@echo '  check-kubernetes  the files for Kubernetes: their schemas, rules and scripts; without a cluster'
 	@echo '  check-fault       a story in which every call fails once, under sanitizers'
 	@echo '                    SHARE=fast of check-unit, check-fuzz and check-fault is what make check runs of them'
 	@echo 'make fuzz           the same for FUZZ_TIME=60 seconds each; FUZZERS="rules ..." only these'

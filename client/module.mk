@@ -4,7 +4,7 @@ LIB_SRC := $(wildcard client/lib/*.c client/lib/*/*.c)
 LIB_MAP := client/librdmabroker.map
 LIB := $(O)/librdmabroker.so.2
 CLIENT_LIBS := $(shell pkg-config --libs libibverbs libprotobuf-c 2>/dev/null) -pthread
-CLIENT_MAN := $(wildcard client/*.1 client/*.3 client/exporter/*.8 client/rdmacm/*.7)
+CLIENT_MAN := $(wildcard client/*.1 client/*.3 client/exporter/*.8 client/fleet/*.8 client/rdmacm/*.7)
 
 $(LIB): $(call objs,$(LIB_SRC) $(PROTO_SRC)) $(PROTO_GEN).o $(LIB_MAP)
 	$(call say,LINK,$@)
@@ -49,5 +49,16 @@ $(O)/rdmabroker-exporter: $(call objs,$(wildcard client/exporter/*.c) proto/addr
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker $(EXPORTER_LIBS)
 
+# The agent of a fleet, too. Only its objects need libcurl, libcrypto and jansson. It cannot be linked with proto/json.o, whose
+# json_string() is not jansson's.
+FLEET_SRC := $(wildcard client/fleet/*.c)
+FLEET_LIBS := $(shell pkg-config --libs libcurl libcrypto jansson inih libsystemd 2>/dev/null)
+
+$(call objs,$(FLEET_SRC)): | $(O)/stamp-needs-fleet
+
+$(O)/rdmabroker-fleet: $(call objs,$(FLEET_SRC) proto/text.c) $(O)/librdmabroker.so
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker $(FLEET_LIBS)
+
 ALL += $(LIB) $(O)/librdmabroker.so $(O)/rdmabroker.pc $(O)/rdmabroker-ping $(O)/rdmabrokerctl $(O)/rdmabroker-exporter \
-	$(DROPIN)
+	$(O)/rdmabroker-fleet $(DROPIN)

@@ -1,5 +1,6 @@
 # Files for systemd and udev.
-SYSTEMD_UNITS := systemd/rdmabrokerd.socket systemd/rdmabroker-module.service
+SYSTEMD_UNITS := systemd/rdmabrokerd.socket systemd/rdmabrokerd@.socket systemd/rdmabroker-module.service \
+	systemd/rdmabroker-fleet-install.path
 SYSTEMD_IN := $(wildcard systemd/*.in)
 SYSTEMD_GEN := $(patsubst systemd/%.in,$(O)/systemd/%,$(SYSTEMD_IN)) $(O)/systemd/rdmabrokerd@.service
 
@@ -8,9 +9,9 @@ $(O)/systemd/%: systemd/%.in Makefile $(O)/stamp-dirs
 	$(Q)mkdir -p $(@D)
 	$(Q)$(SUBST) $< > $@
 
-ALL += $(SYSTEMD_GEN)
 # The unit for other network namespaces is the daemon's own, with these differences.
 $(O)/systemd/rdmabrokerd@.service: $(O)/systemd/rdmabrokerd.service systemd/instance.sed
 	$(call say,GEN,$@)
 	$(Q)sed -f systemd/instance.sed $< > $@
 
+ALL += $(SYSTEMD_GEN)

@@ -18,7 +18,27 @@ UNIT_FABRIC := $(addprefix $(O)/tests/unit/check_,absence nldev node qpscan)
 # tests/hooks/module.mk.
 UNIT_HOOKED := $(addprefix $(O)/tests/unit/check_,dropin instants ledger library_hostile library_pages library_waits takeover)
 
-$(filter-out $(UNIT_FABRIC) $(UNIT_HOOKED),$(UNIT)): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(HARNESS) $(O)/daemon.a \
+# Tests of rdmabroker-fleet, with a real etcd. They are linked without daemon.a, because proto/json.o and jansson have
+# functions of the same names. The daemon on the fake fabric is a program of its own.
+UNIT_FLEET := $(addprefix $(O)/tests/unit/check_,fleet_etcd fleet fleet_state fleet_install)
+
+$(UNIT_FLEET): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o \
+		$(call objs,$(filter-out client/fleet/main.c,$(FLEET_SRC)) tests/unit/fleet.c tests/unit/fleetagent.c \
+		tests/unit/httpliar.c proto/text.c) \
+		$(O)/librdmabroker.so
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -Wl,-rpath,$(abspath $(O)) -Wl,--as-needed \
+		-lrdmabroker $(FLEET_LIBS) $(CHECK_LIBS)
+
+$(filter-out %_etcd,$(UNIT_FLEET)): | $(O)/tests/fakebroker
+
+$(O)/tests/fakebroker: $(O)/obj/tests/unit/fakebroker.o $(O)/daemon.a $(call objs,$(FAKE_SRC))
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(O)/daemon.a $(call objs,$(FAKE_SRC)) $(O)/daemon.a $(DAEMON_LIBS)
+
+$(filter-out $(UNIT_FABRIC) $(UNIT_HOOKED) $(UNIT_FLEET),$(UNIT)): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(HARNESS) $(O)/daemon.a \
 		$(call objs,$(FAKE_SRC)) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)

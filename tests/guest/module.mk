@@ -138,7 +138,7 @@ guest-dest: all $(guest-programs) $(old-stamp)
 guest-debs: deb
 	$(Q)rm -rf $(O)/guest/share/debs
 	$(Q)mkdir -p $(O)/guest/share/debs
-	$(Q)cp -t $(O)/guest/share/debs $(foreach p,rdmabroker rdmabroker-exporter librdmabroker2 librdmabroker-rdmacm,$(O)/deb/$(p)_*.deb)
+	$(Q)cp -t $(O)/guest/share/debs $(foreach p,rdmabroker rdmabroker-exporter rdmabroker-fleet librdmabroker2 librdmabroker-rdmacm,$(O)/deb/$(p)_*.deb)
 
 # Installation, upgrade, removal.
 check-guest-packages: guest-image guest-dest guest-debs

@@ -16,7 +16,7 @@ PRODUCT=debs
 case_seconds=900
 # shellcheck disable=SC2034
 long_cases=('*')
-PACKAGES="rdmabroker rdmabroker-exporter librdmabroker-rdmacm librdmabroker2"
+PACKAGES="rdmabroker rdmabroker-exporter rdmabroker-fleet librdmabroker-rdmacm librdmabroker2"
 NODES="/dev/infiniband/rdma_cm /dev/infiniband/uverbs0 /dev/infiniband/uverbs1"
 
 # Prints the paths of the file system without temporary files, logs, caches, and data of dpkg and the journal's

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <sys/random.h>
+
+#include "backoff.h"
+
+unsigned backoff_fail(struct backoff *backoff)
+{
+	unsigned chance = 0, half;
+
+	if (backoff->ms == 0)
+		backoff->ms = BACKOFF_FIRST_MS;
+	else if (backoff->ms < BACKOFF_MAX_MS / 2)
+		backoff->ms *= 2;
+	else
+		backoff->ms = BACKOFF_MAX_MS;
+	half = backoff->ms / 2;
+	/* Without a random number the pause is the shortest one. */
+	if (getrandom(&chance, sizeof(chance), GRND_NONBLOCK) != sizeof(chance))
+		chance = 0;
+	return half + chance % (half + 1);
+}
+
+void backoff_reset(struct backoff *backoff)
+{
+	backoff->ms = 0;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <syslog.h>
+
+/* Prints a line to stderr: with its priority (LOG_*) if JOURNAL_STREAM is set, else with the program's name. */
+__attribute__((format(printf, 2, 3))) void complain(int priority, const char *fmt, ...);
+
+#define CAUSES_MAX 16
+
+/* What has been reported about one matter since it was right. All zero: nothing. */
+struct causes {
+	uint64_t known[CAUSES_MAX];
+	size_t n; /* how many were added; the oldest are forgotten */
+};
+
+/* Whether CAUSE is new. Remembers it. */
+int causes_add(struct causes *causes, uint64_t cause);
+/* The same for a text. */
+int causes_add_text(struct causes *causes, const char *text);
+/* Forgets all. Returns whether there was any. */
+int causes_clear(struct causes *causes);

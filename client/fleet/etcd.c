@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "etcd.h"
+#include "etcdcall.h"
+
+struct body {
+	char *text;
+	size_t len, max;
+	bool is_too_large;
+};
+
+int64_t etcd_now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int etcd_fail(struct etcd *etcd, int r, const char *fmt, ...)
+{
+	int n = snprintf(etcd->error, sizeof(etcd->error), "%s: ", etcd->endpoints[etcd->current]);
+	va_list ap;
+
+	if (n < 0 || (size_t)n >= sizeof(etcd->error))
+		n = 0;
+	va_start(ap, fmt);
+	vsnprintf(etcd->error + n, sizeof(etcd->error) - (size_t)n, fmt, ap);
+	va_end(ap);
+	/* Part of the text comes from etcd. It has to stay one line, and must not control a terminal. */
+	for (char *p = etcd->error; *p; p++)
+		if ((unsigned char)*p < ' ' || *p == 0x7f)
+			*p = '?';
+	return r;
+}
+
+const char *etcd_error(const struct etcd *etcd)
+{
+	return etcd->error;
+}
+
+static bool is_endpoint(const char *text)
+{
+	const char *host = NULL;
+
+	if (strncmp(text, "http://", 7) == 0)
+		host = text + 7;
+	else if (strncmp(text, "https://", 8) == 0)
+		host = text + 8;
+	/* No path, and no user, which would be in the messages. */
+	return host && *host && strlen(host) < 256 && !strpbrk(host, "/@?# \t\\") && *host != ':';
+}
+
+static bool copy(char **ret, const char *text)
+{
+	*ret = text ? strdup(text) : NULL;
+	return !text || *ret;
+}
+
+int etcd_new(struct etcd **ret, const struct etcd_options *options)
+{
+	struct etcd *etcd;
+	bool good = true;
+
+	if (options->n_endpoints == 0 || options->n_endpoints > ETCD_ENDPOINTS_MAX)
+		return -EINVAL;
+	for (size_t i = 0; i < options->n_endpoints; i++)
+		if (!is_endpoint(options->endpoints[i]))
+			return -EINVAL;
+	etcd = calloc(1, sizeof(*etcd));
+	if (!etcd)
+		return -ENOMEM;
+	etcd->call_ms = options->call_ms;
+	etcd->answer_max = options->answer_max;
+	for (size_t i = 0; good && i < options->n_endpoints; i++) {
+		good = copy(&etcd->endpoints[i], options->endpoints[i]);
+		etcd->n_endpoints++;
+	}
+	good = good && copy(&etcd->ca, options->ca) &&
+	       copy(&etcd->certificate, options->certificate) && copy(&etcd->key, options->key) &&
+	       copy(&etcd->user, options->user) && copy(&etcd->password, options->password) &&
+	       (etcd->curl = curl_easy_init());
+	if (!good) {
+		etcd_free(etcd);
+		return -ENOMEM;
+	}
+	*ret = etcd;
+	return 0;
+}
+
+static void free_secret(char *text)
+{
+	if (text)
+		explicit_bzero(text, strlen(text));
+	free(text);
+}
+
+struct etcd *etcd_free(struct etcd *etcd)
+{
+	if (!etcd)
+		return NULL;
+	curl_easy_cleanup(etcd->curl);
+	for (size_t i = 0; i < etcd->n_endpoints; i++)
+		free(etcd->endpoints[i]);
+	free(etcd->ca);
+	free(etcd->certificate);
+	free(etcd->key);
+	free(etcd->user);
+	free_secret(etcd->password);
+	free_secret(etcd->token);
+	free(etcd);
+	return NULL;
+}
+
+void etcd_forget_token(struct etcd *etcd)
+{
+	free_secret(etcd->token);
+	etcd->token = NULL;
+	etcd->is_open = false;
+}
+
+void etcd_use_next_endpoint(struct etcd *etcd)
+{
+	etcd->current = (etcd->current + 1) % etcd->n_endpoints;
+}
+
+static size_t take_body(char *data, size_t size, size_t n, void *userdata)
+{
+	struct body *body = userdata;
+	char *text;
+
+	n *= size;
+	if (n > body->max - body->len) {
+		body->is_too_large = true;
+		return 0;
+	}
+	text = realloc(body->text, body->len + n + 1);
+	if (!text)
+		return 0;
+	body->text = text;
+	memcpy(text + body->len, data, n);
+	body->len += n;
+	text[body->len] = 0;
+	return n;
+}
+
+static bool add_header(struct curl_slist **headers, const char *text)
+{
+	struct curl_slist *more = curl_slist_append(*headers, text);
+
+	if (more)
+		*headers = more;
+	return more;
+}
+
+int etcd_prepare(struct etcd *etcd, CURL *curl, const char *path, const char *text,
+		 struct curl_slist **ret_headers)
+{
+	struct curl_slist *headers = NULL;
+	char url[512], token[1024];
+	bool good;
+
+	snprintf(url, sizeof(url), "%s%s", etcd->endpoints[etcd->current], path);
+	snprintf(token, sizeof(token), "Authorization: %s", etcd->token ?: "");
+	good = add_header(&headers, "Content-Type: application/json") &&
+	       /* No pause for "100 Continue" before a large request. */
+	       add_header(&headers, "Expect:") && (!etcd->token || add_header(&headers, token));
+	explicit_bzero(token, sizeof(token));
+	good = good && curl_easy_setopt(curl, CURLOPT_URL, url) == CURLE_OK &&
+	       curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers) == CURLE_OK &&
+	       curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE, (long)strlen(text)) == CURLE_OK &&
+	       curl_easy_setopt(curl, CURLOPT_COPYPOSTFIELDS, text) == CURLE_OK &&
+	       curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK &&
+	       curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1) == CURLE_OK &&
+	       curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
+	       /* The environment does not choose another way. */
+	       curl_easy_setopt(curl, CURLOPT_PROXY, "") == CURLE_OK &&
+	       curl_easy_setopt(curl, CURLOPT_TCP_KEEPALIVE, 1L) == CURLE_OK &&
+	       curl_easy_setopt(curl, CURLOPT_TCP_KEEPIDLE, 10L) == CURLE_OK &&
+	       curl_easy_setopt(curl, CURLOPT_TCP_KEEPINTVL, 5L) == CURLE_OK &&
+	       (!etcd->ca || (curl_easy_setopt(curl, CURLOPT_CAINFO, etcd->ca) == CURLE_OK &&
+			      curl_easy_setopt(curl, CURLOPT_CAPATH, NULL) == CURLE_OK)) &&
+	       (!etcd->certificate ||
+		curl_easy_setopt(curl, CURLOPT_SSLCERT, etcd->certificate) == CURLE_OK) &&
+	       (!etcd->key || curl_easy_setopt(curl, CURLOPT_SSLKEY, etcd->key) == CURLE_OK);
+	if (!good) {
+		curl_slist_free_all(headers);
+		return etcd_fail(etcd, -ENOMEM, "out of memory");
+	}
+	*ret_headers = headers;
+	return 0;
+}
+
+int etcd_fail_transfer(struct etcd *etcd, CURLcode code, const char *curl_error)
+{
+	const char *text = *curl_error ? curl_error : curl_easy_strerror(code);
+
+	switch (code) {
+	case CURLE_OPERATION_TIMEDOUT:
+		return etcd_fail(etcd, -ETIMEDOUT, "%s", text);
+	case CURLE_OUT_OF_MEMORY:
+		return etcd_fail(etcd, -ENOMEM, "out of memory");
+	case CURLE_GOT_NOTHING:
+	case CURLE_PARTIAL_FILE:
+	case CURLE_RECV_ERROR:
+	case CURLE_SEND_ERROR:
+		return etcd_fail(etcd, -ECONNRESET, "%s", text);
+	case CURLE_WEIRD_SERVER_REPLY:
+	case CURLE_UNSUPPORTED_PROTOCOL:
+		return etcd_fail(etcd, -EPROTO, "%s", text);
+	default:
+		return etcd_fail(etcd, -ECONNREFUSED, "%s", text);
+	}
+}
+
+int etcd_fail_refused(struct etcd *etcd, const char *message)
+{
+	static const struct {
+		const char *part;
+		int r;
+	} known[] = {
+		{ "required revision has been compacted", ETCD_COMPACTED },
+		{ "requested lease not found", ETCD_NO_LEASE },
+		{ "database space exceeded", -ENOSPC },
+		{ "invalid auth token", -EKEYEXPIRED },
+		{ "revision of auth store is old", -EKEYEXPIRED },
+		/* Authentication was enabled after this client began. */
+		{ "user name is empty", -EKEYEXPIRED },
+		{ "authentication is not enabled", -ENOTSUP },
+		{ "authentication failed", -EACCES },
+		{ "permission denied", -EACCES },
+		{ "no leader", -EHOSTDOWN },
+		{ "leader changed", -EHOSTDOWN },
+		{ "server stopped", -EHOSTDOWN },
+		{ "request timed out", -EHOSTDOWN },
+	};
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (strstr(message, known[i].part))
+			return etcd_fail(etcd, known[i].r, "%.200s", message);
+	return etcd_fail(etcd, -EREMOTEIO, "%.200s", message);
+}
+
+/* The answer of a stream with one message, {"result": ...}, is the same as that of a call. */
+static int read_answer(struct etcd *etcd, const struct body *body, long status, json_t **ret)
+{
+	json_t *answer, *part;
+	json_error_t error;
+	int r;
+
+	answer = json_loadb(body->text ?: "", body->len, JSON_DISABLE_EOF_CHECK, &error);
+	part = json_object_get(answer, "error");
+	if (part) {
+		const char *message = json_string_value(part) ?:
+					      json_string_value(json_object_get(part, "message"));
+
+		r = etcd_fail_refused(etcd, message ?: "an error without a message");
+	} else if (status == 503 || status == 502 || status == 504) {
+		r = etcd_fail(etcd, -EHOSTDOWN, "HTTP status %ld", status);
+	} else if (status != 200) {
+		int n = body->text ? (int)strcspn(body->text, "\r\n") : 0;
+
+		r = etcd_fail(etcd, -EPROTO, "HTTP status %ld%s%.*s", status, n > 0 ? ": " : "",
+			      n < 150 ? n : 150, body->text ?: "");
+	} else if (!json_is_object(answer)) {
+		r = etcd_fail(etcd, -EPROTO, "the answer is not JSON: %s", error.text);
+	} else {
+		part = json_object_get(answer, "result");
+		*ret = json_incref(json_is_object(part) ? part : answer);
+		r = 0;
+	}
+	json_decref(answer);
+	return r;
+}
+
+static int send_once(struct etcd *etcd, const char *path, const char *text, int64_t ms,
+		     json_t **ret)
+{
+	struct body body = { .max = etcd->answer_max };
+	struct curl_slist *headers;
+	CURLcode code;
+	long status = 0;
+	int r;
+
+	curl_easy_reset(etcd->curl);
+	r = etcd_prepare(etcd, etcd->curl, path, text, &headers);
+	if (r < 0)
+		return r;
+	*etcd->curl_error = 0;
+	curl_easy_setopt(etcd->curl, CURLOPT_ERRORBUFFER, etcd->curl_error);
+	curl_easy_setopt(etcd->curl, CURLOPT_WRITEFUNCTION, take_body);
+	curl_easy_setopt(etcd->curl, CURLOPT_WRITEDATA, &body);
+	curl_easy_setopt(etcd->curl, CURLOPT_TIMEOUT_MS, (long)(ms > 0 ? ms : 1));
+	code = curl_easy_perform(etcd->curl);
+	curl_easy_getinfo(etcd->curl, CURLINFO_RESPONSE_CODE, &status);
+	if (body.is_too_large)
+		r = etcd_fail(etcd, -EMSGSIZE, "the answer has more than %zu bytes",
+			      etcd->answer_max);
+	else if (code != CURLE_OK)
+		r = etcd_fail_transfer(etcd, code, etcd->curl_error);
+	else
+		r = read_answer(etcd, &body, status, ret);
+	curl_easy_setopt(etcd->curl, CURLOPT_ERRORBUFFER, NULL);
+	curl_slist_free_all(headers);
+	free(body.text);
+	return r;
+}
+
+/* Whether another endpoint may do better. */
+static bool is_of_endpoint(int r, bool can_repeat)
+{
+	switch (r) {
+	case -ECONNREFUSED:
+		return true;
+	case -ETIMEDOUT:
+	case -ECONNRESET:
+	case -EHOSTDOWN:
+	case -EPROTO:
+		return can_repeat;
+	default:
+		return false;
+	}
+}
+
+/* What callers need not tell apart. */
+static int outward(int r)
+{
+	return r == -EHOSTDOWN || r == -ECONNRESET ? -ECONNREFUSED :
+	       r == -EKEYEXPIRED                   ? -EACCES :
+	       r == -ENOTSUP                       ? -EREMOTEIO :
+						     r;
+}
+
+static int send_anywhere(struct etcd *etcd, const char *path, const char *text, bool can_repeat,
+			 int64_t deadline, json_t **ret)
+{
+	int r = -ETIMEDOUT;
+
+	for (size_t left = etcd->n_endpoints; left > 0; left--) {
+		int64_t ms = deadline - etcd_now_ms();
+
+		if (ms <= 0)
+			return etcd_fail(etcd, -ETIMEDOUT, "no answer within %u ms", etcd->call_ms);
+		r = send_once(etcd, path, text, ms / (int64_t)left, ret);
+		if (!is_of_endpoint(r, can_repeat))
+			return r;
+		etcd_use_next_endpoint(etcd);
+	}
+	return r;
+}
+
+static bool is_token(const char *text)
+{
+	size_t n = strlen(text);
+
+	for (const char *p = text; *p; p++)
+		if (*p <= ' ' || *p > '~')
+			return false;
+	return n > 0 && n < 900;
+}
+
+int etcd_authenticate(struct etcd *etcd, int64_t deadline)
+{
+	json_t *request, *answer = NULL;
+	const char *token;
+	char *text;
+	int r;
+
+	if (!etcd->user || etcd->token || etcd->is_open)
+		return 0;
+	request = json_pack("{s:s, s:s}", "name", etcd->user, "password", etcd->password ?: "");
+	text = request ? json_dumps(request, JSON_COMPACT) : NULL;
+	json_decref(request);
+	if (!text)
+		return etcd_fail(etcd, -ENOMEM, "the user or the password is not UTF-8");
+	r = send_anywhere(etcd, "/v3/auth/authenticate", text, /* can_repeat= */ true, deadline,
+			  &answer);
+	free_secret(text);
+	if (r == -ENOTSUP) {
+		etcd->is_open = true;
+		return 0;
+	}
+	if (r != 0)
+		return r;
+	token = json_string_value(json_object_get(answer, "token"));
+	if (!token || !is_token(token))
+		r = etcd_fail(etcd, -EPROTO, "the answer has no valid token");
+	else if (!copy(&etcd->token, token))
+		r = etcd_fail(etcd, -ENOMEM, "out of memory");
+	json_decref(answer);
+	return r;
+}
+
+int etcd_call(struct etcd *etcd, const char *path, json_t *request, bool can_repeat, json_t **ret)
+{
+	int64_t deadline = etcd_now_ms() + etcd->call_ms;
+	char *text = request ? json_dumps(request, JSON_COMPACT) : NULL;
+	int r = 0;
+
+	json_decref(request);
+	if (!text)
+		return etcd_fail(etcd, -ENOMEM, "out of memory");
+	/* A token expires some minutes after its last use, or when etcd is restarted. */
+	for (int i = 0; i < 2; i++) {
+		r = etcd_authenticate(etcd, deadline);
+		if (r == 0)
+			r = send_anywhere(etcd, path, text, can_repeat, deadline, ret);
+		if (r != -EKEYEXPIRED || !etcd->user)
+			break;
+		etcd_forget_token(etcd);
+	}
+	free(text);
+	return outward(r);
+}

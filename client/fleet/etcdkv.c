@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base64.h"
+#include "etcd.h"
+#include "etcdcall.h"
+
+/* The calls of the client that read and write keys, and those of leases. */
+
+int etcd_get_number(const json_t *object, const char *name, int64_t *ret)
+{
+	const json_t *value = json_object_get(object, name);
+	const char *text = json_string_value(value);
+	char *end;
+
+	if (!value || json_is_integer(value)) {
+		*ret = value ? json_integer_value(value) : 0;
+		return 0;
+	}
+	/* strtoll() would accept blanks before it. */
+	if (!text || !(*text == '-' || (*text >= '0' && *text <= '9')))
+		return -EPROTO;
+	errno = 0;
+	*ret = strtoll(text, &end, 10);
+	return errno || *end ? -EPROTO : 0;
+}
+
+bool etcd_set_base64(json_t *object, const char *name, const void *data, size_t len)
+{
+	char *text = base64_encode(data, len);
+	bool good = text && json_object_set_new(object, name, json_string(text)) == 0;
+
+	free(text);
+	return good;
+}
+
+bool etcd_set_key(json_t *request, const char *key, bool is_prefix)
+{
+	size_t n = strlen(key);
+	bool good = n > 0 && etcd_set_base64(request, "key", key, n);
+
+	if (good && is_prefix) {
+		/* The end is the first key that does not begin with the prefix. */
+		char *end = strdup(key);
+
+		if (end)
+			end[n - 1]++;
+		good = end && etcd_set_base64(request, "range_end", end, n);
+		free(end);
+	}
+	return good;
+}
+
+bool etcd_is_within(const char *key, const char *interval, bool is_prefix)
+{
+	return is_prefix ? strncmp(key, interval, strlen(interval)) == 0 :
+			   strcmp(key, interval) == 0;
+}
+
+static int get_base64(const json_t *object, const char *name, char **ret, size_t *ret_len)
+{
+	const json_t *text = json_object_get(object, name);
+
+	/* An empty value is left out. */
+	if (!text)
+		return base64_decode("", 0, ret, ret_len);
+	if (!json_is_string(text))
+		return -EPROTO;
+	return base64_decode(json_string_value(text), json_string_length(text), ret, ret_len);
+}
+
+int etcd_get_entry(const json_t *kv, struct etcd_entry *ret)
+{
+	size_t key_len = 0;
+	int r;
+
+	*ret = (struct etcd_entry){};
+	r = get_base64(kv, "key", &ret->key, &key_len);
+	if (r == 0)
+		r = get_base64(kv, "value", &ret->value, &ret->len);
+	if (r == 0)
+		r = etcd_get_number(kv, "mod_revision", &ret->mod_revision);
+	if (r == 0)
+		r = etcd_get_number(kv, "create_revision", &ret->create_revision);
+	if (r == 0)
+		r = etcd_get_number(kv, "lease", &ret->lease);
+	if (r == 0 && strlen(ret->key) != key_len)
+		r = -ENOENT;
+	return r;
+}
+
+void etcd_entry_done(struct etcd_entry *entry)
+{
+	free(entry->key);
+	free(entry->value);
+	*entry = (struct etcd_entry){};
+}
+
+struct etcd_range *etcd_range_free(struct etcd_range *range)
+{
+	for (size_t i = 0; range && i < range->n; i++)
+		etcd_entry_done(&range->entries[i]);
+	free(range);
+	return NULL;
+}
+
+static int get_revision(const json_t *answer, int64_t *ret)
+{
+	int r = etcd_get_number(json_object_get(answer, "header"), "revision", ret);
+
+	return r == 0 && *ret <= 0 ? -EPROTO : r;
+}
+
+static int add_entry(struct etcd_range *range, const json_t *kv, const char *key, bool is_prefix)
+{
+	struct etcd_entry *entry = &range->entries[range->n];
+	int r = etcd_get_entry(kv, entry);
+
+	if (r == 0 && (!etcd_is_within(entry->key, key, is_prefix) ||
+		       (range->n > 0 && strcmp(entry[-1].key, entry->key) >= 0)))
+		r = -EPROTO;
+	if (r == 0)
+		range->n++;
+	else
+		etcd_entry_done(entry);
+	return r == -ENOENT ? 0 : r;
+}
+
+static int read_range(const json_t *answer, const char *key, bool is_prefix, unsigned limit,
+		      struct etcd_range **ret)
+{
+	const json_t *kvs = json_object_get(answer, "kvs");
+	size_t n = json_array_size(kvs);
+	struct etcd_range *range;
+	int r;
+
+	if ((kvs && !json_is_array(kvs)) || (limit > 0 && n > limit))
+		return -EPROTO;
+	range = calloc(1, sizeof(*range) + n * sizeof(range->entries[0]));
+	if (!range)
+		return -ENOMEM;
+	range->has_more = json_is_true(json_object_get(answer, "more"));
+	r = get_revision(answer, &range->revision);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = add_entry(range, json_array_get(kvs, i), key, is_prefix);
+	if (r < 0)
+		range = etcd_range_free(range);
+	else
+		*ret = range;
+	return r;
+}
+
+int etcd_range(struct etcd *etcd, const char *key, bool is_prefix, unsigned limit,
+	       struct etcd_range **ret)
+{
+	json_t *request = json_pack("{s:I}", "limit", (json_int_t)limit), *answer;
+	int r;
+
+	if (!request || !etcd_set_key(request, key, is_prefix)) {
+		json_decref(request);
+		return etcd_fail(etcd, -ENOMEM, "out of memory");
+	}
+	r = etcd_call(etcd, "/v3/kv/range", request, /* can_repeat= */ true, &answer);
+	if (r != 0)
+		return r;
+	r = read_range(answer, key, is_prefix, limit, ret);
+	json_decref(answer);
+	if (r < 0)
+		etcd_fail(etcd, r, "the answer to a request for %.100s is not valid", key);
+	return r;
+}
+
+/* {"key", "value", "lease"} */
+static json_t *new_put(const char *key, const void *value, size_t len, int64_t lease)
+{
+	json_t *put = json_pack("{s:I}", "lease", (json_int_t)lease);
+
+	if (put && etcd_set_key(put, key, /* is_prefix= */ false) &&
+	    etcd_set_base64(put, "value", value, len))
+		return put;
+	json_decref(put);
+	return NULL;
+}
+
+/* Takes the reference to ANSWER. */
+static int take_revision(struct etcd *etcd, json_t *answer, int64_t *ret)
+{
+	int64_t revision;
+	int r = get_revision(answer, &revision);
+
+	json_decref(answer);
+	if (r < 0)
+		return etcd_fail(etcd, r, "the answer has no revision");
+	if (ret)
+		*ret = revision;
+	return 0;
+}
+
+int etcd_put(struct etcd *etcd, const char *key, const void *value, size_t len, int64_t lease,
+	     int64_t *ret_revision)
+{
+	json_t *answer;
+	int r = etcd_call(etcd, "/v3/kv/put", new_put(key, value, len, lease),
+			  /* can_repeat= */ true, &answer);
+
+	return r != 0 ? r : take_revision(etcd, answer, ret_revision);
+}
+
+int etcd_put_if(struct etcd *etcd, const char *key, int64_t mod_revision, const void *value,
+		size_t len, int64_t lease, int64_t *ret_revision)
+{
+	json_t *compare = json_pack("{s:s, s:s, s:I}", "target", "MOD", "result", "EQUAL",
+				    "mod_revision", (json_int_t)mod_revision);
+	json_t *put = new_put(key, value, len, lease), *request, *answer;
+	int r;
+
+	if (!compare || !put || !etcd_set_key(compare, key, /* is_prefix= */ false)) {
+		json_decref(compare);
+		json_decref(put);
+		return etcd_fail(etcd, -ENOMEM, "out of memory");
+	}
+	/* json_pack() takes the references also when it fails. */
+	request =
+		json_pack("{s:[o], s:[{s:o}]}", "compare", compare, "success", "request_put", put);
+	r = etcd_call(etcd, "/v3/kv/txn", request, /* can_repeat= */ false, &answer);
+	if (r != 0)
+		return r;
+	if (json_is_true(json_object_get(answer, "succeeded")))
+		return take_revision(etcd, answer, ret_revision);
+	json_decref(answer);
+	return etcd_fail(etcd, ETCD_CHANGED, "%.100s has changed", key);
+}
+
+int etcd_delete(struct etcd *etcd, const char *key, bool is_prefix, int64_t *ret_n)
+{
+	json_t *request = json_object(), *answer;
+	int64_t n;
+	int r;
+
+	if (!request || !etcd_set_key(request, key, is_prefix)) {
+		json_decref(request);
+		return etcd_fail(etcd, -ENOMEM, "out of memory");
+	}
+	r = etcd_call(etcd, "/v3/kv/deleterange", request, /* can_repeat= */ true, &answer);
+	if (r != 0)
+		return r;
+	r = etcd_get_number(answer, "deleted", &n);
+	json_decref(answer);
+	if (r < 0)
+		return etcd_fail(etcd, r, "the answer has no number of deleted keys");
+	if (ret_n)
+		*ret_n = n;
+	return 0;
+}
+
+int etcd_grant(struct etcd *etcd, unsigned seconds, int64_t *ret_lease)
+{
+	json_t *answer;
+	int64_t lease;
+	int r = etcd_call(etcd, "/v3/lease/grant",
+			  json_pack("{s:I, s:I}", "TTL", (json_int_t)seconds, "ID", (json_int_t)0),
+			  /* can_repeat= */ true, &answer);
+
+	if (r != 0)
+		return r;
+	r = etcd_get_number(answer, "ID", &lease);
+	json_decref(answer);
+	if (r < 0 || lease == 0)
+		return etcd_fail(etcd, -EPROTO, "the answer has no lease");
+	*ret_lease = lease;
+	return 0;
+}
+
+int etcd_keep_alive(struct etcd *etcd, int64_t lease, unsigned *ret_seconds)
+{
+	json_t *answer;
+	int64_t id, seconds;
+	int r = etcd_call(etcd, "/v3/lease/keepalive", json_pack("{s:I}", "ID", (json_int_t)lease),
+			  /* can_repeat= */ true, &answer);
+
+	if (r != 0)
+		return r;
+	if (etcd_get_number(answer, "ID", &id) < 0 || id != lease ||
+	    etcd_get_number(answer, "TTL", &seconds) < 0 || seconds > UINT32_MAX)
+		r = etcd_fail(etcd, -EPROTO, "the answer is not about the lease");
+	else if (seconds <= 0)
+		/* etcd does not report an expired lease as an error here. */
+		r = etcd_fail(etcd, ETCD_NO_LEASE, "the lease has expired");
+	else if (ret_seconds)
+		*ret_seconds = (unsigned)seconds;
+	json_decref(answer);
+	return r;
+}
+
+int etcd_revoke(struct etcd *etcd, int64_t lease)
+{
+	json_t *answer;
+	int r = etcd_call(etcd, "/v3/lease/revoke", json_pack("{s:I}", "ID", (json_int_t)lease),
+			  /* can_repeat= */ true, &answer);
+
+	if (r == 0)
+		json_decref(answer);
+	return r;
+}

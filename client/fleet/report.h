@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * The state of this host, as JSON for etcd:
+ *
+ *   host, agent (version), wanted, staged, in_force (versions of the policy; null: none)
+ *   error        why the wanted version is not staged; null: it is
+ *   install      the last installation: version, installed (boolean), text; null: there was none
+ *   daemon       answers (boolean); if it does: version, draining, policy_error, rules, sessions, listeners,
+ *                connections, handshakes; else error
+ *   listeners    user (of /etc/passwd, or null), uid, address, port; the first ones that fit
+ *   listeners_left_out
+ *   refusals     rule ("file:line", or null for what no rule matches), rejected, busy; those with the largest numbers
+ *   refusals_left_out
+ *
+ * report_finish() adds time (seconds since 1970), which alone is no reason to write it anew.
+ */
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "version.h"
+
+#define REPORT_MAX (64 * 1024) /* bytes of the JSON */
+
+/* The last installation, by root. */
+struct report_install {
+	char version[VERSION_NAME_MAX + 1]; /* empty: there was none */
+	bool is_installed; /* false: the version was refused */
+	char text[4096]; /* what was printed, cut */
+};
+
+struct report_input {
+	const char *host;
+	const char *wanted, *staged, *error; /* NULL: none */
+	const char *site; /* the directory in which versions are installed */
+	const struct report_install *install;
+};
+
+/* Reads the file PATH that rdmabroker-fleet-install has written. Without a valid one, RET has no version. */
+void report_read_install(struct report_install *ret, const char *path);
+
+/* A session with the broker, which is opened when it is needed. SOCKET: NULL: the library's default; not copied. */
+struct report_broker {
+	const char *socket;
+	struct rdmabroker *session; /* NULL: none is open */
+};
+
+void report_broker_done(struct report_broker *broker);
+
+/*
+ * Asks the broker, which can take some seconds if it hangs, and returns the state; NULL: out of memory. REASON: why the
+ * broker does not answer; empty: it does.
+ */
+json_t *report_new(struct report_broker *broker, const struct report_input *input,
+		   char reason[1024]);
+/* Adds the time to REPORT, and returns its text, malloc()ed; NULL: out of memory. */
+char *report_finish(json_t *report);

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <ini.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "complain.h"
+#include "settings.h"
+#include "version.h"
+
+#define SECTION "Fleet"
+#define PREFIX "/rdmabroker/"
+#define TTL_SEC 30
+#define TTL_MIN 5 /* each third of it, the state is reported */
+#define TTL_MAX 3600
+
+struct reading {
+	struct settings *settings;
+	const char *path;
+	FILE *file;
+	unsigned line;
+	bool has_failed;
+	char password_file[SETTINGS_PATH_MAX];
+};
+
+/* Each function sets one key, and returns false after reporting an error. */
+
+static bool set_endpoints(struct reading *reading, const char *where, const char *value)
+{
+	struct settings *settings = reading->settings;
+	char text[2048], *rest = text, *word;
+
+	settings->n_endpoints = 0;
+	snprintf(text, sizeof(text), "%s", value);
+	while ((word = strsep(&rest, " \t,"))) {
+		if (!*word)
+			continue;
+		if (settings->n_endpoints == ETCD_ENDPOINTS_MAX ||
+		    strlen(word) >= SETTINGS_PATH_MAX) {
+			complain(LOG_ERR,
+				 "%s: at most %d endpoints of at most %d bytes are allowed", where,
+				 ETCD_ENDPOINTS_MAX, SETTINGS_PATH_MAX - 1);
+			return false;
+		}
+		strcpy(settings->endpoints[settings->n_endpoints++], word);
+	}
+	return true;
+}
+
+static bool set_prefix(struct reading *reading, const char *where, const char *value)
+{
+	size_t n = strlen(value);
+	bool has_slash = n > 0 && value[n - 1] == '/';
+
+	for (const char *p = value; *p; p++)
+		if (*p <= ' ' || *p > '~')
+			n = 0;
+	if (n == 0 || value[0] != '/' || n + 2 > sizeof(reading->settings->prefix)) {
+		complain(
+			LOG_ERR,
+			"%s: invalid prefix \"%s\": it must begin with '/', and have ASCII without "
+			"blanks",
+			where, value);
+		return false;
+	}
+	sprintf(reading->settings->prefix, "%s%s", value, has_slash ? "" : "/");
+	return true;
+}
+
+static bool is_host(const char *text)
+{
+	for (const char *p = text; *p; p++)
+		if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+",
+			    *p))
+			return false;
+	return *text && strlen(text) < SETTINGS_PATH_MAX;
+}
+
+static bool set_host(struct reading *reading, const char *where, const char *value)
+{
+	if (!is_host(value)) {
+		complain(LOG_ERR,
+			 "%s: invalid name of this host \"%s\": it must have letters, digits, '.', "
+			 "'_', '-' and '+'; set another one with Host=",
+			 where, value);
+		return false;
+	}
+	strcpy(reading->settings->host, value);
+	return true;
+}
+
+static bool set_labels(struct reading *reading, const char *where, const char *value)
+{
+	struct settings *settings = reading->settings;
+	char text[2048], *rest = text, *word;
+
+	settings->n_labels = 0;
+	snprintf(text, sizeof(text), "%s", value);
+	while ((word = strsep(&rest, " \t,"))) {
+		if (!*word)
+			continue;
+		if (settings->n_labels == SETTINGS_LABELS_MAX || !version_is_name(word)) {
+			complain(
+				LOG_ERR,
+				"%s: invalid label \"%s\": at most %d labels of at most %d letters, "
+				"digits, '.', '_', '-' and '+' are allowed",
+				where, word, SETTINGS_LABELS_MAX, SETTINGS_NAME_MAX);
+			return false;
+		}
+		strcpy(settings->labels[settings->n_labels++], word);
+	}
+	return true;
+}
+
+static bool set_path(char ret[SETTINGS_PATH_MAX], const char *where, const char *value)
+{
+	if (value[0] != '/' || strlen(value) >= SETTINGS_PATH_MAX) {
+		complain(LOG_ERR, "%s: it must be an absolute path of at most %d bytes", where,
+			 SETTINGS_PATH_MAX - 1);
+		return false;
+	}
+	strcpy(ret, value);
+	return true;
+}
+
+static bool set_ca(struct reading *reading, const char *where, const char *value)
+{
+	return set_path(reading->settings->ca, where, value);
+}
+
+static bool set_certificate(struct reading *reading, const char *where, const char *value)
+{
+	return set_path(reading->settings->certificate, where, value);
+}
+
+static bool set_key(struct reading *reading, const char *where, const char *value)
+{
+	return set_path(reading->settings->key, where, value);
+}
+
+static bool set_password_file(struct reading *reading, const char *where, const char *value)
+{
+	return set_path(reading->password_file, where, value);
+}
+
+static bool set_user(struct reading *reading, const char *where, const char *value)
+{
+	if (!*value || strlen(value) >= SETTINGS_PATH_MAX) {
+		complain(LOG_ERR, "%s: the user must have 1 to %d bytes", where,
+			 SETTINGS_PATH_MAX - 1);
+		return false;
+	}
+	strcpy(reading->settings->user, value);
+	return true;
+}
+
+static bool set_ttl(struct reading *reading, const char *where, const char *value)
+{
+	unsigned long n = 0;
+	char *end = NULL;
+
+	if (*value >= '0' && *value <= '9')
+		n = strtoul(value, &end, 10);
+	if (!end || *end || n < TTL_MIN || n > TTL_MAX) {
+		complain(LOG_ERR, "%s: TTLSec= must be a number of seconds from %d to %d", where,
+			 TTL_MIN, TTL_MAX);
+		return false;
+	}
+	reading->settings->ttl_sec = (unsigned)n;
+	return true;
+}
+
+static const struct {
+	const char *name;
+	bool (*set)(struct reading *reading, const char *where, const char *value);
+} keys[] = {
+	{ "Endpoints", set_endpoints },
+	{ "Prefix", set_prefix },
+	{ "Host", set_host },
+	{ "Labels", set_labels },
+	{ "CA", set_ca },
+	{ "Certificate", set_certificate },
+	{ "Key", set_key },
+	{ "User", set_user },
+	{ "PasswordFile", set_password_file },
+	{ "TTLSec", set_ttl },
+};
+
+static bool set(struct reading *reading, const char *where, const char *name, const char *value)
+{
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (strcmp(name, keys[i].name) == 0)
+			return keys[i].set(reading, where, value);
+	complain(LOG_ERR, "%s: unknown key \"%s\"", where, name);
+	return false;
+}
+
+/* Called by libinih for each key. Failures are recorded in READING; 1 means success to libinih. */
+static int handle(void *userdata, const char *section, const char *name, const char *value)
+{
+	struct reading *reading = userdata;
+	char where[SETTINGS_PATH_MAX + 32];
+
+	snprintf(where, sizeof(where), "%s:%u", reading->path, reading->line);
+	if (strcmp(section, SECTION) != 0) {
+		complain(LOG_ERR, "%s: keys must be in the section [" SECTION "], not in [%s]",
+			 where, section);
+		reading->has_failed = true;
+	} else if (!set(reading, where, name, value)) {
+		reading->has_failed = true;
+	}
+	return 1;
+}
+
+/*
+ * Called by libinih instead of fgets(). Removes leading blanks, with which libinih would take a line as the
+ * continuation of a value. Refuses a line that is too long, whose rest libinih would take as another line.
+ */
+static char *read_line(char *buffer, int size, void *userdata)
+{
+	struct reading *reading = userdata;
+	size_t len;
+
+	reading->line++;
+	if (!fgets(buffer, size, reading->file))
+		return NULL;
+	len = strlen(buffer);
+	if (len + 1 == (size_t)size && buffer[len - 1] != '\n') {
+		complain(LOG_ERR, "%s:%u: the line is too long", reading->path, reading->line);
+		reading->has_failed = true;
+		for (int c = 0; c != EOF && c != '\n';)
+			c = getc(reading->file);
+		strcpy(buffer, "\n");
+	}
+	len = strspn(buffer, " \t");
+	memmove(buffer, buffer + len, strlen(buffer + len) + 1);
+	return buffer;
+}
+
+/* The first line of the file is the password. */
+static bool read_password(struct settings *settings, const char *path)
+{
+	FILE *file = fopen(path, "re");
+	bool good;
+
+	errno = 0;
+	good = file && fgets(settings->password, sizeof(settings->password), file);
+	if (good)
+		settings->password[strcspn(settings->password, "\n")] = 0;
+	if (!good || !*settings->password) {
+		complain(LOG_ERR, "Cannot read a password from %s: %s", path,
+			 !file ? "it cannot be opened" :
+			 errno ? strerror(errno) :
+				 "its first line is empty");
+		good = false;
+	}
+	if (file)
+		fclose(file);
+	return good;
+}
+
+/* Checks what belongs together, when all keys are read. */
+static bool complete(struct reading *reading)
+{
+	struct settings *settings = reading->settings;
+	char name[SETTINGS_PATH_MAX] = "";
+
+	if (settings->n_endpoints == 0) {
+		complain(LOG_ERR, "%s: Endpoints= has to be set", reading->path);
+		return false;
+	}
+	if (!*settings->host) {
+		gethostname(name, sizeof(name) - 1);
+		if (!set_host(reading, reading->path, name))
+			return false;
+	}
+	if (!*settings->certificate != !*settings->key) {
+		complain(LOG_ERR, "%s: Certificate= and Key= belong together", reading->path);
+		return false;
+	}
+	if (!*settings->user != !*reading->password_file) {
+		complain(LOG_ERR, "%s: User= and PasswordFile= belong together", reading->path);
+		return false;
+	}
+	return !*settings->user || read_password(settings, reading->password_file);
+}
+
+int settings_read(struct settings *settings, const char *path)
+{
+	struct reading reading = { .settings = settings, .path = path };
+	int r;
+
+	settings->n_endpoints = settings->n_labels = 0;
+	strcpy(settings->prefix, PREFIX);
+	settings->ttl_sec = TTL_SEC;
+	reading.file = fopen(path, "re");
+	if (!reading.file) {
+		r = -errno;
+		complain(LOG_ERR, "Cannot read %s: %s", path, strerror(-r));
+		return r;
+	}
+	r = ini_parse_stream(read_line, &reading, handle, &reading);
+	/* fopen() opens a directory too, but reading fails. */
+	if (ferror(reading.file)) {
+		complain(LOG_ERR, "Cannot read %s: it is a directory, or reading failed", path);
+		r = -EIO;
+	} else if (r > 0) {
+		complain(LOG_ERR, "%s:%d: the line must be Key=Value or [" SECTION "]", path, r);
+	}
+	fclose(reading.file);
+	if (r != 0 || reading.has_failed)
+		return -EBADMSG;
+	return complete(&reading) ? 0 : -EBADMSG;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/* SHA-256 (FIPS 180-4), by libcrypto. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SHA256_SIZE 32
+
+/* False: out of memory. */
+bool sha256(const void *data, size_t len, uint8_t ret[SHA256_SIZE]);

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/unit/fleetagent.h"
+
+/* rdmabroker-fleet-install, root's part, which trusts nothing of the agent. */
+
+static void assert_install_refuses(const char *name)
+{
+	struct timespec begun, now;
+
+	clock_gettime(CLOCK_MONOTONIC, &begun);
+	ck_assert_msg(install() == 1, "%s", name);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	ck_assert_int_lt(now.tv_sec - begun.tv_sec, 10);
+	ck_assert_int_eq(access(path("site/current"), F_OK), -1);
+	unlink(path("state/wanted"));
+}
+
+START_TEST(names_that_are_none)
+{
+	static const char *const names[] = { "",    "\n",   "..",  "../x",       "/etc",
+					     "a/b", ".new", "-x",  "$(touch x)", "a\nb",
+					     "a b", "*",    "a;b", "\x80\xff" };
+	char huge[1024];
+
+	if (!begin_without_etcd())
+		return;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		write_text(path("state/wanted"), names[i]);
+		assert_install_refuses(names[i]);
+	}
+	assert_install_refuses("nothing");
+	memset(huge, 'a', sizeof(huge) - 1);
+	huge[sizeof(huge) - 1] = 0;
+	write_text(path("state/wanted"), huge);
+	assert_install_refuses("a long name");
+	ck_assert_int_eq(access(path("results/result"), F_OK), -1);
+}
+END_TEST
+
+START_TEST(wanted_is_no_file)
+{
+	int fd;
+
+	if (!begin_without_etcd())
+		return;
+	ck_assert_int_eq(mkfifo(path("state/wanted"), 0644), 0);
+	assert_install_refuses("a FIFO");
+	ck_assert_int_eq(mkfifo(path("state/wanted"), 0644), 0);
+	fd = open(path("state/wanted"), O_RDWR | O_CLOEXEC);
+	assert_install_refuses("a FIFO with a writer");
+	close(fd);
+	write_text(path("name"), "v1\n");
+	ck_assert_int_eq(symlink(path("name"), path("state/wanted")), 0);
+	assert_install_refuses("a link");
+	ck_assert_int_eq(mkdir(path("state/wanted"), 0755), 0);
+	assert_install_refuses("a directory");
+	ck_assert_int_eq(rmdir(path("state/wanted")), 0);
+	ck_assert_int_eq(access(path("results/result"), F_OK), -1);
+}
+END_TEST
+
+/* NAME is wanted, and has to be refused, without a word of the file with the secret. */
+static void assert_version_is_refused(const char *name, const char *why)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text), "%s\n", name);
+	write_text(path("state/wanted"), text);
+	assert_install_refuses(why);
+	snprintf(text, sizeof(text), "%s refused\n", name);
+	assert_has(read_text(path("results/result")), text);
+	ck_assert_uint_eq(count(read_text(path("results/result")), "password"), 0);
+}
+
+START_TEST(links_to_what_only_root_can_read)
+{
+	if (!begin_without_etcd())
+		return;
+	ck_assert_int_eq(mkdir(path("secret"), 0700), 0);
+	ck_assert_int_eq(mkdir(path("secret/v2"), 0700), 0);
+	write_text(path("secret/v2/1.rules"), "password\n");
+	ck_assert_int_eq(symlink(path("secret"), path("state/staged")), 0);
+	assert_version_is_refused("v2", "a link above the version");
+	assert_has(read_text(path("results/result")), "is not a directory");
+	ck_assert_int_eq(unlink(path("state/staged")), 0);
+	ck_assert_int_eq(mkdir(path("state/staged"), 0755), 0);
+	ck_assert_int_eq(symlink(path("secret/v2"), path("state/staged/v2")), 0);
+	assert_version_is_refused("v2", "a link to a directory");
+	assert_has(read_text(path("results/result")), "is not a directory");
+	ck_assert_int_eq(mkdir(path("state/staged/v3"), 0755), 0);
+	ck_assert_int_eq(symlink(path("secret/v2/1.rules"), path("state/staged/v3/1.rules")), 0);
+	assert_version_is_refused("v3", "a link to a file");
+}
+END_TEST
+
+START_TEST(files_that_are_none)
+{
+	char file[4096];
+	FILE *f;
+	int fd;
+
+	if (!begin_without_etcd())
+		return;
+	ck_assert_int_eq(mkdir(path("state/staged"), 0755), 0);
+	ck_assert_int_eq(mkdir(path("state/staged/v1"), 0755), 0);
+	snprintf(file, sizeof(file), "%s", path("state/staged/v1/1.rules"));
+	ck_assert_int_eq(mkfifo(file, 0644), 0);
+	assert_version_is_refused("v1", "a FIFO");
+	ck_assert_int_eq(unlink(file), 0);
+	/* 1 TiB. */
+	fd = open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	ck_assert_int_eq(ftruncate(fd, 1LL << 40), 0);
+	close(fd);
+	assert_version_is_refused("v1", "a huge file");
+	ck_assert_int_eq(unlink(file), 0);
+	f = fopen(file, "we");
+	for (int i = 0; i < 10000; i++)
+		fputs("nonsense\n", f);
+	fclose(f);
+	assert_version_is_refused("v1", "many errors");
+	assert_has(read_text(path("results/result")), "1.rules:1:1: ");
+	ck_assert_int_eq(access(path("site/.version.new"), F_OK), -1);
+}
+END_TEST
+
+/* Runs root's part with a command that notes what it is to install, and then writes the next name. */
+static void install_with(const char *command)
+{
+	char text[8192];
+
+	snprintf(text, sizeof(text), "#!/bin/sh\necho $3 >>%s\n%s\n", path("calls"), command);
+	write_text(path("command"), text);
+	ck_assert_int_eq(chmod(path("command"), 0755), 0);
+	snprintf(text, sizeof(text),
+		 "exec %s/client/fleet/rdmabroker-fleet-install %s %s %s 2>/dev/null", source,
+		 path("state"), path("results"), path("command"));
+	ck_assert_int_eq(system(text), 0);
+}
+
+/* systemd does not see that `wanted` changes while a version is installed. */
+START_TEST(wanted_changes_meanwhile)
+{
+	char command[4096];
+
+	if (!begin_without_etcd())
+		return;
+	ck_assert_int_eq(mkdir(path("state/staged"), 0755), 0);
+	ck_assert_int_eq(mkdir(path("state/staged/v1"), 0755), 0);
+	ck_assert_int_eq(mkdir(path("state/staged/v2"), 0755), 0);
+	write_text(path("state/wanted"), "v1\n");
+	snprintf(command, sizeof(command), "echo v2 >%s", path("state/wanted"));
+	install_with(command);
+	ck_assert_str_eq(read_text(path("calls")), "v1\nv2\n");
+	ck_assert_str_eq(read_text(path("results/result")), "v2 installed\n");
+	/* An agent that never stops does not keep root busy. */
+	unlink(path("calls"));
+	snprintf(command, sizeof(command), "[ $3 = v1 ] && echo v2 >%s || echo v1 >%s",
+		 path("state/wanted"), path("state/wanted"));
+	install_with(command);
+	ck_assert_str_eq(read_text(path("calls")), "v2\nv1\nv2\nv1\nv2\nv1\nv2\nv1\n");
+}
+END_TEST
+
+/* The result is cut, and the installation goes to its end. */
+START_TEST(much_is_printed)
+{
+	char command[4096];
+
+	if (!begin_without_etcd())
+		return;
+	ck_assert_int_eq(mkdir(path("state/staged"), 0755), 0);
+	ck_assert_int_eq(mkdir(path("state/staged/v1"), 0755), 0);
+	write_text(path("state/wanted"), "v1\n");
+	snprintf(command, sizeof(command), "head -c 1000000 /dev/zero | tr '\\0' x\necho end >>%s",
+		 path("calls"));
+	install_with(command);
+	ck_assert_str_eq(read_text(path("calls")), "v1\nend\n");
+	ck_assert_uint_eq(strlen(read_text(path("results/result"))),
+			  16384 + strlen("v1 installed\n"));
+}
+END_TEST
+
+UNIT_MAIN("fleet_install", set_up_fleet, tear_down_fleet, names_that_are_none, wanted_is_no_file,
+	  links_to_what_only_root_can_read, files_that_are_none, wanted_changes_meanwhile,
+	  much_is_printed)
