@@ -111,6 +111,7 @@ static bool set_current(const struct site *site, const char *name)
 static void run_check(const char *dir, const struct site_version *version)
 {
 	const char *program = getenv("RDMABROKERD"), *argv[2 * SITE_FILES_MAX + 5];
+	char *absolute;
 	size_t n = 0;
 
 	argv[n++] = "rdmabrokerd";
@@ -126,6 +127,11 @@ static void run_check(const char *dir, const struct site_version *version)
 	argv[n] = NULL;
 	if (!program || !*program)
 		program = RDMABROKERD;
+	absolute = realpath(program, NULL);
+	if (!absolute) {
+		complain("cannot run %s: %m", program);
+		_exit(EXIT_FAILURE);
+	}
 	/* DIR is gone when its errors are read, so they name the version's files only. */
 	if (chdir(dir) < 0) {
 		complain("cannot enter %s: %m", dir);
@@ -134,7 +140,7 @@ static void run_check(const char *dir, const struct site_version *version)
 	/* The default action of SIGALRM ends the check, if a look-up of names does not. */
 	signal(SIGALRM, SIG_DFL);
 	alarm(CHECK_SECONDS);
-	execv(program, (char *const *)argv);
+	execv(absolute, (char *const *)argv);
 	complain("cannot run %s: %m", program);
 	_exit(EXIT_FAILURE);
 }

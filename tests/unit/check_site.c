@@ -167,6 +167,20 @@ START_TEST(bad_versions_are_refused)
 }
 END_TEST
 
+/* The check does not run in the caller's directory, but a relative RDMABROKERD is relative to that. */
+START_TEST(relative_program)
+{
+	ck_assert_int_eq(chdir(harness.dir), 0);
+	setenv("RDMABROKERD", "./check", 1);
+	ck_assert_int_eq(site("install", version("v1", "1.rules", "allow listen user 5\n")), 0);
+	assert_current("versions/v1");
+	setenv("RDMABROKERD", "./nothing", 1);
+	ck_assert_int_eq(site("install", version("v2", "1.rules", "allow listen user 6\n")), 1);
+	assert_has(got.err, "cannot run ./nothing: No such file or directory");
+	assert_current("versions/v1");
+}
+END_TEST
+
 START_TEST(what_is_no_version)
 {
 	char path[512];
@@ -275,5 +289,5 @@ START_TEST(one_at_a_time)
 END_TEST
 
 UNIT_MAIN("site", set_up_site, tear_down_site, versions_are_installed, bad_versions_are_refused,
-	  what_is_no_version, daemon_refuses, no_daemon_runs, old_versions_are_forgotten,
-	  one_at_a_time)
+	  relative_program, what_is_no_version, daemon_refuses, no_daemon_runs,
+	  old_versions_are_forgotten, one_at_a_time)

@@ -18,7 +18,12 @@ uid_t run_as;
 
 const char *build_dir(void)
 {
-	return getenv("O") ?: "build";
+	static char *dir;
+
+	if (!dir)
+		dir = realpath(getenv("O") ?: "build", NULL);
+	ck_assert_msg(dir != NULL, "no directory %s", getenv("O") ?: "build");
+	return dir;
 }
 
 void set_up_ctl(void)
