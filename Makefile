@@ -52,7 +52,7 @@ VERSION := $(shell sed -n 's/^.define RDMABROKER_VERSION "\(.*\)"/\1/p' proto/ve
 OUR_CPPFLAGS := -D_GNU_SOURCE -DRDMABROKER_CONFIG='"$(SYSCONFDIR)/rdmabroker/rdmabrokerd.conf"' \
 	-DRDMABROKERD='"$(SBINDIR)/rdmabrokerd"' \
 	-DEXPORTER_CONFIG='"$(SYSCONFDIR)/rdmabroker/exporter.conf"' \
-	-DFLEET_CONFIG='"$(SYSCONFDIR)/rdmabroker/fleet.conf"' \
+	-DLIBEXECDIR='"$(LIBEXECDIR)"' -DFLEET_CONFIG='"$(SYSCONFDIR)/rdmabroker/fleet.conf"' \
 	-I. -I$(O) -Idaemon -Iclient
 OUR_CFLAGS := -std=gnu11 -fPIC -pthread $(WARN)
 COMPILE = $(CC) $(OUR_CPPFLAGS) $(CPPFLAGS) $(OUR_CFLAGS) $(CFLAGS)
@@ -178,7 +178,7 @@ check check-rest check-all: test-packages
 
 # The long share is one program, with ten times the rounds of the fast share.
 check-unit: $(UNIT) $(DROPIN) $(addprefix $(O)/,rdmabrokerd rdmabrokerctl rdmabroker-exporter rdmabroker-fleet \
-		rdmabroker-ping)
+		rdmabroker-fleetctl rdmabroker-ping)
 	$(Q)SRCDIR=. O=$(O) $(if $(filter fast,$(SHARE)),ROUNDS=400) tests/unit/run \
 		$(if $(filter long,$(SHARE)),$(O)/tests/unit/check_policy_property,$(UNIT))
 
@@ -258,7 +258,7 @@ install: install-ready
 	 $(SYSCONFDIR)/rdmabroker/policy.d \
 		$(SYSCONFDIR)/rdmabroker/rdmabrokerd.conf.d)
 	$(Q)$(INSTALL) -m 755 $(O)/rdmabrokerd $(O)/rdmabroker-exporter $(O)/rdmabroker-fleet $(call to,$(SBINDIR))
-	$(Q)$(INSTALL) -m 755 client/fleet/rdmabroker-fleet-install $(call to,$(LIBEXECDIR))
+	$(Q)$(INSTALL) -m 755 client/fleet/rdmabroker-fleet-install $(O)/rdmabroker-fleetctl $(call to,$(LIBEXECDIR))
 	$(Q)$(INSTALL) -m 755 $(O)/rdmabrokerctl $(O)/rdmabroker-ping $(call to,$(BINDIR))
 	$(Q)$(INSTALL) -m 644 $(LIB) $(call to,$(LIBDIR))/librdmabroker.so.$(VERSION)
 	$(Q)ln -sf librdmabroker.so.$(VERSION) $(call to,$(LIBDIR))/librdmabroker.so.2
@@ -303,7 +303,7 @@ install-ready:
 # Files that the admin may have changed stay.
 uninstall:
 	$(Q)rm -f $(call to,$(SBINDIR))/rdmabrokerd $(call to,$(SBINDIR))/rdmabroker-exporter \
-		$(call to,$(SBINDIR))/rdmabroker-fleet $(call to,$(LIBEXECDIR))/rdmabroker-fleet-install \
+		$(call to,$(SBINDIR))/rdmabroker-fleet $(addprefix $(call to,$(LIBEXECDIR))/,rdmabroker-fleet-install rdmabroker-fleetctl) \
 		$(call to,$(BINDIR))/rdmabrokerctl \
 		$(call to,$(BINDIR))/rdmabroker-ping $(call to,$(LIBDIR))/librdmabroker.so* \
 		$(call to,$(LIBDIR))/rdmabroker/$(notdir $(DROPIN)) \

@@ -49,16 +49,23 @@ $(O)/rdmabroker-exporter: $(call objs,$(wildcard client/exporter/*.c) proto/addr
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker $(EXPORTER_LIBS)
 
-# The agent of a fleet, too. Only its objects need libcurl, libcrypto and jansson. It cannot be linked with proto/json.o, whose
-# json_string() is not jansson's.
-FLEET_SRC := $(wildcard client/fleet/*.c)
+# The agent of a fleet, too. Only its objects, and those of the program that rdmabrokerctl runs for the verb fleet, need
+# libcurl, libcrypto and jansson.
+FLEET_SRC := $(wildcard client/fleet/*.c client/etcd/*.c)
+FLEETCTL_SRC := $(wildcard client/ctl/fleet/*.c)
 FLEET_LIBS := $(shell pkg-config --libs libcurl libcrypto jansson inih libsystemd 2>/dev/null)
 
-$(call objs,$(FLEET_SRC)): | $(O)/stamp-needs-fleet
+$(call objs,$(FLEET_SRC) $(FLEETCTL_SRC)): | $(O)/stamp-needs-fleet
 
 $(O)/rdmabroker-fleet: $(call objs,$(FLEET_SRC) proto/text.c) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker $(FLEET_LIBS)
 
+$(O)/rdmabroker-fleetctl: $(call objs,$(FLEETCTL_SRC) client/ctl/output.c client/ctl/siteversion.c client/ctl/sitecheck.c \
+		$(addprefix client/fleet/,log.c settings.c sha256.c version.c) $(wildcard client/etcd/*.c) \
+		proto/addr.c proto/jsonout.c proto/text.c proto/word.c)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(FLEET_LIBS)
+
 ALL += $(LIB) $(O)/librdmabroker.so $(O)/rdmabroker.pc $(O)/rdmabroker-ping $(O)/rdmabrokerctl $(O)/rdmabroker-exporter \
-	$(O)/rdmabroker-fleet $(DROPIN)
+	$(O)/rdmabroker-fleet $(O)/rdmabroker-fleetctl $(DROPIN)

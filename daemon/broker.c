@@ -16,7 +16,7 @@
 #include "missing_names.h"
 #include "policy/policy.h"
 #include "policy/trial.h"
-#include "proto/json.h"
+#include "proto/jsonout.h"
 #include "proto/version.h"
 #include "reload.h"
 #include "rpc/control.h"
@@ -604,37 +604,37 @@ static int run_trials(const struct broker_options *options, const struct policy 
 	return r;
 }
 
-static void number_or_null(struct json *json, const char *key, unsigned n)
+static void number_or_null(struct jsonout *json, const char *key, unsigned n)
 {
 	if (n > 0)
-		json_number(json, key, n);
+		jsonout_number(json, key, n);
 	else
-		json_null(json, key);
+		jsonout_null(json, key);
 }
 
 static void check_print_json(int r, size_t n_rules, size_t n_tests, struct diag *diag)
 {
-	struct json json = { .file = stdout };
+	struct jsonout json = { .file = stdout };
 	struct diag_parts parts;
 	size_t n = 0;
 
-	json_open(&json, NULL, '{');
-	json_bool(&json, "ok", r == 0);
-	json_open(&json, "complaints", '[');
+	jsonout_open(&json, NULL, '{');
+	jsonout_bool(&json, "ok", r == 0);
+	jsonout_open(&json, "complaints", '[');
 	while (diag_get(diag, n, &parts)) {
-		json_open(&json, NULL, '{');
-		json_string(&json, "file", parts.file);
+		jsonout_open(&json, NULL, '{');
+		jsonout_string(&json, "file", parts.file);
 		number_or_null(&json, "line", parts.line);
 		number_or_null(&json, "column", parts.column);
-		json_string(&json, "text", parts.text);
-		json_close(&json, '}');
+		jsonout_string(&json, "text", parts.text);
+		jsonout_close(&json, '}');
 		n++;
 	}
-	json_close(&json, ']');
-	json_number(&json, "more", diag_count(diag) - n);
-	json_number(&json, "rules", n_rules);
-	json_number(&json, "tests", n_tests);
-	json_close(&json, '}');
+	jsonout_close(&json, ']');
+	jsonout_number(&json, "more", diag_count(diag) - n);
+	jsonout_number(&json, "rules", n_rules);
+	jsonout_number(&json, "tests", n_tests);
+	jsonout_close(&json, '}');
 	putchar('\n');
 }
 

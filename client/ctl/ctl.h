@@ -58,13 +58,14 @@ bool options_read_verb(struct ctl *ctl, int *argc, char ***argv);
 int help_print(const struct ctl *ctl, const struct verb *verb);
 
 extern const struct verb_option cdi_options[], drain_options[], events_options[], explain_options[],
-	list_options[], restrict_options[], rules_options[], site_options[];
-extern const char *const site_actions[];
+	fleet_options[], list_options[], restrict_options[], rules_options[], site_options[];
+extern const char *const fleet_actions[], *const site_actions[];
 int verb_cdi(const struct ctl *ctl, char **arguments);
 int verb_check(const struct ctl *ctl, char **arguments);
 int verb_drain(const struct ctl *ctl, char **arguments);
 int verb_events(const struct ctl *ctl, char **arguments);
 int verb_explain(const struct ctl *ctl, char **arguments);
+int verb_fleet(const struct ctl *ctl, char **arguments);
 int verb_help(const struct ctl *ctl, char **arguments);
 int verb_kick(const struct ctl *ctl, char **arguments);
 int verb_list(const struct ctl *ctl, char **arguments);

@@ -7,7 +7,7 @@
 
 #include "ctl.h"
 #include "output.h"
-#include "proto/json.h"
+#include "proto/jsonout.h"
 #include "read.h"
 
 #define POLL_MS 500
@@ -88,13 +88,13 @@ static int wait_for_end(struct rdmabroker *session, bool tell, int64_t timeout_m
 
 static void print_json(const struct left *left, bool draining)
 {
-	struct json json = { .file = stdout };
+	struct jsonout json = { .file = stdout };
 
-	json_open(&json, NULL, '{');
-	json_bool(&json, "draining", draining);
-	json_number(&json, "connections", left->connections);
-	json_number(&json, "handshakes", left->handshakes);
-	json_close(&json, '}');
+	jsonout_open(&json, NULL, '{');
+	jsonout_bool(&json, "draining", draining);
+	jsonout_number(&json, "connections", left->connections);
+	jsonout_number(&json, "handshakes", left->handshakes);
+	jsonout_close(&json, '}');
 	putchar('\n');
 }
 

@@ -15,7 +15,7 @@
 #include "ctl.h"
 #include "output.h"
 #include "proto/addr.h"
-#include "proto/json.h"
+#include "proto/jsonout.h"
 #include "proto/names.h"
 #include "proto/portspace.h"
 #include "read.h"
@@ -111,16 +111,16 @@ static int read_wanted(struct wanted *ret, const struct ctl *ctl)
 	return r;
 }
 
-static void json_number_or_null(struct json *json, const char *key, uint32_t n)
+static void json_number_or_null(struct jsonout *json, const char *key, uint32_t n)
 {
 	if (n > 0)
-		json_number(json, key, n);
+		jsonout_number(json, key, n);
 	else
-		json_null(json, key);
+		jsonout_null(json, key);
 }
 
 /* Prints a string, because many JSON parsers read numbers as floating point, which cannot hold all digits. */
-static void json_time(struct json *json, uint64_t ns)
+static void json_time(struct jsonout *json, uint64_t ns)
 {
 	time_t seconds = (time_t)(ns / 1000000000);
 	char text[64], stamp[96];
@@ -129,7 +129,7 @@ static void json_time(struct json *json, uint64_t ns)
 	gmtime_r(&seconds, &tm);
 	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
 	snprintf(stamp, sizeof(stamp), "%s.%09uZ", text, (unsigned)(ns % 1000000000));
-	json_string(json, "time", stamp);
+	jsonout_string(json, "time", stamp);
 }
 
 static bool is_lost(const struct rdmabroker_notice *notice)
@@ -137,45 +137,45 @@ static bool is_lost(const struct rdmabroker_notice *notice)
 	return notice->kind == RDMABROKER_NOTICE_LOST;
 }
 
-static void json_facts(struct json *json, const struct rdmabroker_notice *notice)
+static void json_facts(struct jsonout *json, const struct rdmabroker_notice *notice)
 {
-	json_number(json, "session", notice->session);
-	json_number(json, "uid", notice->uid);
-	json_string(json, "user", user_name(notice->uid));
-	json_number(json, "pid", (unsigned)notice->pid);
-	json_string(json, "unit", notice->unit);
-	json_string(json, "container", notice->container);
-	json_string(json, "pod", notice->pod);
-	json_string(json, "job", notice->job);
-	json_string(json, "cgroup", notice->cgroup);
+	jsonout_number(json, "session", notice->session);
+	jsonout_number(json, "uid", notice->uid);
+	jsonout_string(json, "user", user_name(notice->uid));
+	jsonout_number(json, "pid", (unsigned)notice->pid);
+	jsonout_string(json, "unit", notice->unit);
+	jsonout_string(json, "container", notice->container);
+	jsonout_string(json, "pod", notice->pod);
+	jsonout_string(json, "job", notice->job);
+	jsonout_string(json, "cgroup", notice->cgroup);
 	json_number_or_null(json, "id", notice->id);
 	json_number_or_null(json, "request_id", notice->request_id);
-	json_string(json, "operation", notice->operation_name);
-	json_string(json, "outcome", notice->outcome_name);
-	json_string(json, "event", notice->event_name);
-	json_signed(json, "status", notice->status);
-	json_string(json, "ps", portspace_name((int)notice->ps));
+	jsonout_string(json, "operation", notice->operation_name);
+	jsonout_string(json, "outcome", notice->outcome_name);
+	jsonout_string(json, "event", notice->event_name);
+	jsonout_signed(json, "status", notice->status);
+	jsonout_string(json, "ps", portspace_name((int)notice->ps));
 	json_addr(json, "local", &notice->local);
 	json_addr(json, "peer", &notice->peer);
-	json_string(json, "device", notice->device);
+	jsonout_string(json, "device", notice->device);
 	json_number_or_null(json, "qpn", notice->qp_num);
-	json_string(json, "rule", notice->rule);
-	json_string(json, "rule_text", notice->rule_text);
-	json_string(json, "reason", notice->reason);
-	json_number(json, "retry_after_ms", notice->retry_after_ms);
+	jsonout_string(json, "rule", notice->rule);
+	jsonout_string(json, "rule_text", notice->rule_text);
+	jsonout_string(json, "reason", notice->reason);
+	jsonout_number(json, "retry_after_ms", notice->retry_after_ms);
 }
 
 static void print_json(const struct rdmabroker_notice *notice)
 {
-	struct json json = { .file = stdout };
+	struct jsonout json = { .file = stdout };
 
-	json_open(&json, NULL, '{');
+	jsonout_open(&json, NULL, '{');
 	json_time(&json, notice->time_ns);
-	json_string(&json, "kind", notice->kind_name);
-	json_number(&json, "lost", notice->n_lost);
+	jsonout_string(&json, "kind", notice->kind_name);
+	jsonout_number(&json, "lost", notice->n_lost);
 	if (!is_lost(notice))
 		json_facts(&json, notice);
-	json_close(&json, '}');
+	jsonout_close(&json, '}');
 	putchar('\n');
 }
 

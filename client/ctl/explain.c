@@ -5,7 +5,7 @@
 
 #include "ctl.h"
 #include "output.h"
-#include "proto/json.h"
+#include "proto/jsonout.h"
 #include "question.h"
 
 /* A note on users that need no rule; NULL: none. */
@@ -18,52 +18,52 @@ static const char *get_note(const struct question *question)
 	return NULL;
 }
 
-static void json_rule(struct json *json, const char *key, const struct rdmabroker_rule *rule,
+static void json_rule(struct jsonout *json, const char *key, const struct rdmabroker_rule *rule,
 		      const struct question *question)
 {
 	const char *missing[MAX_OPTIONS];
 	size_t n;
 
 	if (!rule) {
-		json_null(json, key);
+		jsonout_null(json, key);
 		return;
 	}
-	json_open(json, key, '{');
-	json_string(json, "file", rule->file);
-	json_number(json, "line", rule->line);
-	json_string(json, "text", rule->text);
+	jsonout_open(json, key, '{');
+	jsonout_string(json, "file", rule->file);
+	jsonout_number(json, "line", rule->line);
+	jsonout_string(json, "text", rule->text);
 	if (question) {
 		n = question_find_missing(question, rule->text, missing);
-		json_open(json, "missing", '[');
+		jsonout_open(json, "missing", '[');
 		for (size_t i = 0; i < n; i++)
-			json_string(json, NULL, missing[i]);
-		json_close(json, ']');
+			jsonout_string(json, NULL, missing[i]);
+		jsonout_close(json, ']');
 	}
-	json_close(json, '}');
+	jsonout_close(json, '}');
 }
 
 static void print_json(const struct question *question,
 		       const struct rdmabroker_explanation *explanation)
 {
-	struct json json = { .file = stdout };
+	struct jsonout json = { .file = stdout };
 
-	json_open(&json, NULL, '{');
-	json_string(&json, "answer", explanation->allow ? "allow" : "reject");
-	json_string(&json, "reason", explanation->reason);
-	json_string(&json, "operation", rdmabroker_operation_str(question->public.operation));
-	json_number(&json, "uid", question->public.uid);
-	json_open(&json, "gids", '[');
+	jsonout_open(&json, NULL, '{');
+	jsonout_string(&json, "answer", explanation->allow ? "allow" : "reject");
+	jsonout_string(&json, "reason", explanation->reason);
+	jsonout_string(&json, "operation", rdmabroker_operation_str(question->public.operation));
+	jsonout_number(&json, "uid", question->public.uid);
+	jsonout_open(&json, "gids", '[');
 	for (size_t i = 0; i < question->public.n_gids; i++)
-		json_number(&json, NULL, question->public.gids[i]);
-	json_close(&json, ']');
+		jsonout_number(&json, NULL, question->public.gids[i]);
+	jsonout_close(&json, ']');
 	json_rule(&json, "rule", explanation->rule, NULL);
-	json_open(&json, "effects", '[');
+	jsonout_open(&json, "effects", '[');
 	for (size_t i = 0; i < explanation->n_effects; i++)
-		json_string(&json, NULL, explanation->effects[i]);
-	json_close(&json, ']');
+		jsonout_string(&json, NULL, explanation->effects[i]);
+	jsonout_close(&json, ']');
 	json_rule(&json, "depends", explanation->depends, question);
-	json_string(&json, "note", get_note(question));
-	json_close(&json, '}');
+	jsonout_string(&json, "note", get_note(question));
+	jsonout_close(&json, '}');
 	putchar('\n');
 }
 

@@ -3,53 +3,53 @@
 #include <stdlib.h>
 
 #include "ctl.h"
-#include "proto/json.h"
+#include "proto/jsonout.h"
 
-static void json_values(struct json *json, const char *const *values)
+static void json_values(struct jsonout *json, const char *const *values)
 {
-	json_open(json, "values", '[');
+	jsonout_open(json, "values", '[');
 	for (; values && *values; values++)
-		json_string(json, NULL, *values);
-	json_close(json, ']');
+		jsonout_string(json, NULL, *values);
+	jsonout_close(json, ']');
 }
 
-static void json_options(struct json *json, const struct verb_option *option)
+static void json_options(struct jsonout *json, const struct verb_option *option)
 {
-	json_open(json, "options", '[');
+	jsonout_open(json, "options", '[');
 	for (; option && option->name; option++) {
-		json_open(json, NULL, '{');
-		json_string(json, "name", option->name);
-		json_string(json, "argument", option->argument);
-		json_string(json, "summary", option->summary);
+		jsonout_open(json, NULL, '{');
+		jsonout_string(json, "name", option->name);
+		jsonout_string(json, "argument", option->argument);
+		jsonout_string(json, "summary", option->summary);
 		json_values(json, option->values);
-		json_close(json, '}');
+		jsonout_close(json, '}');
 	}
-	json_close(json, ']');
+	jsonout_close(json, ']');
 }
 
-static void json_verb(struct json *json, const struct verb *verb)
+static void json_verb(struct jsonout *json, const struct verb *verb)
 {
-	json_open(json, NULL, '{');
-	json_string(json, "name", verb->name);
-	json_string(json, "argument", verb->argument);
-	json_string(json, "summary", verb->summary);
+	jsonout_open(json, NULL, '{');
+	jsonout_string(json, "name", verb->name);
+	jsonout_string(json, "argument", verb->argument);
+	jsonout_string(json, "summary", verb->summary);
 	json_values(json, verb->values);
 	json_options(json, verb->options);
-	json_close(json, '}');
+	jsonout_close(json, '}');
 }
 
 static void print_json(const struct ctl *ctl, const struct verb *only)
 {
-	struct json json = { .file = stdout };
+	struct jsonout json = { .file = stdout };
 
-	json_open(&json, NULL, '{');
-	json_open(&json, "verbs", '[');
+	jsonout_open(&json, NULL, '{');
+	jsonout_open(&json, "verbs", '[');
 	for (const struct verb *verb = ctl->verbs; verb->name; verb++)
 		if (!only || only == verb)
 			json_verb(&json, verb);
-	json_close(&json, ']');
+	jsonout_close(&json, ']');
 	json_options(&json, common_options);
-	json_close(&json, '}');
+	jsonout_close(&json, '}');
 	putchar('\n');
 }
 

@@ -8,7 +8,7 @@
 
 #include "ctl.h"
 #include "output.h"
-#include "proto/json.h"
+#include "proto/jsonout.h"
 #include "read.h"
 
 /* Parses "7" (session 7) or "7:2" (its id 2). Neither number can be 0. */
@@ -35,15 +35,15 @@ static int read_target(const char *text, uint64_t *ret_session, uint32_t *ret_id
 
 static void print_json(uint64_t number, uint32_t id)
 {
-	struct json json = { .file = stdout };
+	struct jsonout json = { .file = stdout };
 
-	json_open(&json, NULL, '{');
-	json_number(&json, "session", number);
+	jsonout_open(&json, NULL, '{');
+	jsonout_number(&json, "session", number);
 	if (id > 0)
-		json_number(&json, "id", id);
+		jsonout_number(&json, "id", id);
 	else
-		json_null(&json, "id");
-	json_close(&json, '}');
+		jsonout_null(&json, "id");
+	jsonout_close(&json, '}');
 	putchar('\n');
 }
 

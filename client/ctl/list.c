@@ -12,7 +12,7 @@
 #include "ctl.h"
 #include "output.h"
 #include "proto/addr.h"
-#include "proto/json.h"
+#include "proto/jsonout.h"
 #include "proto/portspace.h"
 #include "read.h"
 
@@ -158,71 +158,71 @@ static bool wants_session(const struct filter *filter, const struct rdmabroker_l
 	return false;
 }
 
-static void json_owner(struct json *json, const struct rdmabroker_listed_session *session)
+static void json_owner(struct jsonout *json, const struct rdmabroker_listed_session *session)
 {
-	json_number(json, "uid", session->uid);
-	json_string(json, "user", user_name(session->uid));
-	json_number(json, "pid", (unsigned)session->pid);
-	json_string(json, "unit", session->unit);
-	json_string(json, "container", session->container);
-	json_string(json, "pod", session->pod);
-	json_string(json, "job", session->job);
-	json_string(json, "cgroup", session->cgroup);
+	jsonout_number(json, "uid", session->uid);
+	jsonout_string(json, "user", user_name(session->uid));
+	jsonout_number(json, "pid", (unsigned)session->pid);
+	jsonout_string(json, "unit", session->unit);
+	jsonout_string(json, "container", session->container);
+	jsonout_string(json, "pod", session->pod);
+	jsonout_string(json, "job", session->job);
+	jsonout_string(json, "cgroup", session->cgroup);
 }
 
-static void json_session(struct json *json, const struct rdmabroker_listed_session *session)
+static void json_session(struct jsonout *json, const struct rdmabroker_listed_session *session)
 {
-	json_open(json, NULL, '{');
-	json_number(json, "session", session->number);
+	jsonout_open(json, NULL, '{');
+	jsonout_number(json, "session", session->number);
 	json_owner(json, session);
-	json_number(json, "age_ms", session->age_ms);
-	json_number(json, "ids", session->n_ids);
-	json_number(json, "leases", session->n_leases);
-	json_string(json, "rule", session->rule);
-	json_string(json, "restriction", session->restriction);
-	json_close(json, '}');
+	jsonout_number(json, "age_ms", session->age_ms);
+	jsonout_number(json, "ids", session->n_ids);
+	jsonout_number(json, "leases", session->n_leases);
+	jsonout_string(json, "rule", session->rule);
+	jsonout_string(json, "restriction", session->restriction);
+	jsonout_close(json, '}');
 }
 
-static void json_id(struct json *json, const struct rdmabroker_listed_id *id)
+static void json_id(struct jsonout *json, const struct rdmabroker_listed_id *id)
 {
-	json_open(json, NULL, '{');
-	json_number(json, "session", id->session->number);
-	json_number(json, "id", id->id);
+	jsonout_open(json, NULL, '{');
+	jsonout_number(json, "session", id->session->number);
+	jsonout_number(json, "id", id->id);
 	json_owner(json, id->session);
-	json_string(json, "state", id->state);
-	json_number(json, "age_ms", id->age_ms);
-	json_string(json, "ps", portspace_name((int)id->ps));
+	jsonout_string(json, "state", id->state);
+	jsonout_number(json, "age_ms", id->age_ms);
+	jsonout_string(json, "ps", portspace_name((int)id->ps));
 	json_addr(json, "local", &id->local);
 	json_addr(json, "peer", &id->peer);
-	json_string(json, "device", id->device);
+	jsonout_string(json, "device", id->device);
 	if (id->qp_num > 0)
-		json_number(json, "qpn", id->qp_num);
+		jsonout_number(json, "qpn", id->qp_num);
 	else
-		json_null(json, "qpn");
+		jsonout_null(json, "qpn");
 	if (id->tos >= 0)
-		json_number(json, "tos", (unsigned)id->tos);
+		jsonout_number(json, "tos", (unsigned)id->tos);
 	else
-		json_null(json, "tos");
-	json_string(json, "rule", id->rule);
-	json_close(json, '}');
+		jsonout_null(json, "tos");
+	jsonout_string(json, "rule", id->rule);
+	jsonout_close(json, '}');
 }
 
 static void print_json(const struct rdmabroker_list *list, const struct filter *filter)
 {
-	struct json json = { .file = stdout };
+	struct jsonout json = { .file = stdout };
 
-	json_open(&json, NULL, '{');
-	json_open(&json, "sessions", '[');
+	jsonout_open(&json, NULL, '{');
+	jsonout_open(&json, "sessions", '[');
 	for (size_t i = 0; i < list->n_sessions; i++)
 		if (wants_session(filter, list, list->sessions[i]))
 			json_session(&json, list->sessions[i]);
-	json_close(&json, ']');
-	json_open(&json, "ids", '[');
+	jsonout_close(&json, ']');
+	jsonout_open(&json, "ids", '[');
 	for (size_t i = 0; filter->ids && i < list->n_ids; i++)
 		if (wants_id(filter, list->ids[i]))
 			json_id(&json, list->ids[i]);
-	json_close(&json, ']');
-	json_close(&json, '}');
+	jsonout_close(&json, ']');
+	jsonout_close(&json, '}');
 	putchar('\n');
 }
 

@@ -3,15 +3,15 @@
 #include <stdlib.h>
 
 #include "ctl.h"
-#include "proto/json.h"
+#include "proto/jsonout.h"
 
 static void print_json(const char *text)
 {
-	struct json json = { .file = stdout };
+	struct jsonout json = { .file = stdout };
 
-	json_open(&json, NULL, '{');
-	json_string(&json, "openmetrics", text);
-	json_close(&json, '}');
+	jsonout_open(&json, NULL, '{');
+	jsonout_string(&json, "openmetrics", text);
+	jsonout_close(&json, '}');
 	putchar('\n');
 }
 

@@ -10,7 +10,7 @@
 
 #include "output.h"
 #include "proto/addr.h"
-#include "proto/json.h"
+#include "proto/jsonout.h"
 #include "proto/word.h"
 
 void complain(const char *fmt, ...)
@@ -84,12 +84,13 @@ const char *user_name(uint32_t uid)
 	return last.name[0] ? last.name : NULL;
 }
 
-void json_addr(struct json *json, const char *key, const struct sockaddr_storage *addr)
+void json_addr(struct jsonout *json, const char *key, const struct sockaddr_storage *addr)
 {
 	char text[ADDR_STRLEN];
 
-	json_string(json, key,
-		    addr->ss_family ? addr_to_string((const struct sockaddr *)addr, text) : NULL);
+	jsonout_string(json, key,
+		       addr->ss_family ? addr_to_string((const struct sockaddr *)addr, text) :
+					 NULL);
 }
 
 /* Cuts an id of 64 digits, which can have "user-UID/" before it, to its first 12. */

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct json;
+struct jsonout;
 struct word_guess;
 
 /* Prints a line to stderr, after the program's name. */
@@ -39,4 +39,4 @@ const char *user_name(uint32_t uid); /* NULL: UID has no entry; valid until the 
 #define WORKLOAD_TEXT_MAX 264
 void workload_text(char ret[WORKLOAD_TEXT_MAX], const char *unit, const char *container,
 		   const char *pod, const char *job);
-void json_addr(struct json *json, const char *key, const struct sockaddr_storage *addr);
+void json_addr(struct jsonout *json, const char *key, const struct sockaddr_storage *addr);

@@ -5,7 +5,7 @@
 _rdmabrokerctl_argument() {
 	case $1 in
 	--directory) mapfile -t COMPREPLY < <(compgen -d -- "$2") ;;
-	--socket) mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
+	--config | --socket) mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
 	--user) mapfile -t COMPREPLY < <(compgen -u -- "$2") ;;
 	--group) mapfile -t COMPREPLY < <(compgen -g -- "$2") ;;
 	--unit) mapfile -t COMPREPLY < <(compgen -W "$(systemctl list-units --full --no-legend --plain \
@@ -19,7 +19,7 @@ _rdmabrokerctl_argument() {
 	--operation) mapfile -t COMPREPLY < <(compgen -W "session device listen connect accept join observe admin" \
 		-- "$2") ;;
 	--outcome) mapfile -t COMPREPLY < <(compgen -W "allowed rejected busy" -- "$2") ;;
-	--local | --peer | --port | --data | --timeout | --session | --count | --name | --rules | --ids | --container | --pod | \
+	--local | --peer | --port | --data | --timeout | --session | --count | --name | --label | --wait | --rules | --ids | --container | --pod | \
 		--job) COMPREPLY=() ;;
 	--cgroup) mapfile -t COMPREPLY < <(cd /sys/fs/cgroup 2>/dev/null && compgen -d -P / -- "${2#/}") ;;
 	*) return 1 ;;
@@ -27,7 +27,7 @@ _rdmabrokerctl_argument() {
 }
 
 _rdmabrokerctl() {
-	local verbs="cdi check drain events explain help kick list metrics reload restrict rules run site status version"
+	local verbs="cdi check drain events explain fleet help kick list metrics reload restrict rules run site status version"
 	local operations="session device listen connect accept join observe admin"
 	local words="--help --instance --json --socket --version"
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} verb="" i n=0
@@ -37,7 +37,7 @@ _rdmabrokerctl() {
 		case ${COMP_WORDS[i]} in
 		--socket | --instance | --user | --group | --unit | --container | --pod | --job | --cgroup | --local | \
 			--peer | --port | --device | --ps | --data | --state | --timeout | --kind | --operation | \
-			--outcome | --session | --count | --directory | --name | --rules | --file | --ids)
+			--outcome | --session | --count | --directory | --name | --label | --wait | --config | --rules | --file | --ids)
 			((i++)) ;;
 		-*) ;;
 		*)
@@ -58,6 +58,7 @@ _rdmabrokerctl() {
 	drain) words+=" --timeout --cancel" ;;
 	events) words+=" --kind --operation --outcome --user --session --peer --port --count" ;;
 	explain) words+=" --user --group --unit --container --pod --job --cgroup --local --peer --port --device --ps --data" ;;
+	fleet) words+=" --config --label --name --wait --watch" ;;
 	list) words+=" --sessions --listeners --connections --user --state --peer --port --watch" ;;
 	restrict) words+=" --rules --file --ids" ;;
 	rules) words+=" --full" ;;
@@ -69,6 +70,13 @@ _rdmabrokerctl() {
 		"") words=$verbs ;;
 		check) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
 		explain) ((n > 0)) || words=$operations ;;
+		fleet)
+			if ((n > 0)); then
+				mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+			else
+				words="status list push check diff use rollback clear remove forget"
+			fi
+			;;
 		help) ((n > 0)) || words=$verbs ;;
 		site)
 			if ((n > 0)); then

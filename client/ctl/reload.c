@@ -4,20 +4,20 @@
 
 #include "ctl.h"
 #include "output.h"
-#include "proto/json.h"
+#include "proto/jsonout.h"
 
 static void print_json(const struct rdmabroker_reload_result *result)
 {
-	struct json json = { .file = stdout };
+	struct jsonout json = { .file = stdout };
 
-	json_open(&json, NULL, '{');
-	json_bool(&json, "ok", result->ok);
-	json_number(&json, "rules", result->n_rules);
-	json_open(&json, "complaints", '[');
+	jsonout_open(&json, NULL, '{');
+	jsonout_bool(&json, "ok", result->ok);
+	jsonout_number(&json, "rules", result->n_rules);
+	jsonout_open(&json, "complaints", '[');
 	for (size_t i = 0; i < result->n_complaints; i++)
-		json_string(&json, NULL, result->complaints[i]);
-	json_close(&json, ']');
-	json_close(&json, '}');
+		jsonout_string(&json, NULL, result->complaints[i]);
+	jsonout_close(&json, ']');
+	jsonout_close(&json, '}');
 	putchar('\n');
 }
 

@@ -6,7 +6,7 @@
 
 #include "ctl.h"
 #include "output.h"
-#include "proto/json.h"
+#include "proto/jsonout.h"
 
 #define TEXT_MIN 16 /* the text's minimum width, even if lines wrap */
 
@@ -52,26 +52,26 @@ static const char *get_place(const struct rdmabroker_rule *rule)
 
 static void print_json(const struct rdmabroker_rules *rules)
 {
-	struct json json = { .file = stdout };
+	struct jsonout json = { .file = stdout };
 
-	json_open(&json, NULL, '{');
-	json_open(&json, "rules", '[');
+	jsonout_open(&json, NULL, '{');
+	jsonout_open(&json, "rules", '[');
 	for (size_t i = 0; i < rules->n_rules; i++) {
 		const struct rdmabroker_rule *rule = rules->rules[i];
 
-		json_open(&json, NULL, '{');
-		json_string(&json, "file", rule->file);
+		jsonout_open(&json, NULL, '{');
+		jsonout_string(&json, "file", rule->file);
 		if (rule->file)
-			json_number(&json, "line", rule->line);
+			jsonout_number(&json, "line", rule->line);
 		else
-			json_null(&json, "line");
-		json_string(&json, "text", rule->text);
+			jsonout_null(&json, "line");
+		jsonout_string(&json, "text", rule->text);
 		for (size_t k = 0; k < N_COLUMNS; k++)
-			json_number(&json, columns[k].key, get_number(rule, k));
-		json_close(&json, '}');
+			jsonout_number(&json, columns[k].key, get_number(rule, k));
+		jsonout_close(&json, '}');
 	}
-	json_close(&json, ']');
-	json_close(&json, '}');
+	jsonout_close(&json, ']');
+	jsonout_close(&json, '}');
 	putchar('\n');
 }
 

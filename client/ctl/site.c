@@ -3,20 +3,19 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "ctl.h"
 #include "output.h"
-#include "proto/json.h"
+#include "proto/jsonout.h"
+#include "sitecheck.h"
 #include "siteversion.h"
 
 /*
@@ -30,12 +29,7 @@
  */
 
 #define DIRECTORY "/var/lib/rdmabroker/site"
-#define CHECK_SECONDS 60
 #define KEEP 8 /* versions that are kept, with the one in force */
-
-#ifndef RDMABROKERD
-#define RDMABROKERD "/usr/sbin/rdmabrokerd"
-#endif
 
 enum {
 	OPTION_NAME,
@@ -108,62 +102,6 @@ static bool set_current(const struct site *site, const char *name)
 	return good;
 }
 
-static void run_check(const char *dir, const struct site_version *version)
-{
-	const char *program = getenv("RDMABROKERD"), *argv[2 * SITE_FILES_MAX + 5];
-	char *absolute;
-	size_t n = 0;
-
-	argv[n++] = "rdmabrokerd";
-	argv[n++] = "--check";
-	argv[n++] = "--site-policy-dir";
-	argv[n++] = ".";
-	for (size_t i = 0; i < version->n; i++) {
-		if (!siteversion_is_test(&version->files[i]))
-			continue;
-		argv[n++] = "--test";
-		argv[n++] = version->files[i].name;
-	}
-	argv[n] = NULL;
-	if (!program || !*program)
-		program = RDMABROKERD;
-	absolute = realpath(program, NULL);
-	if (!absolute) {
-		complain("cannot run %s: %m", program);
-		_exit(EXIT_FAILURE);
-	}
-	/* DIR is gone when its errors are read, so they name the version's files only. */
-	if (chdir(dir) < 0) {
-		complain("cannot enter %s: %m", dir);
-		_exit(EXIT_FAILURE);
-	}
-	/* The default action of SIGALRM ends the check, if a look-up of names does not. */
-	signal(SIGALRM, SIG_DFL);
-	alarm(CHECK_SECONDS);
-	execv(absolute, (char *const *)argv);
-	complain("cannot run %s: %m", program);
-	_exit(EXIT_FAILURE);
-}
-
-/* The daemon's own check, which prints what is wrong. */
-static bool check(const char *dir, const struct site_version *version)
-{
-	pid_t pid;
-	int status = 0;
-
-	fflush(stdout);
-	pid = fork();
-	if (pid == 0)
-		run_check(dir, version);
-	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	if (pid < 0)
-		complain("cannot start a process: %m");
-	else if (WIFSIGNALED(status))
-		complain("the check did not end within %d s", CHECK_SECONDS);
-	return pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
 /* Whether the daemon has the version that is current now. It reads it at its start, if it does not run. */
 static bool reload(const struct site *site, bool *ret_runs)
 {
@@ -195,14 +133,14 @@ static bool reload(const struct site *site, bool *ret_runs)
 
 static void print_result(const struct ctl *ctl, const char *name, const char *was, bool runs)
 {
-	struct json json = { .file = stdout };
+	struct jsonout json = { .file = stdout };
 
 	if (ctl->json) {
-		json_open(&json, NULL, '{');
-		json_string(&json, "version", name);
-		json_string(&json, "previous", was);
-		json_bool(&json, "reloaded", runs);
-		json_close(&json, '}');
+		jsonout_open(&json, NULL, '{');
+		jsonout_string(&json, "version", name);
+		jsonout_string(&json, "previous", was);
+		jsonout_bool(&json, "reloaded", runs);
+		jsonout_close(&json, '}');
 		putchar('\n');
 		return;
 	}
@@ -329,7 +267,7 @@ static int install_version(const struct site *site, const char *name,
 		return EXIT_FAILURE;
 	if (is_new && !siteversion_write(version, new))
 		return EXIT_FAILURE;
-	if (!check(is_new ? new : path, version)) {
+	if (!sitecheck_run(is_new ? new : path, version)) {
 		if (is_new)
 			siteversion_remove(new);
 		complain("version %s is refused, nothing has changed", name);
@@ -343,26 +281,14 @@ static int install_version(const struct site *site, const char *name,
 	return put_in_force(site, name);
 }
 
-static const char *name_of(const char *dir)
-{
-	const char *slash = strrchr(dir, '/');
-
-	return slash ? slash + 1 : dir;
-}
-
 static int install(const struct site *site, const char *dir)
 {
-	const char *name = site->ctl->given[OPTION_NAME] ?: name_of(dir);
+	char name[SITE_NAME_MAX + 1];
 	struct site_version *version;
 	int status = EXIT_FAILURE;
 
-	if (!siteversion_is_name(name)) {
-		complain(
-			"invalid name of a version \"%s\": it must have at most %d letters, digits, "
-			"'.', '_', '-' and '+'; give another one with --name",
-			name, SITE_NAME_MAX);
+	if (!siteversion_get_name(name, dir, site->ctl->given[OPTION_NAME]))
 		return EXIT_USAGE;
-	}
 	version = calloc(1, sizeof(*version));
 	if (!version)
 		complain("out of memory");
@@ -391,7 +317,7 @@ static int use(const struct site *site, const char *name)
 	if (!version)
 		complain("out of memory");
 	else if (siteversion_read(version, path)) {
-		if (check(path, version))
+		if (sitecheck_run(path, version))
 			status = put_in_force(site, name);
 		else
 			complain("version %s is refused, nothing has changed", name);
@@ -405,19 +331,19 @@ static int use(const struct site *site, const char *name)
 static int print_status(const struct site *site)
 {
 	char current[SITE_NAME_MAX + 1] = "";
-	struct json json = { .file = stdout };
+	struct jsonout json = { .file = stdout };
 	struct known *known;
 	size_t n = list_versions(site, &known);
 	bool has = get_current(site, current);
 
 	if (site->ctl->json) {
-		json_open(&json, NULL, '{');
-		json_string(&json, "version", has ? current : NULL);
-		json_open(&json, "installed", '[');
+		jsonout_open(&json, NULL, '{');
+		jsonout_string(&json, "version", has ? current : NULL);
+		jsonout_open(&json, "installed", '[');
 		for (size_t i = 0; i < n; i++)
-			json_string(&json, NULL, known[i].name);
-		json_close(&json, ']');
-		json_close(&json, '}');
+			jsonout_string(&json, NULL, known[i].name);
+		jsonout_close(&json, ']');
+		jsonout_close(&json, '}');
 		putchar('\n');
 	} else {
 		printf("in force: %s\n", has ? current : "no version");

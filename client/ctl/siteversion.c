@@ -22,6 +22,33 @@ bool siteversion_is_name(const char *name)
 	       strspn(name, CHARACTERS) == n;
 }
 
+bool siteversion_get_name(char ret[SITE_NAME_MAX + 1], const char *dir, const char *given)
+{
+	size_t end = strlen(dir), n;
+	const char *name = given;
+
+	/* Completion of a shell adds a slash. */
+	while (end > 1 && dir[end - 1] == '/')
+		end--;
+	if (!given) {
+		const char *slash = memrchr(dir, '/', end);
+
+		name = slash ? slash + 1 : dir;
+	}
+	n = given ? strlen(given) : (size_t)(dir + end - name);
+	if (n <= SITE_NAME_MAX) {
+		memcpy(ret, name, n);
+		ret[n] = 0;
+	}
+	if (n <= SITE_NAME_MAX && siteversion_is_name(ret))
+		return true;
+	complain(
+		"invalid name of a version \"%.*s\": it must have at most %d letters, digits, '.', "
+		"'_', '-' and '+'; give another one with --name",
+		(int)n, name, SITE_NAME_MAX);
+	return false;
+}
+
 static bool ends_in(const char *name, const char *suffix)
 {
 	size_t n = strlen(name), k = strlen(suffix);

@@ -26,6 +26,8 @@ struct site_version {
 
 /* True: NAME has letters, digits, '.', '_', '-' and '+', and does not begin with '.' or '-'. */
 bool siteversion_is_name(const char *name);
+/* GIVEN, or the name of the directory DIR if GIVEN is NULL. False: that is no name of a version; an error was printed. */
+bool siteversion_get_name(char ret[SITE_NAME_MAX + 1], const char *dir, const char *given);
 bool siteversion_is_test(const struct site_file *file);
 /*
  * Reads the version in DIR, which another user can write at the same time: no link is followed, and nothing but plain

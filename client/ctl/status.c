@@ -6,7 +6,7 @@
 
 #include "ctl.h"
 #include "proto/addr.h"
-#include "proto/json.h"
+#include "proto/jsonout.h"
 
 static const struct count {
 	const char *name;
@@ -39,93 +39,94 @@ static const struct rdmabroker_foreign_ids *find_foreign(const struct rdmabroker
 	return NULL;
 }
 
-static void address_json(struct json *json, const char *key, const struct sockaddr_storage *addr)
+static void address_json(struct jsonout *json, const char *key, const struct sockaddr_storage *addr)
 {
 	char text[ADDR_STRLEN];
 
-	json_string(json, key,
-		    addr->ss_family ? addr_to_string((const struct sockaddr *)addr, text) : NULL);
+	jsonout_string(json, key,
+		       addr->ss_family ? addr_to_string((const struct sockaddr *)addr, text) :
+					 NULL);
 }
 
-static void foreign_json(struct json *json, const struct rdmabroker_foreign_ids *foreign)
+static void foreign_json(struct jsonout *json, const struct rdmabroker_foreign_ids *foreign)
 {
 	if (!foreign) {
-		json_null(json, "foreign_ids");
+		jsonout_null(json, "foreign_ids");
 		return;
 	}
-	json_open(json, "foreign_ids", '{');
-	json_number(json, "age_ms", foreign->age_ms);
-	json_open(json, "holders", '[');
+	jsonout_open(json, "foreign_ids", '{');
+	jsonout_number(json, "age_ms", foreign->age_ms);
+	jsonout_open(json, "holders", '[');
 	for (size_t i = 0; i < foreign->n_holders; i++) {
 		const struct rdmabroker_holder *holder = foreign->holders[i];
 
-		json_open(json, NULL, '{');
-		json_signed(json, "pid", holder->pid);
+		jsonout_open(json, NULL, '{');
+		jsonout_signed(json, "pid", holder->pid);
 		if (holder->uid == UINT32_MAX)
-			json_null(json, "uid");
+			jsonout_null(json, "uid");
 		else
-			json_number(json, "uid", holder->uid);
-		json_string(json, "name", holder->name);
-		json_number(json, "ids", holder->n_ids);
-		json_string(json, "state", holder->state);
+			jsonout_number(json, "uid", holder->uid);
+		jsonout_string(json, "name", holder->name);
+		jsonout_number(json, "ids", holder->n_ids);
+		jsonout_string(json, "state", holder->state);
 		address_json(json, "local", &holder->local);
 		address_json(json, "peer", &holder->peer);
-		json_close(json, '}');
+		jsonout_close(json, '}');
 	}
-	json_close(json, ']');
-	json_number(json, "more", foreign->n_more);
-	json_number(json, "nameless", foreign->n_nameless);
-	json_close(json, '}');
+	jsonout_close(json, ']');
+	jsonout_number(json, "more", foreign->n_more);
+	jsonout_number(json, "nameless", foreign->n_nameless);
+	jsonout_close(json, '}');
 }
 
-static void take_over_json(struct json *json, const struct rdmabroker_status *status)
+static void take_over_json(struct jsonout *json, const struct rdmabroker_status *status)
 {
 	if (status->generation == 0) {
-		json_null(json, "restart");
+		jsonout_null(json, "restart");
 		return;
 	}
-	json_open(json, "restart", '{');
-	json_number(json, "generation", status->generation);
-	json_number(json, "sessions", status->n_taken_sessions);
-	json_number(json, "ended_sessions", status->n_ended_sessions);
-	json_number(json, "took_ms", status->take_over_ms);
-	json_number(json, "age_ms", status->take_over_age_ms);
-	json_close(json, '}');
+	jsonout_open(json, "restart", '{');
+	jsonout_number(json, "generation", status->generation);
+	jsonout_number(json, "sessions", status->n_taken_sessions);
+	jsonout_number(json, "ended_sessions", status->n_ended_sessions);
+	jsonout_number(json, "took_ms", status->take_over_ms);
+	jsonout_number(json, "age_ms", status->take_over_age_ms);
+	jsonout_close(json, '}');
 }
 
 static void print_json(const struct rdmabroker_status *status)
 {
-	struct json json = { .file = stdout };
+	struct jsonout json = { .file = stdout };
 
-	json_open(&json, NULL, '{');
-	json_string(&json, "version", status->version);
-	json_open(&json, "policy", '{');
-	json_number(&json, "rules", status->n_rules);
-	json_string(&json, "error", status->policy_error);
-	json_bool(&json, "loaded", !status->no_policy);
-	json_number(&json, "missing_names", status->n_missing_names);
-	json_close(&json, '}');
-	json_open(&json, "warnings", '[');
+	jsonout_open(&json, NULL, '{');
+	jsonout_string(&json, "version", status->version);
+	jsonout_open(&json, "policy", '{');
+	jsonout_number(&json, "rules", status->n_rules);
+	jsonout_string(&json, "error", status->policy_error);
+	jsonout_bool(&json, "loaded", !status->no_policy);
+	jsonout_number(&json, "missing_names", status->n_missing_names);
+	jsonout_close(&json, '}');
+	jsonout_open(&json, "warnings", '[');
 	for (size_t i = 0; i < status->n_warnings; i++)
-		json_string(&json, NULL, status->warnings[i]);
-	json_close(&json, ']');
-	json_open(&json, "devices", '[');
+		jsonout_string(&json, NULL, status->warnings[i]);
+	jsonout_close(&json, ']');
+	jsonout_open(&json, "devices", '[');
 	for (size_t i = 0; i < status->n_devices; i++) {
 		const struct rdmabroker_device_status *device = status->devices[i];
 
-		json_open(&json, NULL, '{');
-		json_string(&json, "name", device->name);
-		json_string(&json, "node", device->node);
-		json_number(&json, "leases", device->n_leases);
+		jsonout_open(&json, NULL, '{');
+		jsonout_string(&json, "name", device->name);
+		jsonout_string(&json, "node", device->node);
+		jsonout_number(&json, "leases", device->n_leases);
 		foreign_json(&json, find_foreign(status, device->name));
-		json_close(&json, '}');
+		jsonout_close(&json, '}');
 	}
-	json_close(&json, ']');
-	json_bool(&json, "draining", status->draining);
+	jsonout_close(&json, ']');
+	jsonout_bool(&json, "draining", status->draining);
 	take_over_json(&json, status);
 	for (size_t i = 0; i < N_COUNTS; i++)
-		json_number(&json, counts[i].name, get_count(status, &counts[i]));
-	json_close(&json, '}');
+		jsonout_number(&json, counts[i].name, get_count(status, &counts[i]));
+	jsonout_close(&json, '}');
 	putchar('\n');
 }
 

@@ -3,17 +3,17 @@
 #include <stdlib.h>
 
 #include "ctl.h"
-#include "proto/json.h"
+#include "proto/jsonout.h"
 
 int verb_version(const struct ctl *ctl, char **arguments)
 {
-	struct json json = { .file = stdout };
+	struct jsonout json = { .file = stdout };
 
 	(void)arguments;
 	if (ctl->json) {
-		json_open(&json, NULL, '{');
-		json_string(&json, "version", rdmabroker_get_version());
-		json_close(&json, '}');
+		jsonout_open(&json, NULL, '{');
+		jsonout_string(&json, "version", rdmabroker_get_version());
+		jsonout_close(&json, '}');
 		putchar('\n');
 	} else {
 		printf("rdmabrokerctl %s\n", rdmabroker_get_version());

@@ -11,8 +11,9 @@
 #include <unistd.h>
 
 #include "agent.h"
-#include "backoff.h"
-#include "complain.h"
+#include "etcd/backoff.h"
+#include "hoststate.h"
+#include "log.h"
 #include "report.h"
 #include "version.h"
 
@@ -37,18 +38,15 @@ struct agent {
 	int64_t read_ms; /* when to read the roll-out */
 	int64_t take_ms; /* when to take the wanted version; INT64_MAX: nothing is to be taken */
 	int64_t report_ms; /* when to report */
-	int64_t put_ms; /* when the state was written last */
 	int64_t nudge_ms; /* when to write `wanted` again */
 	struct backoff read_backoff, take_backoff, report_backoff;
-	struct causes etcd_causes, rollout_causes, take_causes, broker_causes, host_causes;
+	struct causes etcd_causes, rollout_causes, take_causes, broker_causes;
 	char wanted[VERSION_NAME_MAX + 1]; /* by the roll-out; empty: none */
 	char staged[VERSION_NAME_MAX + 1]; /* what the file `wanted` has; empty: none */
 	char error[VERSION_REASON_MAX + 128]; /* why WANTED was not taken; empty: it was */
 	struct report_install install;
 	struct report_broker broker;
-	json_t *report; /* the last one, without its time; NULL: none */
-	int64_t lease; /* 0: none */
-	int64_t host_revision; /* of the host's key, as this agent has written it; 0: not known */
+	struct hoststate *hoststate;
 };
 
 static int64_t now_ms(void)
@@ -74,7 +72,7 @@ __attribute__((format(printf, 3, 4))) static void make_key(const struct agent *a
 static void report_failure(struct agent *agent, int r)
 {
 	if (causes_add(&agent->etcd_causes, (uint64_t)r))
-		complain(LOG_WARNING, "Cannot use etcd: %s.", etcd_error(agent->etcd));
+		log_line(LOG_WARNING, "Cannot use etcd: %s.", etcd_error(agent->etcd));
 }
 
 /* The state was written. Without the watch, that is not everything. */
@@ -82,7 +80,7 @@ static void report_success(struct agent *agent)
 {
 	if (agent->watch && etcd_watch_is_connected(agent->watch) &&
 	    causes_clear(&agent->etcd_causes))
-		complain(LOG_NOTICE, "etcd can be used again.");
+		log_line(LOG_NOTICE, "etcd can be used again.");
 }
 
 static bool is_ending(const struct agent *agent)
@@ -281,7 +279,7 @@ static enum taken take_now(struct agent *agent)
 	if (write_wanted(agent, agent->wanted) < 0)
 		return TAKE_FAILED;
 	strcpy(agent->staged, agent->wanted);
-	complain(LOG_NOTICE, "Version %s is here, and is to be installed.", agent->staged);
+	log_line(LOG_NOTICE, "Version %s is here, and is to be installed.", agent->staged);
 	return TAKEN;
 }
 
@@ -306,7 +304,7 @@ static void take(struct agent *agent)
 		break;
 	}
 	if (*agent->error && causes_add_text(&agent->take_causes, agent->error))
-		complain(LOG_ERR, "Cannot take version %s: %s.", agent->wanted, agent->error);
+		log_line(LOG_ERR, "Cannot take version %s: %s.", agent->wanted, agent->error);
 	if (strcmp(was, agent->error) != 0 || !*agent->error)
 		agent->report_ms = now_ms();
 }
@@ -363,7 +361,7 @@ static void choose(struct agent *agent, const struct etcd_range *range,
 		snprintf(text, sizeof(text), "%srollout/ has no key for this host",
 			 settings->prefix);
 	if (causes_add_text(&agent->rollout_causes, text))
-		complain(LOG_WARNING, "No version is rolled out: %s.", text);
+		log_line(LOG_WARNING, "No version is rolled out: %s.", text);
 }
 
 /* Watches the roll-out and the manifest of the wanted version, which may come later. */
@@ -419,57 +417,24 @@ static void read_rollout(struct agent *agent)
 
 /* The state of this host */
 
-static int get_lease(struct agent *agent)
-{
-	int r = agent->lease ? etcd_keep_alive(agent->etcd, agent->lease, NULL) : ETCD_NO_LEASE;
-
-	if (r != ETCD_NO_LEASE)
-		return r;
-	agent->lease = 0;
-	agent->host_revision = 0;
-	return etcd_grant(agent->etcd, agent->settings->ttl_sec, &agent->lease);
-}
-
 /* While a large version is read. A failure is found later. */
 static void keep_lease(struct agent *agent)
 {
 	int64_t now = now_ms();
 
-	if (!agent->lease || now < agent->report_ms)
+	if (now < agent->report_ms)
 		return;
-	etcd_keep_alive(agent->etcd, agent->lease, NULL);
+	hoststate_keep(agent->hoststate);
 	agent->report_ms = now + agent->settings->ttl_sec * 1000 / 3;
-}
-
-static int put_host(struct agent *agent, const char *text)
-{
-	char key[PATH_MAX];
-	int r = ETCD_CHANGED;
-
-	make_key(agent, key, "hosts/%s", agent->settings->host);
-	if (agent->host_revision > 0)
-		r = etcd_put_if(agent->etcd, key, agent->host_revision, text, strlen(text),
-				agent->lease, &agent->host_revision);
-	if (r == ETCD_CHANGED) {
-		if (agent->host_revision > 0 && causes_add(&agent->host_causes, 1))
-			complain(
-				LOG_WARNING,
-				"%s was changed by somebody else: perhaps two hosts have the same Host=.",
-				key);
-		r = etcd_put(agent->etcd, key, text, strlen(text), agent->lease,
-			     &agent->host_revision);
-	}
-	if (r != 0)
-		agent->host_revision = 0;
-	if (r == ETCD_NO_LEASE)
-		agent->lease = 0;
-	return r;
 }
 
 static json_t *new_report(struct agent *agent)
 {
 	const struct report_input input = {
 		.host = agent->settings->host,
+		.labels = agent->settings->labels,
+		.n_labels = agent->settings->n_labels,
+		.period = agent->settings->report_sec,
 		.wanted = *agent->wanted ? agent->wanted : NULL,
 		.staged = *agent->staged ? agent->staged : NULL,
 		.error = *agent->error ? agent->error : NULL,
@@ -480,39 +445,10 @@ static json_t *new_report(struct agent *agent)
 	json_t *report = report_new(&agent->broker, &input, reason);
 
 	if (*reason && causes_add_text(&agent->broker_causes, reason))
-		complain(LOG_WARNING, "Cannot get the state of the broker: %s.", reason);
+		log_line(LOG_WARNING, "Cannot get the state of the broker: %s.", reason);
 	else if (!*reason && causes_clear(&agent->broker_causes))
-		complain(LOG_NOTICE, "The broker answers.");
+		log_line(LOG_NOTICE, "The broker answers.");
 	return report;
-}
-
-/* Writes REPORT, if it is not the one that was written last, or if that is too old. */
-static int put_report(struct agent *agent, json_t *report)
-{
-	int64_t period = agent->settings->ttl_sec * 1000 / 3;
-	json_t *with_time;
-	char *text;
-	int r = get_lease(agent);
-
-	if (r != 0)
-		return r;
-	/* The key went with its lease. */
-	if (agent->host_revision > 0 && agent->report && json_equal(agent->report, report) &&
-	    now_ms() - agent->put_ms < period * 9 / 10)
-		return 0;
-	with_time = json_copy(report);
-	text = with_time ? report_finish(with_time) : NULL;
-	json_decref(with_time);
-	if (!text)
-		return -ENOMEM;
-	r = put_host(agent, text);
-	free(text);
-	if (r != 0)
-		return r;
-	agent->put_ms = now_ms();
-	json_decref(agent->report);
-	agent->report = json_incref(report);
-	return 0;
 }
 
 static void watch_result(struct agent *agent)
@@ -545,9 +481,9 @@ static void read_result(struct agent *agent)
 					 strcmp(was.text, agent->install.text) == 0))
 		return;
 	if (agent->install.is_installed)
-		complain(LOG_NOTICE, "Version %s is installed.", agent->install.version);
+		log_line(LOG_NOTICE, "Version %s is installed.", agent->install.version);
 	else
-		complain(LOG_ERR, "Version %s was refused: %.*s", agent->install.version,
+		log_line(LOG_ERR, "Version %s was refused: %.*s", agent->install.version,
 			 (int)strcspn(agent->install.text, "\n"), agent->install.text);
 }
 
@@ -559,7 +495,7 @@ static void report(struct agent *agent)
 	read_result(agent);
 	nudge(agent);
 	report = new_report(agent);
-	r = report ? put_report(agent, report) : -ENOMEM;
+	r = report ? hoststate_put(agent->hoststate, report) : -ENOMEM;
 	json_decref(report);
 	if (r != 0) {
 		report_failure(agent, r);
@@ -652,8 +588,7 @@ void agent_run(struct agent *agent, int stop)
 	}
 	sd_notify(0, "STOPPING=1");
 	/* The host's key goes at once. Without an answer it goes when the lease expires. */
-	if (agent->lease)
-		etcd_revoke(agent->etcd, agent->lease);
+	hoststate_end(agent->hoststate);
 }
 
 int agent_new(struct agent **ret, const struct settings *settings)
@@ -676,11 +611,15 @@ int agent_new(struct agent **ret, const struct settings *settings)
 	for (size_t i = 0; i < settings->n_endpoints; i++)
 		endpoints[i] = settings->endpoints[i];
 	r = agent ? etcd_new(&agent->etcd, &options) : -ENOMEM;
+	if (r == 0)
+		r = hoststate_new(&agent->hoststate, agent->etcd, settings);
 	if (r < 0) {
-		complain(LOG_ERR, "%s",
+		log_line(LOG_ERR, "%s",
 			 r == -EINVAL ? "Endpoints= is not valid: each must be http://HOST:PORT or "
 					"https://HOST:PORT" :
 					"Out of memory.");
+		if (agent)
+			etcd_free(agent->etcd);
 		free(agent);
 		return r;
 	}
@@ -697,9 +636,9 @@ struct agent *agent_free(struct agent *agent)
 	if (!agent)
 		return NULL;
 	etcd_watch_free(agent->watch);
+	hoststate_free(agent->hoststate);
 	etcd_free(agent->etcd);
 	report_broker_done(&agent->broker);
-	json_decref(agent->report);
 	if (agent->inotify >= 0)
 		close(agent->inotify);
 	free(agent);

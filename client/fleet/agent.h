@@ -12,6 +12,7 @@
  *   rollout/LABEL        the name of the version for hosts with this label
  *   rollout/all          the name of the version for the others
  *   hosts/HOST           the state of a host (see report.h), under a lease
+ *   known/HOST           "labels" and "in_force" of a host, as JSON, without a lease: so it is known that a host is away
  *
  * A host takes the first of its labels that has a key, else "all". A staged roll-out, and a roll-back, are changes of
  * these keys. If there is no key, or the version cannot be taken, the host keeps what it has.

@@ -10,7 +10,7 @@
 #include <sysexits.h>
 
 #include "agent.h"
-#include "complain.h"
+#include "log.h"
 #include "proto/version.h"
 #include "settings.h"
 
@@ -150,7 +150,7 @@ int main(int argc, char **argv)
 		return EXIT_MISCONFIGURED;
 	stop = open_signals();
 	if (stop < 0 || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
-		complain(LOG_ERR, "Cannot start: signals or libcurl cannot be set up.");
+		log_line(LOG_ERR, "Cannot start: signals or libcurl cannot be set up.");
 		return EXIT_FAILURE;
 	}
 	if (agent_new(&agent, &settings) < 0)

@@ -251,18 +251,56 @@ static json_t *new_install(const struct report_install *install)
 			 install->is_installed, "text", new_text(install->text));
 }
 
+static json_t *new_labels(const struct report_input *input)
+{
+	json_t *labels = json_array();
+
+	for (size_t i = 0; i < input->n_labels; i++)
+		json_array_append_new(labels, json_string(input->labels[i]));
+	return labels;
+}
+
 json_t *report_new(struct report_broker *broker, const struct report_input *input,
 		   char reason[1024])
 {
-	json_t *report = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "host", input->host,
-				   "agent", RDMABROKER_VERSION, "wanted", new_text(input->wanted),
-				   "staged", new_text(input->staged), "error",
-				   new_text(input->error), "in_force", new_in_force(input->site),
-				   "install", new_install(input->install));
+	json_t *report =
+		json_pack("{s:s, s:o, s:s, s:I, s:o, s:o, s:o, s:o, s:o}", "host", input->host,
+			  "labels", new_labels(input), "agent", RDMABROKER_VERSION, "period",
+			  (json_int_t)input->period, "wanted", new_text(input->wanted), "staged",
+			  new_text(input->staged), "error", new_text(input->error), "in_force",
+			  new_in_force(input->site), "install", new_install(input->install));
 
 	if (report)
 		ask_broker(broker, report, reason);
 	return report;
+}
+
+/* A copy of REPORT without what changes all the time. */
+static json_t *without_numbers(const json_t *report)
+{
+	static const char *const numbers[] = { "sessions", "listeners", "connections",
+					       "handshakes" };
+	json_t *copy = json_deep_copy(report), *rules = json_object(), *refusal;
+	size_t i;
+
+	for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		json_object_del(json_object_get(copy, "daemon"), numbers[i]);
+	/* They are in the order of their numbers. */
+	json_array_foreach(json_object_get(copy, "refusals"), i, refusal) json_object_set_new(
+		rules, json_string_value(json_object_get(refusal, "rule")) ?: "", json_true());
+	json_object_set_new(copy, "refusals", rules);
+	json_object_del(copy, "refusals_left_out");
+	return copy;
+}
+
+bool report_is_alike(const json_t *a, const json_t *b)
+{
+	json_t *x = without_numbers(a), *y = without_numbers(b);
+	bool alike = json_equal(x, y);
+
+	json_decref(x);
+	json_decref(y);
+	return alike;
 }
 
 char *report_finish(json_t *report)

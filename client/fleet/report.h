@@ -4,7 +4,9 @@
 /*
  * The state of this host, as JSON for etcd:
  *
- *   host, agent (version), wanted, staged, in_force (versions of the policy; null: none)
+ *   host, labels, agent (version)
+ *   period       the state is written again after so many seconds at the latest
+ *   wanted, staged, in_force   versions of the policy; null: none
  *   error        why the wanted version is not staged; null: it is
  *   install      the last installation: version, installed (boolean), text; null: there was none
  *   daemon       answers (boolean); if it does: version, draining, policy_error, rules, sessions, listeners,
@@ -20,6 +22,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "settings.h"
 #include "version.h"
 
 #define REPORT_MAX (64 * 1024) /* bytes of the JSON */
@@ -33,6 +36,9 @@ struct report_install {
 
 struct report_input {
 	const char *host;
+	const char (*labels)[SETTINGS_NAME_MAX + 1];
+	size_t n_labels;
+	unsigned period;
 	const char *wanted, *staged, *error; /* NULL: none */
 	const char *site; /* the directory in which versions are installed */
 	const struct report_install *install;
@@ -55,5 +61,10 @@ void report_broker_done(struct report_broker *broker);
  */
 json_t *report_new(struct report_broker *broker, const struct report_input *input,
 		   char reason[1024]);
+/*
+ * Whether A and B are the same but for numbers, which change all the time: those of the daemon, and how often each rule has
+ * refused.
+ */
+bool report_is_alike(const json_t *a, const json_t *b);
 /* Adds the time to REPORT, and returns its text, malloc()ed; NULL: out of memory. */
 char *report_finish(json_t *report);

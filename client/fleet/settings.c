@@ -6,15 +6,17 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "complain.h"
+#include "log.h"
 #include "settings.h"
 #include "version.h"
 
 #define SECTION "Fleet"
 #define PREFIX "/rdmabroker/"
 #define TTL_SEC 30
-#define TTL_MIN 5 /* each third of it, the state is reported */
+#define TTL_MIN 5 /* each third of it, the broker is asked */
 #define TTL_MAX 3600
+#define REPORT_SEC 300
+#define REPORT_MAX_SEC (24 * 3600)
 
 struct reading {
 	struct settings *settings;
@@ -39,7 +41,7 @@ static bool set_endpoints(struct reading *reading, const char *where, const char
 			continue;
 		if (settings->n_endpoints == ETCD_ENDPOINTS_MAX ||
 		    strlen(word) >= SETTINGS_PATH_MAX) {
-			complain(LOG_ERR,
+			log_line(LOG_ERR,
 				 "%s: at most %d endpoints of at most %d bytes are allowed", where,
 				 ETCD_ENDPOINTS_MAX, SETTINGS_PATH_MAX - 1);
 			return false;
@@ -58,7 +60,7 @@ static bool set_prefix(struct reading *reading, const char *where, const char *v
 		if (*p <= ' ' || *p > '~')
 			n = 0;
 	if (n == 0 || value[0] != '/' || n + 2 > sizeof(reading->settings->prefix)) {
-		complain(
+		log_line(
 			LOG_ERR,
 			"%s: invalid prefix \"%s\": it must begin with '/', and have ASCII without "
 			"blanks",
@@ -81,7 +83,7 @@ static bool is_host(const char *text)
 static bool set_host(struct reading *reading, const char *where, const char *value)
 {
 	if (!is_host(value)) {
-		complain(LOG_ERR,
+		log_line(LOG_ERR,
 			 "%s: invalid name of this host \"%s\": it must have letters, digits, '.', "
 			 "'_', '-' and '+'; set another one with Host=",
 			 where, value);
@@ -102,7 +104,7 @@ static bool set_labels(struct reading *reading, const char *where, const char *v
 		if (!*word)
 			continue;
 		if (settings->n_labels == SETTINGS_LABELS_MAX || !version_is_name(word)) {
-			complain(
+			log_line(
 				LOG_ERR,
 				"%s: invalid label \"%s\": at most %d labels of at most %d letters, "
 				"digits, '.', '_', '-' and '+' are allowed",
@@ -117,7 +119,7 @@ static bool set_labels(struct reading *reading, const char *where, const char *v
 static bool set_path(char ret[SETTINGS_PATH_MAX], const char *where, const char *value)
 {
 	if (value[0] != '/' || strlen(value) >= SETTINGS_PATH_MAX) {
-		complain(LOG_ERR, "%s: it must be an absolute path of at most %d bytes", where,
+		log_line(LOG_ERR, "%s: it must be an absolute path of at most %d bytes", where,
 			 SETTINGS_PATH_MAX - 1);
 		return false;
 	}
@@ -148,7 +150,7 @@ static bool set_password_file(struct reading *reading, const char *where, const 
 static bool set_user(struct reading *reading, const char *where, const char *value)
 {
 	if (!*value || strlen(value) >= SETTINGS_PATH_MAX) {
-		complain(LOG_ERR, "%s: the user must have 1 to %d bytes", where,
+		log_line(LOG_ERR, "%s: the user must have 1 to %d bytes", where,
 			 SETTINGS_PATH_MAX - 1);
 		return false;
 	}
@@ -156,20 +158,32 @@ static bool set_user(struct reading *reading, const char *where, const char *val
 	return true;
 }
 
-static bool set_ttl(struct reading *reading, const char *where, const char *value)
+static bool set_seconds(unsigned *ret, const char *where, const char *value, const char *key,
+			unsigned min, unsigned max)
 {
 	unsigned long n = 0;
 	char *end = NULL;
 
 	if (*value >= '0' && *value <= '9')
 		n = strtoul(value, &end, 10);
-	if (!end || *end || n < TTL_MIN || n > TTL_MAX) {
-		complain(LOG_ERR, "%s: TTLSec= must be a number of seconds from %d to %d", where,
-			 TTL_MIN, TTL_MAX);
+	if (!end || *end || n < min || n > max) {
+		log_line(LOG_ERR, "%s: %s= must be a number of seconds from %u to %u", where, key,
+			 min, max);
 		return false;
 	}
-	reading->settings->ttl_sec = (unsigned)n;
+	*ret = (unsigned)n;
 	return true;
+}
+
+static bool set_ttl(struct reading *reading, const char *where, const char *value)
+{
+	return set_seconds(&reading->settings->ttl_sec, where, value, "TTLSec", TTL_MIN, TTL_MAX);
+}
+
+static bool set_report(struct reading *reading, const char *where, const char *value)
+{
+	return set_seconds(&reading->settings->report_sec, where, value, "ReportSec", TTL_MIN,
+			   REPORT_MAX_SEC);
 }
 
 static const struct {
@@ -186,6 +200,7 @@ static const struct {
 	{ "User", set_user },
 	{ "PasswordFile", set_password_file },
 	{ "TTLSec", set_ttl },
+	{ "ReportSec", set_report },
 };
 
 static bool set(struct reading *reading, const char *where, const char *name, const char *value)
@@ -193,7 +208,7 @@ static bool set(struct reading *reading, const char *where, const char *name, co
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		if (strcmp(name, keys[i].name) == 0)
 			return keys[i].set(reading, where, value);
-	complain(LOG_ERR, "%s: unknown key \"%s\"", where, name);
+	log_line(LOG_ERR, "%s: unknown key \"%s\"", where, name);
 	return false;
 }
 
@@ -205,7 +220,7 @@ static int handle(void *userdata, const char *section, const char *name, const c
 
 	snprintf(where, sizeof(where), "%s:%u", reading->path, reading->line);
 	if (strcmp(section, SECTION) != 0) {
-		complain(LOG_ERR, "%s: keys must be in the section [" SECTION "], not in [%s]",
+		log_line(LOG_ERR, "%s: keys must be in the section [" SECTION "], not in [%s]",
 			 where, section);
 		reading->has_failed = true;
 	} else if (!set(reading, where, name, value)) {
@@ -228,7 +243,7 @@ static char *read_line(char *buffer, int size, void *userdata)
 		return NULL;
 	len = strlen(buffer);
 	if (len + 1 == (size_t)size && buffer[len - 1] != '\n') {
-		complain(LOG_ERR, "%s:%u: the line is too long", reading->path, reading->line);
+		log_line(LOG_ERR, "%s:%u: the line is too long", reading->path, reading->line);
 		reading->has_failed = true;
 		for (int c = 0; c != EOF && c != '\n';)
 			c = getc(reading->file);
@@ -250,7 +265,7 @@ static bool read_password(struct settings *settings, const char *path)
 	if (good)
 		settings->password[strcspn(settings->password, "\n")] = 0;
 	if (!good || !*settings->password) {
-		complain(LOG_ERR, "Cannot read a password from %s: %s", path,
+		log_line(LOG_ERR, "Cannot read a password from %s: %s", path,
 			 !file ? "it cannot be opened" :
 			 errno ? strerror(errno) :
 				 "its first line is empty");
@@ -268,7 +283,7 @@ static bool complete(struct reading *reading)
 	char name[SETTINGS_PATH_MAX] = "";
 
 	if (settings->n_endpoints == 0) {
-		complain(LOG_ERR, "%s: Endpoints= has to be set", reading->path);
+		log_line(LOG_ERR, "%s: Endpoints= has to be set", reading->path);
 		return false;
 	}
 	if (!*settings->host) {
@@ -277,11 +292,11 @@ static bool complete(struct reading *reading)
 			return false;
 	}
 	if (!*settings->certificate != !*settings->key) {
-		complain(LOG_ERR, "%s: Certificate= and Key= belong together", reading->path);
+		log_line(LOG_ERR, "%s: Certificate= and Key= belong together", reading->path);
 		return false;
 	}
 	if (!*settings->user != !*reading->password_file) {
-		complain(LOG_ERR, "%s: User= and PasswordFile= belong together", reading->path);
+		log_line(LOG_ERR, "%s: User= and PasswordFile= belong together", reading->path);
 		return false;
 	}
 	return !*settings->user || read_password(settings, reading->password_file);
@@ -295,19 +310,20 @@ int settings_read(struct settings *settings, const char *path)
 	settings->n_endpoints = settings->n_labels = 0;
 	strcpy(settings->prefix, PREFIX);
 	settings->ttl_sec = TTL_SEC;
+	settings->report_sec = REPORT_SEC;
 	reading.file = fopen(path, "re");
 	if (!reading.file) {
 		r = -errno;
-		complain(LOG_ERR, "Cannot read %s: %s", path, strerror(-r));
+		log_line(LOG_ERR, "Cannot read %s: %s", path, strerror(-r));
 		return r;
 	}
 	r = ini_parse_stream(read_line, &reading, handle, &reading);
 	/* fopen() opens a directory too, but reading fails. */
 	if (ferror(reading.file)) {
-		complain(LOG_ERR, "Cannot read %s: it is a directory, or reading failed", path);
+		log_line(LOG_ERR, "Cannot read %s: it is a directory, or reading failed", path);
 		r = -EIO;
 	} else if (r > 0) {
-		complain(LOG_ERR, "%s:%d: the line must be Key=Value or [" SECTION "]", path, r);
+		log_line(LOG_ERR, "%s:%d: the line must be Key=Value or [" SECTION "]", path, r);
 	}
 	fclose(reading.file);
 	if (r != 0 || reading.has_failed)

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "etcd.h"
+#include "etcd/etcd.h"
 
 #define SETTINGS_LABELS_MAX 16
 #define SETTINGS_NAME_MAX 64 /* of a label */
@@ -23,7 +23,7 @@ struct settings {
 	char ca[SETTINGS_PATH_MAX], certificate[SETTINGS_PATH_MAX],
 		key[SETTINGS_PATH_MAX]; /* empty: none */
 	char user[SETTINGS_PATH_MAX], password[SETTINGS_PATH_MAX]; /* empty: none */
-	unsigned ttl_sec;
+	unsigned ttl_sec, report_sec;
 	/* From the command line: */
 	const char *socket; /* of the broker; NULL: the library's default */
 	const char *state_dir; /* staged versions, and the name of the wanted one */

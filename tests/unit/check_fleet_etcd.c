@@ -7,8 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "fleet/backoff.h"
-#include "fleet/base64.h"
+#include "etcd/backoff.h"
+#include "etcd/base64.h"
 #include "tests/unit/fleet.h"
 #include "tests/unit/httpliar.h"
 #include "tests/unit/unit.h"

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "fleet/etcd.h"
+#include "etcd/etcd.h"
 
 #define FLEET_WAIT_MS 20000 /* how long a test waits for what has to come */
 

@@ -77,8 +77,8 @@ void configure(const char *endpoint, const char *more)
 {
 	char text[2048];
 
-	snprintf(text, sizeof(text), "[Fleet]\nEndpoints=%s\nHost=node7\nTTLSec=5\n%s", endpoint,
-		 more);
+	snprintf(text, sizeof(text), "[Fleet]\nEndpoints=%s\nHost=node7\nTTLSec=5\nReportSec=5\n%s",
+		 endpoint, more);
 	write_text(path("fleet.conf"), text);
 }
 

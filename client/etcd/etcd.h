@@ -81,6 +81,18 @@ int etcd_range(struct etcd *etcd, const char *key, bool is_prefix, unsigned limi
 	       struct etcd_range **ret);
 struct etcd_range *etcd_range_free(struct etcd_range *range);
 
+/* A part of the keys that begin with a prefix. */
+struct etcd_page {
+	const char *prefix;
+	const char *after; /* only keys after this one; NULL: from the first one on */
+	int64_t revision; /* as the store was at this revision; 0: as it is now */
+	unsigned limit; /* at most so many keys; 0: no limit */
+	bool keys_only; /* the entries have no values */
+};
+
+/* As etcd_range(). ETCD_COMPACTED: etcd has forgotten the revision. */
+int etcd_read_page(struct etcd *etcd, const struct etcd_page *page, struct etcd_range **ret);
+
 /*
  * Writes KEY, which exists as long as LEASE (0: for ever). RET_REVISION: the new revision of the key; can be NULL.
  * ETCD_NO_LEASE: nothing was written.
@@ -95,6 +107,18 @@ int etcd_put_if(struct etcd *etcd, const char *key, int64_t mod_revision, const 
 		size_t len, int64_t lease, int64_t *ret_revision);
 /* Deletes KEY, or all keys that begin with KEY. RET_N: how many there were; can be NULL. */
 int etcd_delete(struct etcd *etcd, const char *key, bool is_prefix, int64_t *ret_n);
+
+/* The state of one endpoint. */
+struct etcd_member {
+	char version[32];
+	uint64_t id;
+	bool has_leader; /* false: this part of the cluster has no majority */
+	int64_t db_size; /* bytes */
+	char alarms[256]; /* empty: none */
+};
+
+/* Asks the endpoint INDEX, and no other. */
+int etcd_get_member(struct etcd *etcd, size_t index, struct etcd_member *ret);
 
 /* Grants a lease of SECONDS, which etcd can make longer. */
 int etcd_grant(struct etcd *etcd, unsigned seconds, int64_t *ret_lease);

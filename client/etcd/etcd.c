@@ -417,3 +417,18 @@ int etcd_call(struct etcd *etcd, const char *path, json_t *request, bool can_rep
 	free(text);
 	return outward(r);
 }
+
+int etcd_call_one(struct etcd *etcd, size_t index, const char *path, json_t *request, json_t **ret)
+{
+	char *text = request ? json_dumps(request, JSON_COMPACT) : NULL;
+	size_t was = etcd->current;
+	int r;
+
+	json_decref(request);
+	etcd->current = index;
+	r = text ? send_once(etcd, path, text, etcd->call_ms, ret) :
+		   etcd_fail(etcd, -ENOMEM, "out of memory");
+	etcd->current = was;
+	free(text);
+	return outward(r);
+}

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "proto/json.h"
+#include "proto/jsonout.h"
 #include "proto/text.h"
 
 static void put_string(FILE *file, const char *text)
@@ -28,7 +28,7 @@ static void put_string(FILE *file, const char *text)
 	putc('"', file);
 }
 
-static void begin(struct json *json, const char *key)
+static void begin(struct jsonout *json, const char *key)
 {
 	if (json->need_comma)
 		fputs(", ", json->file);
@@ -39,47 +39,47 @@ static void begin(struct json *json, const char *key)
 	}
 }
 
-void json_open(struct json *json, const char *key, char bracket)
+void jsonout_open(struct jsonout *json, const char *key, char bracket)
 {
 	begin(json, key);
 	putc(bracket, json->file);
 	json->need_comma = false;
 }
 
-void json_close(struct json *json, char bracket)
+void jsonout_close(struct jsonout *json, char bracket)
 {
 	putc(bracket, json->file);
 	json->need_comma = true;
 }
 
-void json_number(struct json *json, const char *key, unsigned long long n)
+void jsonout_number(struct jsonout *json, const char *key, unsigned long long n)
 {
 	begin(json, key);
 	fprintf(json->file, "%llu", n);
 }
 
-void json_signed(struct json *json, const char *key, long long n)
+void jsonout_signed(struct jsonout *json, const char *key, long long n)
 {
 	begin(json, key);
 	fprintf(json->file, "%lld", n);
 }
 
-void json_bool(struct json *json, const char *key, bool value)
+void jsonout_bool(struct jsonout *json, const char *key, bool value)
 {
 	begin(json, key);
 	fputs(value ? "true" : "false", json->file);
 }
 
-void json_null(struct json *json, const char *key)
+void jsonout_null(struct jsonout *json, const char *key)
 {
 	begin(json, key);
 	fputs("null", json->file);
 }
 
-void json_string(struct json *json, const char *key, const char *text)
+void jsonout_string(struct jsonout *json, const char *key, const char *text)
 {
 	if (!text) {
-		json_null(json, key);
+		jsonout_null(json, key);
 		return;
 	}
 	begin(json, key);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "complain.h"
+#include "log.h"
 
-void complain(int priority, const char *fmt, ...)
+void log_line(int priority, const char *fmt, ...)
 {
 	char text[1024];
 	va_list ap;
@@ -16,7 +17,7 @@ void complain(int priority, const char *fmt, ...)
 	if (getenv("JOURNAL_STREAM"))
 		fprintf(stderr, "<%d>%s\n", priority, text);
 	else
-		fprintf(stderr, "rdmabroker-fleet: %s\n", text);
+		fprintf(stderr, "%s: %s\n", program_invocation_short_name, text);
 }
 
 int causes_add(struct causes *causes, uint64_t cause)

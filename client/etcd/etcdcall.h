@@ -44,6 +44,9 @@ void etcd_forget_token(struct etcd *etcd);
  */
 int etcd_call(struct etcd *etcd, const char *path, json_t *request, bool can_repeat, json_t **ret);
 
+/* Sends REQUEST, whose reference is taken, to the endpoint INDEX only. */
+int etcd_call_one(struct etcd *etcd, size_t index, const char *path, json_t *request, json_t **ret);
+
 /* Numbers are texts in the gateway's JSON, and are missing if they are 0. -EPROTO: it is something else. */
 int etcd_get_number(const json_t *object, const char *name, int64_t *ret);
 /* Adds KEY (and, for a prefix, the end of the interval) to REQUEST. */

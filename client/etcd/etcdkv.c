@@ -153,17 +153,12 @@ static int read_range(const json_t *answer, const char *key, bool is_prefix, uns
 	return r;
 }
 
-int etcd_range(struct etcd *etcd, const char *key, bool is_prefix, unsigned limit,
-	       struct etcd_range **ret)
+static int call_range(struct etcd *etcd, json_t *request, const char *key, bool is_prefix,
+		      unsigned limit, struct etcd_range **ret)
 {
-	json_t *request = json_pack("{s:I}", "limit", (json_int_t)limit), *answer;
-	int r;
+	json_t *answer;
+	int r = etcd_call(etcd, "/v3/kv/range", request, /* can_repeat= */ true, &answer);
 
-	if (!request || !etcd_set_key(request, key, is_prefix)) {
-		json_decref(request);
-		return etcd_fail(etcd, -ENOMEM, "out of memory");
-	}
-	r = etcd_call(etcd, "/v3/kv/range", request, /* can_repeat= */ true, &answer);
 	if (r != 0)
 		return r;
 	r = read_range(answer, key, is_prefix, limit, ret);
@@ -171,6 +166,74 @@ int etcd_range(struct etcd *etcd, const char *key, bool is_prefix, unsigned limi
 	if (r < 0)
 		etcd_fail(etcd, r, "the answer to a request for %.100s is not valid", key);
 	return r;
+}
+
+int etcd_range(struct etcd *etcd, const char *key, bool is_prefix, unsigned limit,
+	       struct etcd_range **ret)
+{
+	json_t *request = json_pack("{s:I}", "limit", (json_int_t)limit);
+
+	if (!request || !etcd_set_key(request, key, is_prefix)) {
+		json_decref(request);
+		return etcd_fail(etcd, -ENOMEM, "out of memory");
+	}
+	return call_range(etcd, request, key, is_prefix, limit, ret);
+}
+
+int etcd_read_page(struct etcd *etcd, const struct etcd_page *page, struct etcd_range **ret)
+{
+	json_t *request = json_pack("{s:I, s:I, s:b}", "limit", (json_int_t)page->limit, "revision",
+				    (json_int_t)page->revision, "keys_only", page->keys_only);
+	bool good = request && etcd_set_key(request, page->prefix, /* is_prefix= */ true);
+
+	/* The first key after another one is that key with a NUL byte. */
+	if (good && page->after)
+		good = etcd_set_base64(request, "key", page->after, strlen(page->after) + 1);
+	if (!good) {
+		json_decref(request);
+		return etcd_fail(etcd, -ENOMEM, "out of memory");
+	}
+	return call_range(etcd, request, page->prefix, /* is_prefix= */ true, page->limit, ret);
+}
+
+/* An id of 64 bits, as text; 0: none. */
+static uint64_t get_id(const json_t *object, const char *name)
+{
+	const char *text = json_string_value(json_object_get(object, name));
+
+	return text ? strtoull(text, NULL, 10) : 0;
+}
+
+static void add_alarms(const json_t *errors, struct etcd_member *ret)
+{
+	size_t len = 0;
+
+	for (size_t i = 0; i < json_array_size(errors) && len < sizeof(ret->alarms) - 1; i++) {
+		const char *text = json_string_value(json_array_get(errors, i));
+		int n = snprintf(ret->alarms + len, sizeof(ret->alarms) - len, "%s%s",
+				 len > 0 ? ", " : "", text ?: "unknown");
+
+		len += n > 0 ? (size_t)n : 0;
+	}
+}
+
+int etcd_get_member(struct etcd *etcd, size_t index, struct etcd_member *ret)
+{
+	const char *version;
+	json_t *answer;
+	int r = etcd_call_one(etcd, index, "/v3/maintenance/status", json_object(), &answer);
+
+	if (r != 0)
+		return r;
+	*ret = (struct etcd_member){};
+	version = json_string_value(json_object_get(answer, "version"));
+	snprintf(ret->version, sizeof(ret->version), "%s", version ?: "");
+	ret->has_leader = get_id(answer, "leader") != 0;
+	ret->id = get_id(json_object_get(answer, "header"), "member_id");
+	r = etcd_get_number(answer, "dbSize", &ret->db_size);
+	add_alarms(json_object_get(answer, "errors"), ret);
+	json_decref(answer);
+	return r < 0 ? etcd_fail(etcd, r, "the state of the endpoint is not valid") : 0;
 }
 
 /* {"key", "value", "lease"} */

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * rdmabroker-fleetctl does what `rdmabrokerctl fleet` says. It is a program of its own, in the package of the agent,
+ * because of libcurl and jansson. rdmabrokerctl reads the command line, and gives it on; nobody else runs it.
+ */
+
+#include <stdbool.h>
+
+#include "etcd/etcd.h"
+#include "fleet/settings.h"
+#include "model.h"
+
+enum {
+	EXIT_USAGE = 2,
+};
+
+struct fleetctl {
+	struct settings settings;
+	struct etcd *etcd; /* NULL: not used yet, see fleetctl_connect() */
+	bool json, watch;
+	const char *label; /* NULL: not given */
+	const char *name; /* NULL: not given */
+	unsigned wait_s; /* 0: not given */
+};
+
+/* The actions, with their arguments, which end with NULL. They return an exit status. */
+int action_status(struct fleetctl *ctl, char **arguments);
+int action_list(struct fleetctl *ctl, char **arguments);
+int action_push(struct fleetctl *ctl, char **arguments);
+int action_check(struct fleetctl *ctl, char **arguments);
+int action_diff(struct fleetctl *ctl, char **arguments);
+int action_remove(struct fleetctl *ctl, char **arguments);
+int action_use(struct fleetctl *ctl, char **arguments);
+int action_rollback(struct fleetctl *ctl, char **arguments);
+int action_clear(struct fleetctl *ctl, char **arguments);
+int action_forget(struct fleetctl *ctl, char **arguments);
+
+/* Reads the configuration, and makes ETCD. False: an error was printed. */
+bool fleetctl_connect(struct fleetctl *ctl);
+/* A client of the same etcd, with another deadline. NULL: an error was printed. */
+struct etcd *fleetctl_new_client(const struct fleetctl *ctl, unsigned call_ms);
+/* Prints the text of etcd's last failure. Returns the exit status. */
+int fleetctl_complain(const struct fleetctl *ctl);
+/* Key PREFIX FOLDER/NAME. */
+#define FLEETCTL_KEY_MAX 1024
+void fleetctl_key(const struct fleetctl *ctl, char ret[FLEETCTL_KEY_MAX], const char *folder,
+		  const char *name);
+
+/* Points the label at VERSION, and waits if that is requested. */
+int rollout_use(struct fleetctl *ctl, const char *version);
+
+/* A descriptor that is readable after SIGINT or SIGTERM. -1: an error was printed. */
+int fleetctl_open_interrupt(void);

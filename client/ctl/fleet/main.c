@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <curl/curl.h>
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+
+#include "ctl/output.h"
+#include "fleetctl.h"
+
+#define CALL_MS 5000
+#define ANSWER_MAX (64 * 1024 * 1024) /* bytes: a page of the largest states, as base64 */
+
+static const struct action {
+	const char *name;
+	int min, max; /* of the arguments */
+	const char *arguments;
+	int (*run)(struct fleetctl *ctl, char **arguments);
+} actions[] = {
+	{ "status", 0, 0, "", action_status },
+	{ "list", 0, 1, " [hosts | listeners | refusals | versions]", action_list },
+	{ "push", 1, 1, " DIR", action_push },
+	{ "check", 1, 1, " DIR | VERSION", action_check },
+	{ "diff", 1, 2, " DIR | VERSION [DIR | VERSION]", action_diff },
+	{ "use", 1, 1, " VERSION", action_use },
+	{ "rollback", 0, 0, "", action_rollback },
+	{ "clear", 0, 0, "", action_clear },
+	{ "remove", 1, 1, " VERSION", action_remove },
+	{ "forget", 1, 1, " HOST", action_forget },
+};
+
+bool fleetctl_connect(struct fleetctl *ctl)
+{
+	ctl->etcd = fleetctl_new_client(ctl, CALL_MS);
+	return ctl->etcd;
+}
+
+struct etcd *fleetctl_new_client(const struct fleetctl *ctl, unsigned call_ms)
+{
+	const struct settings *settings = &ctl->settings;
+	const char *endpoints[ETCD_ENDPOINTS_MAX];
+	const struct etcd_options options = {
+		.endpoints = endpoints,
+		.n_endpoints = settings->n_endpoints,
+		.ca = *settings->ca ? settings->ca : NULL,
+		.certificate = *settings->certificate ? settings->certificate : NULL,
+		.key = *settings->key ? settings->key : NULL,
+		.user = *settings->user ? settings->user : NULL,
+		.password = *settings->password ? settings->password : NULL,
+		.call_ms = call_ms,
+		.answer_max = ANSWER_MAX,
+	};
+	struct etcd *etcd;
+	int r;
+
+	for (size_t i = 0; i < settings->n_endpoints; i++)
+		endpoints[i] = settings->endpoints[i];
+	r = etcd_new(&etcd, &options);
+	if (r == 0)
+		return etcd;
+	complain("%s", r == -EINVAL ? "Endpoints= is not valid: each must be http://HOST:PORT or "
+				      "https://HOST:PORT" :
+				      "out of memory");
+	return NULL;
+}
+
+int fleetctl_complain(const struct fleetctl *ctl)
+{
+	complain("cannot use etcd: %s", etcd_error(ctl->etcd));
+	return EXIT_FAILURE;
+}
+
+void fleetctl_key(const struct fleetctl *ctl, char ret[FLEETCTL_KEY_MAX], const char *folder,
+		  const char *name)
+{
+	snprintf(ret, FLEETCTL_KEY_MAX, "%s%s/%s", ctl->settings.prefix, folder, name);
+}
+
+int fleetctl_open_interrupt(void)
+{
+	sigset_t mask;
+	int fd;
+
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGINT);
+	sigaddset(&mask, SIGTERM);
+	sigprocmask(SIG_BLOCK, &mask, NULL);
+	fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (fd < 0)
+		complain("cannot wait for signals: %m");
+	return fd;
+}
+
+static int see_help(void)
+{
+	fputs("See \"rdmabrokerctl help fleet\".\n", stderr);
+	return EXIT_USAGE;
+}
+
+static int run(struct fleetctl *ctl, int argc, char **argv)
+{
+	const struct action *action = NULL;
+
+	for (size_t i = 0; argc > 0 && i < sizeof(actions) / sizeof(actions[0]); i++)
+		if (strcmp(argv[0], actions[i].name) == 0)
+			action = &actions[i];
+	if (!action) {
+		complain("unknown action \"%s\"", argc > 0 ? argv[0] : "");
+		return see_help();
+	}
+	if (argc - 1 < action->min || argc - 1 > action->max) {
+		complain("usage: rdmabrokerctl fleet %s%s", action->name, action->arguments);
+		return see_help();
+	}
+	return action->run(ctl, argv + 1);
+}
+
+enum {
+	OPT_CONFIG = 0x100,
+	OPT_JSON,
+	OPT_LABEL,
+	OPT_NAME,
+	OPT_WAIT,
+	OPT_WATCH,
+};
+
+static const struct option long_options[] = {
+	{ "config", required_argument, NULL, OPT_CONFIG },
+	{ "json", no_argument, NULL, OPT_JSON },
+	{ "label", required_argument, NULL, OPT_LABEL },
+	{ "name", required_argument, NULL, OPT_NAME },
+	{ "wait", required_argument, NULL, OPT_WAIT },
+	{ "watch", no_argument, NULL, OPT_WATCH },
+	{ NULL, 0, NULL, 0 },
+};
+
+static bool set_wait(struct fleetctl *ctl, const char *text)
+{
+	char *end;
+	unsigned long n = strtoul(text, &end, 10);
+
+	if (*text < '0' || *text > '9' || *end || n == 0 || n > 86400) {
+		complain("--wait must be a number of seconds from 1 to 86400, not \"%s\"", text);
+		return false;
+	}
+	ctl->wait_s = (unsigned)n;
+	return true;
+}
+
+static bool set_label(struct fleetctl *ctl, const char *text)
+{
+	ctl->label = text;
+	if (!version_is_name(text))
+		complain("invalid label \"%s\": it must have at most %d letters, digits, '.', '_', "
+			 "'-' and '+'",
+			 text, VERSION_NAME_MAX);
+	return version_is_name(text);
+}
+
+/* rdmabrokerctl has checked the options, but not their arguments. */
+static bool read_options(struct fleetctl *ctl, const char **ret_config, int argc, char **argv)
+{
+	bool good = true;
+	int c;
+
+	while (good && (c = getopt_long(argc, argv, "", long_options, NULL)) >= 0) {
+		switch (c) {
+		case OPT_CONFIG:
+			*ret_config = optarg;
+			break;
+		case OPT_JSON:
+			ctl->json = true;
+			break;
+		case OPT_LABEL:
+			good = set_label(ctl, optarg);
+			break;
+		case OPT_NAME:
+			ctl->name = optarg;
+			break;
+		case OPT_WAIT:
+			good = set_wait(ctl, optarg);
+			break;
+		case OPT_WATCH:
+			ctl->watch = true;
+			break;
+		default:
+			good = false;
+		}
+	}
+	return good;
+}
+
+int main(int argc, char **argv)
+{
+	struct fleetctl ctl = {};
+	const char *config = FLEET_CONFIG;
+	int status;
+
+	/* The messages are rdmabrokerctl's. */
+	program_invocation_short_name = (char *)"rdmabrokerctl";
+	if (!read_options(&ctl, &config, argc, argv))
+		return see_help();
+	if (settings_read(&ctl.settings, config) < 0)
+		return EXIT_FAILURE;
+	signal(SIGPIPE, SIG_IGN);
+	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
+		complain("libcurl cannot be set up");
+		return EXIT_FAILURE;
+	}
+	status = run(&ctl, argc - optind, argv + optind);
+	etcd_free(ctl.etcd);
+	curl_global_cleanup();
+	explicit_bzero(ctl.settings.password, sizeof(ctl.settings.password));
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		complain("cannot write the output: %m");
+		return EXIT_FAILURE;
+	}
+	return status;
+}

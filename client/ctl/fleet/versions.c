@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "ctl/output.h"
+#include "ctl/sitecheck.h"
+#include "fleet/sha256.h"
+#include "versions.h"
+
+/* The versions of a policy: from a directory to etcd and back. */
+
+#define MANIFEST_MAX (128 * 1024) /* bytes; agents take no larger one */
+
+struct site_version *version_free(struct site_version *version)
+{
+	if (version)
+		siteversion_done(version);
+	free(version);
+	return NULL;
+}
+
+static bool is_name(const char *name)
+{
+	if (!version_is_name(name))
+		complain(
+			"invalid name of a version \"%s\": it must have at most %d letters, digits, "
+			"'.', '_', '-' and '+'",
+			name, VERSION_NAME_MAX);
+	return version_is_name(name);
+}
+
+/* Reads one key. 1: it is there; 0: it is not; negative: an error was printed. */
+static int get(struct fleetctl *ctl, const char *key, struct etcd_range **ret)
+{
+	if (etcd_range(ctl->etcd, key, /* is_prefix= */ false, 1, ret) != 0) {
+		fleetctl_complain(ctl);
+		return -EIO;
+	}
+	if ((*ret)->n == 1)
+		return 1;
+	*ret = etcd_range_free(*ret);
+	return 0;
+}
+
+static void make_file_key(const struct fleetctl *ctl, char ret[FLEETCTL_KEY_MAX], const char *name,
+			  const char *file)
+{
+	snprintf(ret, FLEETCTL_KEY_MAX, "%sversions/%s/%s", ctl->settings.prefix, name, file);
+}
+
+static bool download_file(struct fleetctl *ctl, const char *name, const struct manifest_file *from,
+			  struct site_version *version)
+{
+	struct site_file *file = &version->files[version->n];
+	char key[FLEETCTL_KEY_MAX], reason[VERSION_REASON_MAX];
+	struct etcd_range *range;
+	bool good;
+	int r;
+
+	make_file_key(ctl, key, name, from->name);
+	r = get(ctl, key, &range);
+	if (r <= 0) {
+		if (r == 0)
+			complain("etcd has no %s", key);
+		return false;
+	}
+	good = manifest_verify(from, range->entries[0].value, range->entries[0].len, reason);
+	if (good) {
+		strcpy(file->name, from->name);
+		file->text = range->entries[0].value;
+		file->len = range->entries[0].len;
+		range->entries[0].value = NULL;
+		version->n++;
+	} else {
+		complain("version %s: %s", name, reason);
+	}
+	etcd_range_free(range);
+	return good;
+}
+
+static bool download(struct fleetctl *ctl, const char *name, struct site_version *version)
+{
+	char key[FLEETCTL_KEY_MAX], reason[VERSION_REASON_MAX];
+	struct manifest *manifest = NULL;
+	struct etcd_range *range;
+	bool good;
+	int r;
+
+	fleetctl_key(ctl, key, "versions", name);
+	r = get(ctl, key, &range);
+	if (r <= 0) {
+		if (r == 0)
+			complain("etcd has no version %s", name);
+		return false;
+	}
+	r = manifest_parse(range->entries[0].value, range->entries[0].len, &manifest, reason);
+	etcd_range_free(range);
+	if (r < 0)
+		complain("version %s: %s", name, r == -EBADMSG ? reason : "out of memory");
+	good = r == 0;
+	for (size_t i = 0; good && i < manifest->n; i++)
+		good = download_file(ctl, name, &manifest->files[i], version);
+	free(manifest);
+	return good;
+}
+
+bool version_load(struct fleetctl *ctl, const char *what, struct site_version **ret)
+{
+	*ret = calloc(1, sizeof(**ret));
+	if (!*ret) {
+		complain("out of memory");
+		return false;
+	}
+	if (strchr(what, '/'))
+		return siteversion_read(*ret, what);
+	return is_name(what) && (ctl->etcd || fleetctl_connect(ctl)) && download(ctl, what, *ret);
+}
+
+/* A directory of this process in the temporary one. False: an error was printed. */
+static bool make_work(char ret[PATH_MAX])
+{
+	const char *tmp = getenv("TMPDIR");
+
+	snprintf(ret, PATH_MAX, "%s/rdmabrokerctl-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+	if (mkdtemp(ret))
+		return true;
+	complain("cannot make %s: %m", ret);
+	return false;
+}
+
+bool version_check(const struct site_version *version, const char *name)
+{
+	char work[PATH_MAX], dir[PATH_MAX + VERSION_NAME_MAX];
+	bool good;
+
+	if (!make_work(work))
+		return false;
+	snprintf(dir, sizeof(dir), "%s/%s", work, name);
+	good = siteversion_write(version, dir);
+	if (good) {
+		good = sitecheck_run(dir, version);
+		siteversion_remove(dir);
+	}
+	rmdir(work);
+	return good;
+}
+
+int action_check(struct fleetctl *ctl, char **arguments)
+{
+	struct site_version *version;
+	int status = EXIT_FAILURE;
+
+	if (version_load(ctl, arguments[0], &version) && version_check(version, "version"))
+		status = EXIT_SUCCESS;
+	version_free(version);
+	if (status == EXIT_SUCCESS)
+		printf("%s is valid on this host\n", arguments[0]);
+	else
+		complain("%s is not valid", arguments[0]);
+	return status;
+}
+
+/* push */
+
+static json_t *new_manifest(const struct site_version *version)
+{
+	json_t *files = json_array();
+
+	for (size_t i = 0; i < version->n; i++) {
+		const struct site_file *file = &version->files[i];
+		char hex[2 * SHA256_SIZE + 1];
+		uint8_t sum[SHA256_SIZE];
+
+		if (!sha256(file->text, file->len, sum)) {
+			json_decref(files);
+			return NULL;
+		}
+		for (size_t j = 0; j < SHA256_SIZE; j++)
+			sprintf(hex + 2 * j, "%02x", sum[j]);
+		json_array_append_new(files,
+				      json_pack("{s:s, s:I, s:s}", "name", file->name, "size",
+						(json_int_t)file->len, "sha256", hex));
+	}
+	return json_pack("{s:o}", "files", files);
+}
+
+/* Puts a key that must not exist, or have the same value. */
+static bool put_once(struct fleetctl *ctl, const char *key, const char *value, size_t len,
+		     bool *ret_differs)
+{
+	struct etcd_range *range;
+	int r = etcd_put_if(ctl->etcd, key, 0, value, len, 0, NULL);
+
+	*ret_differs = false;
+	if (r == 0)
+		return true;
+	/* After a failure it may be written nevertheless, so a second push says what is there. */
+	if (r != ETCD_CHANGED) {
+		fleetctl_complain(ctl);
+		return false;
+	}
+	if (get(ctl, key, &range) <= 0)
+		return false;
+	*ret_differs = range->entries[0].len != len ||
+		       memcmp(range->entries[0].value, value, len) != 0;
+	etcd_range_free(range);
+	return !*ret_differs;
+}
+
+static bool upload_files(struct fleetctl *ctl, const char *name, const struct site_version *version)
+{
+	char key[FLEETCTL_KEY_MAX];
+	bool differs;
+
+	for (size_t i = 0; i < version->n; i++) {
+		const struct site_file *file = &version->files[i];
+
+		make_file_key(ctl, key, name, file->name);
+		if (put_once(ctl, key, file->text, file->len, &differs))
+			continue;
+		if (differs)
+			complain("etcd has %s already, with other contents. If that is of a push "
+				 "that did not end: rdmabrokerctl fleet remove %s",
+				 key, name);
+		return false;
+	}
+	return true;
+}
+
+/* The manifest is written last, so an upload that stops halfway is no version. */
+static bool upload(struct fleetctl *ctl, const char *name, const struct site_version *version)
+{
+	json_t *manifest = new_manifest(version);
+	char *text = manifest ? json_dumps(manifest, JSON_COMPACT) : NULL, key[FLEETCTL_KEY_MAX];
+	bool differs = false, good = text;
+
+	json_decref(manifest);
+	if (!text)
+		complain("out of memory");
+	else if (strlen(text) > MANIFEST_MAX) {
+		complain("the version has too many files");
+		good = false;
+	}
+	good = good && upload_files(ctl, name, version);
+	fleetctl_key(ctl, key, "versions", name);
+	if (good) {
+		good = put_once(ctl, key, text, strlen(text), &differs);
+		if (differs)
+			complain(
+				"etcd has version %s already, with other contents; a version cannot "
+				"be changed, so give the new one another name",
+				name);
+	}
+	free(text);
+	return good;
+}
+
+int action_push(struct fleetctl *ctl, char **arguments)
+{
+	char name[SITE_NAME_MAX + 1];
+	const char *dir = arguments[0];
+	struct site_version *version;
+	int status = EXIT_FAILURE;
+
+	if (!siteversion_get_name(name, dir, ctl->name))
+		return EXIT_USAGE;
+	version = calloc(1, sizeof(*version));
+	if (!version) {
+		complain("out of memory");
+	} else if (siteversion_read(version, dir)) {
+		if (!version_check(version, name))
+			complain("version %s is not valid, nothing has changed", name);
+		else if (fleetctl_connect(ctl) && upload(ctl, name, version))
+			status = EXIT_SUCCESS;
+	}
+	version_free(version);
+	if (status != EXIT_SUCCESS)
+		return status;
+	if (ctl->label)
+		return rollout_use(ctl, name);
+	printf("version %s is in etcd; \"rdmabrokerctl fleet use %s\" rolls it out\n", name, name);
+	return EXIT_SUCCESS;
+}
+
+/* diff */
+
+static bool write_side(struct fleetctl *ctl, const char *work, const char *what, char *side,
+		       size_t size)
+{
+	struct site_version *version;
+	char dir[PATH_MAX + 256], name[SITE_NAME_MAX + 1];
+	bool good = version_load(ctl, what, &version);
+
+	/* A directory can have the name of a version in etcd. */
+	if (!strchr(what, '/'))
+		snprintf(side, size, "etcd-%s", what);
+	else if (siteversion_get_name(name, what, NULL))
+		snprintf(side, size, "dir-%s", name);
+	else
+		good = false;
+	snprintf(dir, sizeof(dir), "%s/%s", work, side);
+	good = good && siteversion_write(version, dir);
+	version_free(version);
+	return good;
+}
+
+/* Returns the status of diff(1): 0: no difference; 1: differences; others: it has failed. */
+static int run_diff(const char *work, const char *a, const char *b)
+{
+	pid_t pid;
+	int status = 0;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		if (chdir(work) == 0)
+			execlp("diff", "diff", "-ruN", a, b, NULL);
+		complain("cannot run diff: %m");
+		_exit(127);
+	}
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (pid < 0)
+		complain("cannot start a process: %m");
+	return pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 127;
+}
+
+/* The version that the roll-out names now. */
+static bool find_current(struct fleetctl *ctl, char ret[VERSION_NAME_MAX + 1])
+{
+	const char *label = ctl->label ?: "all";
+	char key[FLEETCTL_KEY_MAX];
+	struct etcd_range *range;
+	bool good;
+	int r;
+
+	if (!ctl->etcd && !fleetctl_connect(ctl))
+		return false;
+	fleetctl_key(ctl, key, "rollout", label);
+	r = get(ctl, key, &range);
+	if (r == 0)
+		complain("no version is rolled out to label %s", label);
+	if (r <= 0)
+		return false;
+	snprintf(ret, VERSION_NAME_MAX + 1, "%s", range->entries[0].value);
+	ret[strcspn(ret, "\n")] = 0;
+	etcd_range_free(range);
+	good = version_is_name(ret);
+	if (!good)
+		complain("%s has no name of a version", key);
+	return good;
+}
+
+/* One argument is compared with the version that is rolled out. */
+int action_diff(struct fleetctl *ctl, char **arguments)
+{
+	char work[PATH_MAX], dir[PATH_MAX + 256], sides[2][128] = {}, current[VERSION_NAME_MAX + 1];
+	const char *what[2] = { arguments[0], arguments[1] };
+	int status = EXIT_FAILURE;
+	bool good;
+
+	if (!what[1]) {
+		if (!find_current(ctl, current))
+			return EXIT_FAILURE;
+		what[0] = current;
+		what[1] = arguments[0];
+	}
+	if (!make_work(work))
+		return EXIT_FAILURE;
+	good = write_side(ctl, work, what[0], sides[0], sizeof(sides[0])) &&
+	       write_side(ctl, work, what[1], sides[1], sizeof(sides[1]));
+	if (good)
+		status = run_diff(work, sides[0], sides[1]) <= 1 ? EXIT_SUCCESS : EXIT_FAILURE;
+	for (size_t i = 0; i < 2 && *sides[i]; i++) {
+		snprintf(dir, sizeof(dir), "%s/%s", work, sides[i]);
+		siteversion_remove(dir);
+	}
+	rmdir(work);
+	return status;
+}
+
+/* remove */
+
+static bool is_unused(const struct fleet *fleet, const char *name)
+{
+	for (size_t i = 0; i < fleet->n_rollouts; i++)
+		if (fleet->rollouts[i].revision > 0 &&
+		    strcmp(fleet->rollouts[i].version, name) == 0) {
+			complain("version %s is rolled out to label %s, so it is not removed", name,
+				 fleet->rollouts[i].label);
+			return false;
+		}
+	return true;
+}
+
+int action_remove(struct fleetctl *ctl, char **arguments)
+{
+	char key[FLEETCTL_KEY_MAX], files[FLEETCTL_KEY_MAX + 1];
+	const char *name = arguments[0];
+	struct fleet fleet;
+	int64_t n = 0, n_files = 0;
+	bool unused = false;
+
+	if (!is_name(name))
+		return EXIT_USAGE;
+	if (!fleetctl_connect(ctl))
+		return EXIT_FAILURE;
+	if (fleet_read(&fleet, ctl->etcd, ctl->settings.prefix) != 0)
+		fleetctl_complain(ctl);
+	else
+		unused = is_unused(&fleet, name);
+	fleet_done(&fleet);
+	if (!unused)
+		return EXIT_FAILURE;
+	fleetctl_key(ctl, key, "versions", name);
+	snprintf(files, sizeof(files), "%s/", key);
+	/* The manifest goes first, so that no host finds a version without files. */
+	if (etcd_delete(ctl->etcd, key, /* is_prefix= */ false, &n) != 0 ||
+	    etcd_delete(ctl->etcd, files, /* is_prefix= */ true, &n_files) != 0)
+		return fleetctl_complain(ctl);
+	if (n + n_files == 0) {
+		complain("etcd has no version %s", name);
+		return EXIT_FAILURE;
+	}
+	printf("version %s is removed from etcd; hosts that have it keep it\n", name);
+	return EXIT_SUCCESS;
+}

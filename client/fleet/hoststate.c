@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "etcd/etcd.h"
+#include "hoststate.h"
+#include "log.h"
+#include "report.h"
+
+struct hoststate {
+	struct etcd *etcd;
+	const struct settings *settings;
+	int64_t lease; /* 0: none */
+	int64_t revision; /* of hosts/HOST, as this agent has written it; 0: not known */
+	int64_t put_ms; /* when the state was written last */
+	json_t *report; /* the one that was written, without its time; NULL: none */
+	json_t *known; /* what known/HOST has, without its time; NULL: it has to be read */
+	struct causes causes;
+};
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* The key of this host below FOLDER. */
+static void make_key(const struct hoststate *state, char ret[PATH_MAX], const char *folder)
+{
+	snprintf(ret, PATH_MAX, "%s%s/%s", state->settings->prefix, folder, state->settings->host);
+}
+
+static int get_lease(struct hoststate *state)
+{
+	int r = state->lease ? etcd_keep_alive(state->etcd, state->lease, NULL) : ETCD_NO_LEASE;
+
+	if (r != ETCD_NO_LEASE)
+		return r;
+	state->lease = 0;
+	state->revision = 0;
+	return etcd_grant(state->etcd, state->settings->ttl_sec, &state->lease);
+}
+
+static int put_host(struct hoststate *state, const char *text)
+{
+	char key[PATH_MAX];
+	int r = ETCD_CHANGED;
+
+	make_key(state, key, "hosts");
+	if (state->revision > 0)
+		r = etcd_put_if(state->etcd, key, state->revision, text, strlen(text), state->lease,
+				&state->revision);
+	if (r == ETCD_CHANGED) {
+		if (state->revision > 0 && causes_add(&state->causes, 1))
+			log_line(
+				LOG_WARNING,
+				"%s was changed by somebody else: perhaps two hosts have the same Host=.",
+				key);
+		r = etcd_put(state->etcd, key, text, strlen(text), state->lease, &state->revision);
+	}
+	if (r != 0)
+		state->revision = 0;
+	if (r == ETCD_NO_LEASE)
+		state->lease = 0;
+	return r;
+}
+
+static int put_report(struct hoststate *state, json_t *report)
+{
+	json_t *with_time;
+	char *text;
+	int r = get_lease(state);
+
+	if (r != 0)
+		return r;
+	/* The key went with its lease. */
+	if (state->revision > 0 && state->report && report_is_alike(state->report, report) &&
+	    now_ms() - state->put_ms < (int64_t)state->settings->report_sec * 1000)
+		return 0;
+	with_time = json_copy(report);
+	text = with_time ? report_finish(with_time) : NULL;
+	json_decref(with_time);
+	if (!text)
+		return -ENOMEM;
+	r = put_host(state, text);
+	free(text);
+	if (r != 0)
+		return r;
+	state->put_ms = now_ms();
+	json_decref(state->report);
+	state->report = json_incref(report);
+	return 0;
+}
+
+/* What known/HOST has; NULL: it is not there, or is not JSON. */
+static int read_known(struct hoststate *state, const char *key, json_t **ret)
+{
+	struct etcd_range *range;
+	json_error_t error;
+	int r = etcd_range(state->etcd, key, /* is_prefix= */ false, 1, &range);
+
+	if (r != 0)
+		return r;
+	*ret = range->n > 0 ?
+		       json_loadb(range->entries[0].value, range->entries[0].len, 0, &error) :
+		       NULL;
+	json_object_del(*ret, "time");
+	etcd_range_free(range);
+	return 0;
+}
+
+/* Writes known/HOST, if it has something else. */
+static int put_known(struct hoststate *state, const json_t *report)
+{
+	json_t *known = json_pack("{s:O, s:O}", "labels", json_object_get(report, "labels"),
+				  "in_force", json_object_get(report, "in_force"));
+	char key[PATH_MAX], *text = NULL;
+	json_t *with_time;
+	int r = known ? 0 : -ENOMEM;
+
+	make_key(state, key, "known");
+	if (r == 0 && !state->known)
+		r = read_known(state, key, &state->known);
+	if (r == 0 && !json_equal(state->known, known)) {
+		with_time = json_copy(known);
+		text = with_time ? report_finish(with_time) : NULL;
+		json_decref(with_time);
+		r = text ? etcd_put(state->etcd, key, text, strlen(text), 0, NULL) : -ENOMEM;
+	}
+	if (r == 0) {
+		json_decref(state->known);
+		state->known = json_incref(known);
+	}
+	free(text);
+	json_decref(known);
+	return r;
+}
+
+int hoststate_put(struct hoststate *state, json_t *report)
+{
+	int r = put_report(state, report);
+
+	return r == 0 ? put_known(state, report) : r;
+}
+
+void hoststate_keep(struct hoststate *state)
+{
+	if (state->lease)
+		etcd_keep_alive(state->etcd, state->lease, NULL);
+}
+
+void hoststate_end(struct hoststate *state)
+{
+	if (state->lease)
+		etcd_revoke(state->etcd, state->lease);
+	state->lease = 0;
+}
+
+int hoststate_new(struct hoststate **ret, struct etcd *etcd, const struct settings *settings)
+{
+	struct hoststate *state = calloc(1, sizeof(*state));
+
+	if (!state)
+		return -ENOMEM;
+	state->etcd = etcd;
+	state->settings = settings;
+	*ret = state;
+	return 0;
+}
+
+struct hoststate *hoststate_free(struct hoststate *state)
+{
+	if (!state)
+		return NULL;
+	json_decref(state->report);
+	json_decref(state->known);
+	free(state);
+	return NULL;
+}
