@@ -370,6 +370,7 @@ help:
 	@echo 'make bench-policy   how long a decision takes, from 10 to 100,000 rules'
 	@echo 'make bench-host     what the broker itself costs, above a fake fabric: requests, connections,'
 	@echo '                    memory, idle sessions; HOST_OPTIONS="--rounds 21 --connections 10000 ..."'
+	@echo 'make bench-fleet    agents of HOSTS=1000 hosts with a real etcd: roll-outs, restarts, lists'
 	@echo 'make bench-check    instructions of a connection, against tests/bench/instructions (in check)'
 	@echo 'make bench-record   write them anew'
 	@echo 'make format-check   clang-format has nothing to change'

@@ -19,7 +19,7 @@ UNIT_FABRIC := $(addprefix $(O)/tests/unit/check_,absence nldev node qpscan)
 UNIT_HOOKED := $(addprefix $(O)/tests/unit/check_,dropin instants ledger library_hostile library_pages library_waits takeover)
 
 # Tests of rdmabroker-fleet, with a real etcd. The daemon on the fake fabric is a program of its own.
-UNIT_FLEET := $(addprefix $(O)/tests/unit/check_,fleet_etcd fleet fleet_state fleet_install fleet_ctl)
+UNIT_FLEET := $(addprefix $(O)/tests/unit/check_,fleet_etcd fleet fleet_state fleet_install fleet_ctl fleet_cluster)
 
 $(UNIT_FLEET): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o \
 		$(call objs,$(filter-out client/fleet/main.c,$(FLEET_SRC)) tests/unit/fleet.c tests/unit/fleetagent.c \

@@ -127,6 +127,8 @@ void etcd_forget_token(struct etcd *etcd)
 void etcd_use_next_endpoint(struct etcd *etcd)
 {
 	etcd->current = (etcd->current + 1) % etcd->n_endpoints;
+	if (etcd->n_endpoints > 1)
+		etcd->moves++;
 }
 
 static size_t take_body(char *data, size_t size, size_t n, void *userdata)

@@ -155,7 +155,7 @@ struct etcd_watch *etcd_watch_free(struct etcd_watch *watch);
  * are set. To connect can take the client's deadline longer, if it needs a password.
  *
  * A connection that ends is made again, at the next endpoint, and the watch resumes after the last event. The pauses
- * between grow from 0.1 s to 30 s. No event is lost or repeated. Those of one interval come in the order of their
+ * between grow from 0.1 s to 30 s. If a call goes to another endpoint, the watch follows. No event is lost or repeated. Those of one interval come in the order of their
  * revisions.
  *
  * Returns ETCD_EVENT: an event is in *RET, see etcd_event_done(); 0: no event; ETCD_COMPACTED: events are lost, because

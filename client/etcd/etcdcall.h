@@ -13,6 +13,7 @@ struct etcd {
 	char *endpoints[ETCD_ENDPOINTS_MAX];
 	size_t n_endpoints;
 	size_t current; /* the endpoint that answered last */
+	unsigned moves; /* how often another endpoint became the current one */
 	char *ca, *certificate, *key, *user, *password;
 	unsigned call_ms;
 	size_t answer_max;

@@ -46,6 +46,7 @@ struct etcd_watch {
 	struct curl_slist *headers;
 	char curl_error[CURL_ERROR_SIZE];
 	enum watch_state state;
+	unsigned moves; /* the client's, when the connection was made */
 	int64_t resume_ms, deadline_ms;
 	struct backoff backoff;
 	struct interval intervals[ETCD_INTERVALS_MAX];
@@ -343,6 +344,7 @@ static int connect_now(struct etcd_watch *watch)
 	curl_easy_setopt(watch->curl, CURLOPT_CONNECTTIMEOUT_MS, (long)etcd->call_ms);
 	curl_multi_add_handle(watch->multi, watch->curl);
 	watch->state = WATCH_CREATING;
+	watch->moves = etcd->moves;
 	watch->deadline_ms = etcd_now_ms() + etcd->call_ms;
 	return 0;
 }
@@ -424,6 +426,19 @@ static bool wait_until(struct etcd_watch *watch, int64_t until, struct pollfd *f
 	return is_ready;
 }
 
+/*
+ * A call has found that the endpoint does not answer, or is on the smaller side of a partition. The watch would notice much
+ * later, so it goes to the endpoint that the calls use now.
+ */
+static void follow_calls(struct etcd_watch *watch)
+{
+	if (watch->state == WATCH_IDLE || watch->first || watch->failure != 0 ||
+	    watch->moves == watch->etcd->moves)
+		return;
+	disconnect(watch);
+	watch->resume_ms = etcd_now_ms();
+}
+
 int etcd_watch_next(struct etcd_watch *watch, int timeout_ms, struct pollfd *fds, size_t n_fds,
 		    struct etcd_event *ret)
 {
@@ -435,6 +450,7 @@ int etcd_watch_next(struct etcd_watch *watch, int timeout_ms, struct pollfd *fds
 		return etcd_fail(watch->etcd, -EINVAL, "cannot wait for %zu descriptors", n_fds);
 	for (;;) {
 		r = 0;
+		follow_calls(watch);
 		if (watch->state == WATCH_IDLE && etcd_now_ms() >= watch->resume_ms)
 			r = connect_now(watch);
 		/* While events wait to be returned, no more are read: what waits is limited by one reading. */

@@ -21,8 +21,7 @@
 
 struct etcd_service etcd_service;
 
-/* A port on which nobody listens. */
-static unsigned free_port(void)
+unsigned free_port(void)
 {
 	struct sockaddr_in addr = { .sin_family = AF_INET,
 				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };

@@ -19,6 +19,7 @@ extern struct etcd_service {
 	bool has_tls; /* etcd wants certificates of the CA in DIR/ca.pem */
 } etcd_service;
 
+unsigned free_port(void); /* a port of 127.0.0.1 on which nobody listens */
 /* Makes the directory. False: etcd is not installed, which has been printed, so that the test returns. */
 bool set_up_etcd(void);
 void start_etcd(void); /* returns when it is ready; can be repeated, with the same data and port */
