@@ -344,6 +344,7 @@ help:
 	@echo '  check-guest-takeover    the guest: the daemon is killed and restarted, and connections go on'
 	@echo '  check-guest-containers  the guest: containers of podman, of root and rootless'
 	@echo '  check-guest-restricted  the guest: restricted sessions, daemons in other network namespaces'
+	@echo '  check-guest-fleet       the guest: the agent of a fleet, with members of etcd that are killed and partitioned'
 	@echo '  check-guest-readme      the guest: the commands of README, as they stand there'
 	@echo '  check-guest-packages    the guest: the Debian packages come, are upgraded, and go'
 	@echo '  check-guest-deb   what check-guest does, installed from the Debian packages (not in check-all)'

@@ -502,6 +502,19 @@ static void stop_agents(void)
 		pthread_join(hosts[i].thread, NULL);
 }
 
+static void warn_of_inotify(void)
+{
+	FILE *f = fopen("/proc/sys/fs/inotify/max_user_instances", "re");
+	unsigned n = 0;
+
+	if (f && fscanf(f, "%u", &n) == 1 && n < n_hosts)
+		printf("Only %u agents see an installation at once; the others, within 10 s. Set "
+		       "fs.inotify.max_user_instances to %zu.\n",
+		       n, n_hosts + 100);
+	if (f)
+		fclose(f);
+}
+
 int main(int argc, char **argv)
 {
 	struct rlimit files;
@@ -533,6 +546,7 @@ int main(int argc, char **argv)
 	session = listen_on_ports(socket);
 	printf("%zu hosts, %ld processors for all of them, etcd and the daemon\n", n_hosts,
 	       sysconf(_SC_NPROCESSORS_ONLN));
+	warn_of_inotify();
 	begun = now_ms();
 	for (size_t i = 0; i < n_hosts; i++)
 		start_agent(i, socket);

@@ -9,7 +9,7 @@ guest-run = $(guest-dir)/run --image $(O)/guest --share $(O)/guest/share --timeo
 
 .PHONY: guest-user guest-image guest-dest demo-guest
 .PHONY: check-guest check-guest-policy check-guest-calls check-guest-dropin check-guest-sidebyside \
-	check-guest-dropin-sidebyside check-guest-hostile check-guest-takeover check-guest-containers check-guest-restricted \
+	check-guest-dropin-sidebyside check-guest-hostile check-guest-takeover check-guest-containers check-guest-restricted check-guest-fleet \
 	check-guest-readme check-guest-smoke
 
 guest-user:
@@ -185,6 +185,9 @@ check-guest-containers: guest-image guest-dest
 
 check-guest-restricted: guest-image guest-dest
 	$(Q)$(guest-run) suites/restricted.sh $(CASES)
+
+check-guest-fleet: guest-image guest-dest
+	$(Q)$(guest-run) suites/fleet.sh $(CASES)
 
 # README's commands.
 check-guest-readme: guest-image guest-dest

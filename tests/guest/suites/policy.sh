@@ -11,7 +11,7 @@
 # shellcheck disable=SC2034
 case_seconds=600
 # shellcheck disable=SC2034
-long_cases=(audit reloads_under_load overload explain metrics_exporter enforce drain list fleet)
+long_cases=(audit reloads_under_load overload explain metrics_exporter enforce drain list)
 
 # rule_field TEXT FIELD: prints a counter of the rule TEXT.
 rule_field() {
@@ -578,118 +578,6 @@ case_reload_over_the_wire() {
 	rdmabrokerctl reload
 	rdmabrokerctl check
 	fails 1 as bob rdmabrokerctl reload
-}
-
-# ---- a fleet ----
-
-export ETCDCTL_API=3
-
-start_etcd() {
-	etcd --data-dir "$PWD/etcd" --logger zap > etcd.log 2>&1 &
-	etcd=$!
-	(await "etcdctl endpoint health") || (cat etcd.log && exit 1)
-}
-
-# publish VERSION RULES TESTS
-publish() {
-	local name size sum list=()
-
-	mkdir "$1"
-	printf '%s\n' "$2" > "$1/10-site.rules"
-	printf '%s\n' "$3" > "$1/10-site.tests"
-	for name in 10-site.rules 10-site.tests; do
-		etcdctl put "/rdmabroker/versions/$1/$name" < "$1/$name" > /dev/null
-		size=$(stat -c %s "$1/$name")
-		sum=$(sha256sum < "$1/$name" | cut -d' ' -f1)
-		list+=("{\"name\": \"$name\", \"size\": $size, \"sha256\": \"$sum\"}")
-	done
-	etcdctl put "/rdmabroker/versions/$1" "{\"files\": [${list[0]}, ${list[1]}]}" > /dev/null
-}
-
-# roll_out LABEL VERSION
-roll_out() {
-	etcdctl put "/rdmabroker/rollout/$1" "$2" > /dev/null
-}
-
-# host EXPRESSION: prints an element of this host's state in etcd, such as ['in_force'].
-host() {
-	etcdctl get --print-value-only /rdmabroker/hosts/guest |
-		python3 -c "import json, sys; print(json.load(sys.stdin)$1)"
-}
-
-# host_refuses VERSION TEXT: the host must refuse VERSION with TEXT, and keep the version v1.
-host_refuses() {
-	roll_out all "$1"
-	(await "[ \"\$(host \"['install']['version']\")\" = $1 ]")
-	assert_eq "$(host "['install']['installed']")" False
-	host "['install']['text']" | show
-	assert_contains "$(host "['install']['text']")" "$2"
-	assert_eq "$(host "['in_force']")" v1
-	assert_contains "$(rdmabrokerctl rules)" "allow listen user alice port 7471"
-}
-
-# The installed units of the fleet's agent, with a real etcd.
-case_fleet() {
-	policy <<-END
-		allow session
-		allow device
-		allow connect
-		allow accept
-		allow observe user rdmabroker-fleet
-	END
-	start_etcd
-	printf '[Fleet]\nEndpoints=http://127.0.0.1:2379\nLabels=canary\nTTLSec=5\n' > /etc/rdmabroker/fleet.conf
-	systemctl start rdmabroker-fleet
-	systemd-analyze security --no-pager rdmabroker-fleet rdmabroker-fleet-install | grep Overall | show
-	assert_eq "$(stat -c %U "/proc/$(systemctl show --property=MainPID --value rdmabroker-fleet)")" rdmabroker-fleet
-	(await "[ \"\$(host \"['daemon']['answers']\")\" = True ]")
-	assert_eq "$(host "['in_force']")" None
-
-	publish v1 "allow listen user alice port 7471" "allow listen uid 1000 gid 1000 port 7471"
-	roll_out all v1
-	(await "[ \"\$(host \"['in_force']\")\" = v1 ]")
-	assert_contains "$(rdmabrokerctl rules)" "allow listen user alice port 7471"
-	serve server alice $A 7471 -P
-	(await "[ \"\$(host \"['listeners'][0]['port']\")\" = 7471 ]")
-	assert_eq "$(host "['listeners'][0]['user']")" alice
-
-	# What is wrong, what its tests refuse, and what only this host's admin may allow.
-	publish v2 "allow lisen user alice" "allow listen uid 1000 gid 1000 port 7471"
-	host_refuses v2 "10-site.rules:1:7"
-	publish v3 "allow listen user bob port 7471" "allow listen uid 1000 gid 1000 port 7471"
-	host_refuses v3 "10-site.tests:1"
-	publish v4 $'allow listen user alice port 7471\nallow admin user bob' "allow listen uid 1000 gid 1000 port 7471"
-	host_refuses v4 "admin"
-
-	# A stage: only hosts with the label.
-	publish v5 $'allow listen user alice port 7471\nallow listen user bob port 7472' \
-		"allow listen uid 1001 gid 1001 port 7472"
-	roll_out all v1
-	roll_out other v4
-	roll_out canary v5
-	(await "[ \"\$(host \"['in_force']\")\" = v5 ]")
-	assert_contains "$(rdmabrokerctl rules)" "allow listen user bob port 7472"
-	etcdctl del /rdmabroker/rollout/canary > /dev/null
-	(await "[ \"\$(host \"['in_force']\")\" = v1 ]")
-
-	# Without etcd and without the agent the host serves on, after a restart, too.
-	kill -KILL $etcd
-	wait $etcd || true
-	ping_once bob $A -p 7471
-	stop server
-	systemctl restart rdmabrokerd
-	assert_contains "$(rdmabrokerctl rules)" "allow listen user alice port 7471"
-	await "journalctl -u rdmabroker-fleet -o cat | grep -q 'Cannot use etcd: '"
-	start_etcd
-	roll_out all v5
-	(await "[ \"\$(host \"['in_force']\")\" = v5 ]" 90)
-	assert_eq "$(systemctl show --property=NRestarts --value rdmabroker-fleet)" 0
-	systemctl stop rdmabroker-fleet
-	assert_eq "$(etcdctl get /rdmabroker/hosts/guest)" ""
-	journalctl -u rdmabroker-fleet -u rdmabroker-fleet-install -o cat | show
-	systemctl stop rdmabroker-fleet-install.path
-	rm -rf /var/lib/rdmabroker/site
-	reload "policy reloaded"
 }
 
 fabric_up
