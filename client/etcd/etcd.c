@@ -285,6 +285,7 @@ static int send_once(struct etcd *etcd, const char *path, const char *text, int6
 {
 	struct body body = { .max = etcd->answer_max };
 	struct curl_slist *headers;
+	curl_off_t sent_us = 0;
 	CURLcode code;
 	long status = 0;
 	int r;
@@ -300,9 +301,12 @@ static int send_once(struct etcd *etcd, const char *path, const char *text, int6
 	curl_easy_setopt(etcd->curl, CURLOPT_TIMEOUT_MS, (long)(ms > 0 ? ms : 1));
 	code = curl_easy_perform(etcd->curl);
 	curl_easy_getinfo(etcd->curl, CURLINFO_RESPONSE_CODE, &status);
+	curl_easy_getinfo(etcd->curl, CURLINFO_PRETRANSFER_TIME_T, &sent_us);
 	if (body.is_too_large)
 		r = etcd_fail(etcd, -EMSGSIZE, "the answer has more than %zu bytes",
 			      etcd->answer_max);
+	else if (code == CURLE_OPERATION_TIMEDOUT && sent_us == 0)
+		r = etcd_fail(etcd, -ECONNREFUSED, "%s", etcd->curl_error);
 	else if (code != CURLE_OK)
 		r = etcd_fail_transfer(etcd, code, etcd->curl_error);
 	else
@@ -314,16 +318,15 @@ static int send_once(struct etcd *etcd, const char *path, const char *text, int6
 }
 
 /* Whether another endpoint may do better. */
-static bool is_of_endpoint(int r, bool can_repeat)
+static bool is_of_endpoint(int r)
 {
 	switch (r) {
 	case -ECONNREFUSED:
-		return true;
 	case -ETIMEDOUT:
 	case -ECONNRESET:
 	case -EHOSTDOWN:
 	case -EPROTO:
-		return can_repeat;
+		return true;
 	default:
 		return false;
 	}
@@ -349,9 +352,12 @@ static int send_anywhere(struct etcd *etcd, const char *path, const char *text, 
 		if (ms <= 0)
 			return etcd_fail(etcd, -ETIMEDOUT, "no answer within %u ms", etcd->call_ms);
 		r = send_once(etcd, path, text, ms / (int64_t)left, ret);
-		if (!is_of_endpoint(r, can_repeat))
+		if (!is_of_endpoint(r))
 			return r;
 		etcd_use_next_endpoint(etcd);
+		/* What was not sent can be sent elsewhere, and what was sent only if it may be carried out twice. */
+		if (!can_repeat && r != -ECONNREFUSED)
+			return r;
 	}
 	return r;
 }

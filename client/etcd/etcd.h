@@ -101,7 +101,7 @@ int etcd_put(struct etcd *etcd, const char *key, const void *value, size_t len, 
 	     int64_t *ret_revision);
 /*
  * The same, if the key has this mod_revision (0: if it does not exist); else ETCD_CHANGED. It is sent once only: after
- * -ETIMEDOUT it is not known whether the key was written.
+ * -ETIMEDOUT or -ECONNREFUSED it is not known whether the key was written.
  */
 int etcd_put_if(struct etcd *etcd, const char *key, int64_t mod_revision, const void *value,
 		size_t len, int64_t lease, int64_t *ret_revision);

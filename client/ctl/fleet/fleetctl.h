@@ -48,6 +48,15 @@ int fleetctl_complain(const struct fleetctl *ctl);
 void fleetctl_key(const struct fleetctl *ctl, char ret[FLEETCTL_KEY_MAX], const char *folder,
 		  const char *name);
 
+/*
+ * etcd_put_if(), which is sent again if it is not known whether the key was written. ETCD_CHANGED: the key has another
+ * value. An error was printed for other failures.
+ */
+int fleetctl_put_if(struct fleetctl *ctl, const char *key, int64_t mod_revision, const void *value,
+		    size_t len);
+/* Reads one key. 1: it is there; 0: it is not; negative: an error was printed. Free *RET with etcd_range_free(). */
+int fleetctl_get(struct fleetctl *ctl, const char *key, struct etcd_range **ret);
+
 /* Points the label at VERSION, and waits if that is requested. */
 int rollout_use(struct fleetctl *ctl, const char *version);
 

@@ -79,6 +79,49 @@ void fleetctl_key(const struct fleetctl *ctl, char ret[FLEETCTL_KEY_MAX], const 
 	snprintf(ret, FLEETCTL_KEY_MAX, "%s%s/%s", ctl->settings.prefix, folder, name);
 }
 
+int fleetctl_get(struct fleetctl *ctl, const char *key, struct etcd_range **ret)
+{
+	if (etcd_range(ctl->etcd, key, /* is_prefix= */ false, 1, ret) != 0) {
+		fleetctl_complain(ctl);
+		return -EIO;
+	}
+	if ((*ret)->n == 1)
+		return 1;
+	*ret = etcd_range_free(*ret);
+	return 0;
+}
+
+/* Whether KEY has this value: a repeated writing finds that the first one was carried out. */
+static int compare_value(struct fleetctl *ctl, const char *key, const void *value, size_t len)
+{
+	struct etcd_range *range;
+	int r = fleetctl_get(ctl, key, &range);
+
+	if (r < 0)
+		return r;
+	if (r == 0)
+		return ETCD_CHANGED;
+	r = range->entries[0].len == len && memcmp(range->entries[0].value, value, len) == 0 ?
+		    0 :
+		    ETCD_CHANGED;
+	etcd_range_free(range);
+	return r;
+}
+
+int fleetctl_put_if(struct fleetctl *ctl, const char *key, int64_t mod_revision, const void *value,
+		    size_t len)
+{
+	int r = etcd_put_if(ctl->etcd, key, mod_revision, value, len, 0, NULL);
+
+	if (r == -ETIMEDOUT || r == -ECONNREFUSED)
+		r = etcd_put_if(ctl->etcd, key, mod_revision, value, len, 0, NULL);
+	if (r == ETCD_CHANGED)
+		return compare_value(ctl, key, value, len);
+	if (r != 0)
+		fleetctl_complain(ctl);
+	return r;
+}
+
 int fleetctl_open_interrupt(void)
 {
 	sigset_t mask;

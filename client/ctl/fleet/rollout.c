@@ -89,7 +89,7 @@ static int write_key(struct fleetctl *ctl, const char *folder, const char *label
 	int r;
 
 	fleetctl_key(ctl, key, folder, label);
-	r = etcd_put_if(ctl->etcd, key, revision, text, strlen(text), 0, NULL);
+	r = fleetctl_put_if(ctl, key, revision, text, strlen(text));
 	if (r == ETCD_CHANGED)
 		complain(
 			"somebody else has just changed %s; look at \"rdmabrokerctl fleet status\", "

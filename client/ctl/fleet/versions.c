@@ -35,19 +35,6 @@ static bool is_name(const char *name)
 	return version_is_name(name);
 }
 
-/* Reads one key. 1: it is there; 0: it is not; negative: an error was printed. */
-static int get(struct fleetctl *ctl, const char *key, struct etcd_range **ret)
-{
-	if (etcd_range(ctl->etcd, key, /* is_prefix= */ false, 1, ret) != 0) {
-		fleetctl_complain(ctl);
-		return -EIO;
-	}
-	if ((*ret)->n == 1)
-		return 1;
-	*ret = etcd_range_free(*ret);
-	return 0;
-}
-
 static void make_file_key(const struct fleetctl *ctl, char ret[FLEETCTL_KEY_MAX], const char *name,
 			  const char *file)
 {
@@ -64,7 +51,7 @@ static bool download_file(struct fleetctl *ctl, const char *name, const struct m
 	int r;
 
 	make_file_key(ctl, key, name, from->name);
-	r = get(ctl, key, &range);
+	r = fleetctl_get(ctl, key, &range);
 	if (r <= 0) {
 		if (r == 0)
 			complain("etcd has no %s", key);
@@ -93,7 +80,7 @@ static bool download(struct fleetctl *ctl, const char *name, struct site_version
 	int r;
 
 	fleetctl_key(ctl, key, "versions", name);
-	r = get(ctl, key, &range);
+	r = fleetctl_get(ctl, key, &range);
 	if (r <= 0) {
 		if (r == 0)
 			complain("etcd has no version %s", name);
@@ -194,23 +181,10 @@ static json_t *new_manifest(const struct site_version *version)
 static bool put_once(struct fleetctl *ctl, const char *key, const char *value, size_t len,
 		     bool *ret_differs)
 {
-	struct etcd_range *range;
-	int r = etcd_put_if(ctl->etcd, key, 0, value, len, 0, NULL);
+	int r = fleetctl_put_if(ctl, key, 0, value, len);
 
-	*ret_differs = false;
-	if (r == 0)
-		return true;
-	/* After a failure it may be written nevertheless, so a second push says what is there. */
-	if (r != ETCD_CHANGED) {
-		fleetctl_complain(ctl);
-		return false;
-	}
-	if (get(ctl, key, &range) <= 0)
-		return false;
-	*ret_differs = range->entries[0].len != len ||
-		       memcmp(range->entries[0].value, value, len) != 0;
-	etcd_range_free(range);
-	return !*ret_differs;
+	*ret_differs = r == ETCD_CHANGED;
+	return r == 0;
 }
 
 static bool upload_files(struct fleetctl *ctl, const char *name, const struct site_version *version)
@@ -343,7 +317,7 @@ static bool find_current(struct fleetctl *ctl, char ret[VERSION_NAME_MAX + 1])
 	if (!ctl->etcd && !fleetctl_connect(ctl))
 		return false;
 	fleetctl_key(ctl, key, "rollout", label);
-	r = get(ctl, key, &range);
+	r = fleetctl_get(ctl, key, &range);
 	if (r == 0)
 		complain("no version is rolled out to label %s", label);
 	if (r <= 0)
