@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "ctl.h"
@@ -270,19 +269,12 @@ __attribute__((format(printf, 3, 4))) static void set(struct row *row, int colum
 	va_end(ap);
 }
 
-/* Uses the two largest units: "12s", "4m05s", "3h04m", "12d03h". */
 static void set_age(struct row *row, uint64_t ms)
 {
-	unsigned long s = (unsigned long)(ms / 1000);
+	char text[AGE_TEXT_MAX];
 
-	if (s < 60)
-		set(row, COLUMN_AGE, "%lus", s);
-	else if (s < 60 * 60)
-		set(row, COLUMN_AGE, "%lum%02lus", s / 60, s % 60);
-	else if (s < 24 * 60 * 60)
-		set(row, COLUMN_AGE, "%luh%02lum", s / 3600, s / 60 % 60);
-	else
-		set(row, COLUMN_AGE, "%lud%02luh", s / 86400, s / 3600 % 24);
+	age_text(text, (unsigned long)(ms / 1000));
+	set(row, COLUMN_AGE, "%s", text);
 }
 
 static void set_owner(struct row *row, const struct rdmabroker_listed_session *session)
@@ -403,12 +395,9 @@ static void on_interrupt(int signo)
 	interrupted = 1;
 }
 
-/* Prints the list from the upper left corner of the terminal, cut to the terminal's lines and columns. */
-static int print_screen(const struct rdmabroker_list *list, const struct filter *filter)
+static int print_on_screen(const struct rdmabroker_list *list, const struct filter *filter)
 {
-	struct winsize size = { 0 };
-	char *text = NULL, *line;
-	unsigned n = 0, left = 0;
+	char *text = NULL;
 	size_t len;
 	FILE *file = open_memstream(&text, &len);
 
@@ -418,18 +407,7 @@ static int print_screen(const struct rdmabroker_list *list, const struct filter 
 	}
 	print_table(file, list, filter);
 	fclose(file);
-	ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
-	fputs("\033[H\033[2J", stdout);
-	for (line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
-		/* The last two lines are for the number of lines that were left out, and for the cursor. */
-		if (size.ws_row > 2 && ++n > size.ws_row - 2u)
-			left++;
-		else
-			printf("%.*s\n", size.ws_col > 0 ? size.ws_col : (int)strlen(line), line);
-	}
-	if (left > 0)
-		printf("(and %u more)\n", left);
-	fflush(stdout);
+	print_screen(text);
 	free(text);
 	return EXIT_SUCCESS;
 }
@@ -446,7 +424,7 @@ static int print_list(const struct ctl *ctl, struct rdmabroker *session,
 	if (ctl->json)
 		print_json(list, filter);
 	else if (ctl->given[OPTION_WATCH])
-		status = print_screen(list, filter);
+		status = print_on_screen(list, filter);
 	else
 		print_table(stdout, list, filter);
 	rdmabroker_free_list(list);

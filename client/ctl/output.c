@@ -65,6 +65,37 @@ unsigned terminal_width(void)
 	return size.ws_col;
 }
 
+void print_screen(char *text)
+{
+	struct winsize size = { 0 };
+	unsigned n = 0, left = 0;
+
+	ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+	fputs("\033[H\033[2J", stdout);
+	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+		/* The last two lines are for the number of lines that were left out, and for the cursor. */
+		if (size.ws_row > 2 && ++n > size.ws_row - 2u)
+			left++;
+		else
+			printf("%.*s\n", size.ws_col > 0 ? size.ws_col : (int)strlen(line), line);
+	}
+	if (left > 0)
+		printf("(and %u more)\n", left);
+	fflush(stdout);
+}
+
+void age_text(char ret[AGE_TEXT_MAX], unsigned long s)
+{
+	if (s < 60)
+		snprintf(ret, AGE_TEXT_MAX, "%lus", s);
+	else if (s < 60 * 60)
+		snprintf(ret, AGE_TEXT_MAX, "%lum%02lus", s / 60, s % 60);
+	else if (s < 24 * 60 * 60)
+		snprintf(ret, AGE_TEXT_MAX, "%luh%02lum", s / 3600, s / 60 % 60);
+	else
+		snprintf(ret, AGE_TEXT_MAX, "%lud%02luh", s / 86400, s / 3600 % 24);
+}
+
 /* Remembers the last name, because successive rows mostly have the same user. */
 const char *user_name(uint32_t uid)
 {

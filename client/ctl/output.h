@@ -31,6 +31,12 @@ const char *colour(enum colour colour);
 /* Returns the number of columns; 0: stdout is no terminal, or its size is not known. */
 unsigned terminal_width(void);
 
+/* Clears the terminal and prints TEXT, which is changed, cut to the terminal's lines and columns. */
+void print_screen(char *text);
+/* Writes a time with its two largest units: "12s", "4m05s", "3h04m", "12d03h". */
+#define AGE_TEXT_MAX 32
+void age_text(char ret[AGE_TEXT_MAX], unsigned long seconds);
+
 const char *user_name(uint32_t uid); /* NULL: UID has no entry; valid until the next call */
 /*
  * Prints the column WORKLOAD of a table: the pod and the container, or else the job, or else the unit. Ids of containers

@@ -17,6 +17,7 @@
 /* `rdmabrokerctl fleet` with a real etcd. Most hosts are states that the test writes as agents do. */
 
 static char out[1 << 20], err[65536];
+static const char *fleetctl; /* NULL: the one of this build */
 
 static void read_back(const char *name, char *ret, size_t size)
 {
@@ -38,7 +39,7 @@ static pid_t start_ctl(const char *const *arguments, int out_fd, int err_fd)
 	while (*arguments)
 		argv[n++] = *arguments++;
 	snprintf(program, sizeof(program), "%s/rdmabroker-fleetctl", build);
-	setenv("RDMABROKER_FLEETCTL", program, 1);
+	setenv("RDMABROKER_FLEETCTL", fleetctl ?: program, 1);
 	snprintf(program, sizeof(program), "%s/rdmabrokerctl", build);
 	pid = fork();
 	ck_assert_int_ge(pid, 0);
@@ -245,10 +246,13 @@ START_TEST(what_is_refused)
 	put_text(etcd, "/rdmabroker/versions/v1/10-site.rules", "allow listen user 9\n");
 	ck_assert_int_eq(ctl("check", "v1"), 1);
 	assert_has(err, "10-site.rules does not have the sha256 of the manifest");
-	/* The agent's package is not there. */
 	write_text(path("fleet.conf"), "[Fleet]\n");
 	ck_assert_int_eq(ctl("status"), 1);
-	assert_has(err, "Endpoints= has to be set");
+	assert_has(err, "fleet.conf: Endpoints= has to be set");
+	/* The agent's package is not there. */
+	fleetctl = "/no/such/program";
+	ck_assert_int_eq(ctl("status"), 1);
+	assert_has(err, "install the package rdmabroker-fleet");
 }
 END_TEST
 

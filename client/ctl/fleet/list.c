@@ -37,6 +37,7 @@ static void add_host(const struct view *view, const struct host *host, struct ta
 	struct judgement judgement = host_judge(&view->fleet, host);
 	const char *label = judgement.rollout ? judgement.rollout->label : NULL;
 	const char *wanted = judgement.rollout ? judgement.rollout->version : NULL;
+	char age[AGE_TEXT_MAX];
 
 	if (list) {
 		json_array_append_new(
@@ -54,7 +55,7 @@ static void add_host(const struct view *view, const struct host *host, struct ta
 	table_add(table, "%s", verdict_names[judgement.verdict]);
 	table_add(table, "%s", judgement.in_force ?: "");
 	table_add(table, "%s", wanted ?: "");
-	table_add(table, "%s", age_text((long)judgement.age_s));
+	table_add(table, "%s", host_age(&judgement, age));
 	table_add(table, "%lld", (long long)host_number(host, "daemon", "sessions"));
 	table_add(table, "%lld", (long long)host_number(host, "daemon", "listeners"));
 	table_add(table, "%lld", (long long)host_number(host, "daemon", "connections"));
@@ -220,11 +221,12 @@ static int print_text(const struct view *view, FILE *file)
 	const struct list *what = find(view->what);
 	struct table table = { .heads = what ? what->heads : heads, .needs_heads = true };
 	int64_t n_left_out = 0;
-	char text[512];
+	char text[512], age[AGE_TEXT_MAX];
 
 	if (*view->error) {
 		printable(text, sizeof(text), view->error);
-		fprintf(file, "what follows is %s old: %s\n", age_text((long)view->stale_s), text);
+		age_text(age, (unsigned long)view->stale_s);
+		fprintf(file, "what follows is %s old: %s\n", age, text);
 	}
 	if (what)
 		n_left_out = add_all(view, what, &table, NULL);

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,6 +23,14 @@ static int64_t now_ms(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+const char *host_age(const struct judgement *judgement, char ret[AGE_TEXT_MAX])
+{
+	*ret = 0;
+	if (judgement->age_s >= 0)
+		age_text(ret, (unsigned long)judgement->age_s);
+	return ret;
+}
+
 static void ask_members(struct view *view)
 {
 	for (size_t i = 0; i < view->n_members; i++) {
@@ -42,12 +49,9 @@ static int print_once(const struct view *view, const struct printer *printer, FI
 	return view->ctl->json ? printer->json(view, file) : printer->text(view, file);
 }
 
-/* Prints from the upper left corner of the terminal, cut to the terminal's lines and columns. */
-static int print_screen(const struct view *view, const struct printer *printer)
+static int print_on_screen(const struct view *view, const struct printer *printer)
 {
-	struct winsize size = { 0 };
-	char *text = NULL, *line;
-	unsigned n = 0, left = 0;
+	char *text = NULL;
 	size_t len;
 	FILE *file = open_memstream(&text, &len);
 	int status = file ? print_once(view, printer, file) : EXIT_FAILURE;
@@ -56,18 +60,7 @@ static int print_screen(const struct view *view, const struct printer *printer)
 		complain("out of memory");
 		return EXIT_FAILURE;
 	}
-	ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
-	fputs("\033[H\033[2J", stdout);
-	for (line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
-		/* The last two lines are for the number of lines that were left out, and for the cursor. */
-		if (size.ws_row > 2 && ++n > size.ws_row - 2u)
-			left++;
-		else
-			printf("%.*s\n", size.ws_col > 0 ? size.ws_col : (int)strlen(line), line);
-	}
-	if (left > 0)
-		printf("(and %u more)\n", left);
-	fflush(stdout);
+	print_screen(text);
 	free(text);
 	return status;
 }
@@ -124,7 +117,7 @@ static int watch_fleet(struct view *view, const struct printer *printer, struct 
 		view->stale_s = (now_ms() - view->fresh_ms) / 1000;
 		if (printer->asks_members && now_ms() - view->members_ms >= MEMBERS_MS)
 			ask_members(view);
-		status = print_screen(view, printer);
+		status = print_on_screen(view, printer);
 	} while (status == EXIT_SUCCESS && watch && take_events(view, &watch, interrupt));
 	etcd_watch_free(watch);
 	close(interrupt);

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "ctl/output.h"
 #include "fleetctl.h"
 
 #define MEMBER_MS 2000 /* the deadline of a question to one endpoint */
@@ -34,5 +35,7 @@ struct printer {
 	bool asks_members;
 };
 
+/* The age of a host's state; empty: it is not known. Returns RET. */
+const char *host_age(const struct judgement *judgement, char ret[AGE_TEXT_MAX]);
 /* Reads the fleet and prints it, again and again with --watch. Returns an exit status. */
 int screen_run(struct fleetctl *ctl, const struct printer *printer, const char *what);

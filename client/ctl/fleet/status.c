@@ -53,7 +53,7 @@ static void print_members(const struct view *view, FILE *file)
 {
 	int64_t size;
 	unsigned n = count_members(view, &size);
-	char text[512];
+	char text[512], age[AGE_TEXT_MAX];
 
 	fprintf(file, "etcd: %u of %zu endpoints answer; its database has %.1f MiB\n", n,
 		view->n_members, (double)size / (1024 * 1024));
@@ -73,8 +73,8 @@ static void print_members(const struct view *view, FILE *file)
 	}
 	if (*view->error) {
 		printable(text, sizeof(text), view->error);
-		fprintf(file, "  what follows is %s old: %s\n", age_text((long)view->stale_s),
-			text);
+		age_text(age, (unsigned long)view->stale_s);
+		fprintf(file, "  what follows is %s old: %s\n", age, text);
 	}
 }
 
@@ -194,6 +194,7 @@ static bool print_problems(const struct view *view, FILE *file)
 {
 	static const char *const heads[] = { "HOST", "STATE", "VERSION", "-AGE", "WHY", NULL };
 	struct table table = { .heads = heads };
+	char age[AGE_TEXT_MAX];
 	unsigned n = 0;
 	bool good;
 
@@ -207,7 +208,7 @@ static bool print_problems(const struct view *view, FILE *file)
 		table_add(&table, "%s", host->name);
 		table_add(&table, "%s", verdict_names[judgement.verdict]);
 		table_add(&table, "%s", judgement.in_force ?: "");
-		table_add(&table, "%s", age_text((long)judgement.age_s));
+		table_add(&table, "%s", host_age(&judgement, age));
 		table_add(&table, "%s", judgement.why ?: "");
 	}
 	if (n > 0)

@@ -97,20 +97,3 @@ bool table_print(struct table *table, FILE *file)
 	table->n_cells = 0;
 	return !table->has_failed;
 }
-
-const char *age_text(long s)
-{
-	static char text[32];
-
-	if (s < 0)
-		strcpy(text, "-");
-	else if (s < 60)
-		snprintf(text, sizeof(text), "%lds", s);
-	else if (s < 60 * 60)
-		snprintf(text, sizeof(text), "%ldm%02lds", s / 60, s % 60);
-	else if (s < 24 * 60 * 60)
-		snprintf(text, sizeof(text), "%ldh%02ldm", s / 3600, s / 60 % 60);
-	else
-		snprintf(text, sizeof(text), "%ldd%02ldh", s / 86400, s / 3600 % 24);
-	return text;
-}

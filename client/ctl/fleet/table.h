@@ -23,7 +23,5 @@ __attribute__((format(printf, 2, 3))) void table_add(struct table *table, const 
 /* Prints the table to FILE, and frees the cells. False: out of memory. */
 bool table_print(struct table *table, FILE *file);
 
-/* "12s", "4m05s", "3h04m", "12d03h"; negative: "-". */
-const char *age_text(long seconds); /* valid until the next call */
 /* Copies TEXT, as table_add() does, to RET of SIZE bytes. */
 void printable(char *ret, size_t size, const char *text);
