@@ -134,9 +134,11 @@ BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev
 DEB_PACKAGES := $(BUILD_PACKAGES) build-essential check debhelper dpkg-dev lintian python3
 GUEST_PACKAGES := mmdebstrap uidmap qemu-system-x86 e2fsprogs python3 libucx-dev
 DEMO_PACKAGES := $(BUILD_PACKAGES) $(GUEST_PACKAGES)
+# Software iWARP for the guest's kernel, which Debian has as source only.
+IWARP_PACKAGES := linux-headers-amd64 linux-source-6.1 xz-utils
 # All packages that the steps of `make check` need: no step installs any.
 TEST_PACKAGES = $(sort $(DEB_PACKAGES) $(GUEST_PACKAGES) $(FUZZ_PACKAGES) $(COUNT_PACKAGES) \
-	$(KUBERNETES_PACKAGES) mandoc groff-base etcd-server openssl)
+	$(KUBERNETES_PACKAGES) $(IWARP_PACKAGES) mandoc groff-base etcd-server openssl)
 
 SUDO := $(shell test "$$(id -u)" = 0 || echo sudo)
 missing = $(shell for p in $(1); do \
@@ -345,6 +347,8 @@ help:
 	@echo '  check-guest-containers  the guest: containers of podman, of root and rootless'
 	@echo '  check-guest-restricted  the guest: restricted sessions, daemons in other network namespaces'
 	@echo '  check-guest-fleet       the guest: the agent of a fleet, with members of etcd that are killed and partitioned'
+	@echo '  check-guest-pair        two guests on one wire: programs, restarts, hosts that disappear, losses, a partition'
+	@echo '  check-guest-iwarp       the guest: software iWARP instead of Soft-RoCE'
 	@echo '  check-guest-readme      the guest: the commands of README, as they stand there'
 	@echo '  check-guest-packages    the guest: the Debian packages come, are upgraded, and go'
 	@echo '  check-guest-deb   what check-guest does, installed from the Debian packages (not in check-all)'

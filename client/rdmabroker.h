@@ -162,7 +162,8 @@ enum rdmabroker_rejecter {
 	RDMABROKER_REJECTED_BY_POLICY = 2, /* the peer's broker: reject_code and text are set */
 	RDMABROKER_REJECTED_NO_LISTENER = 3, /* no listener at that address and port */
 	RDMABROKER_REJECTED_STALE = 4, /* the peer still has a connection of this QP number */
-	RDMABROKER_REJECTED_BY_TRANSPORT = 5, /* any other reason, see status */
+	/* Any other reason, see status. On iWARP also a reject without private data, and a missing listener. */
+	RDMABROKER_REJECTED_BY_TRANSPORT = 5,
 	RDMABROKER_REJECTED_ECE = 6, /* the peer's program: there are no common ECE options */
 	RDMABROKER_REJECTED_TIMEOUT = 7, /* the peer's connection manager timed out */
 };

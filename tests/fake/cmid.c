@@ -266,7 +266,11 @@ int fabric_id_reject(struct fabric_id *id, const void *data, uint8_t len, bool e
 		return r;
 	if (!id->peer)
 		return -EINVAL;
-	fake_post(id->peer, RDMA_CM_EVENT_REJECTED, ece ? 35 : 28, NULL, &param);
+	fake_post(id->peer, RDMA_CM_EVENT_REJECTED,
+		  id->fabric->reject_status ?:
+			  ece               ? 35 :
+					      28,
+		  NULL, &param);
 	id->peer->peer = NULL;
 	id->peer = NULL;
 	return 0;

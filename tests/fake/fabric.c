@@ -451,6 +451,11 @@ void fake_fail_addresses(struct fabric *fabric, unsigned n, int status)
 	fabric->addr_error = status;
 }
 
+void fake_reject_as(struct fabric *fabric, int status)
+{
+	fabric->reject_status = status;
+}
+
 void fake_reject_stale(struct fabric *fabric, unsigned n)
 {
 	fabric->n_stale = n;

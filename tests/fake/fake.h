@@ -59,6 +59,9 @@ void fake_set_holders(struct fabric *fabric, const char *name,
 /* The next N connects are rejected with status 10 (stale connection). */
 void fake_reject_stale(struct fabric *fabric, unsigned n);
 
+/* Rejects have this status, as on iWARP, which has no reasons, and no reason for a missing listener. */
+void fake_reject_as(struct fabric *fabric, int status);
+
 void fake_fail_addresses(struct fabric *fabric, unsigned n, int status);
 
 /* QPN becomes a QP of another process. By default fabric_qp_belongs() succeeds for any QPN and any process. */

@@ -60,6 +60,7 @@ struct fabric {
 	uint32_t given_qpn;
 	pid_t owner; /* the process of GIVEN_QPN; 0: no QPN was given */
 	unsigned n_stale;
+	int reject_status; /* of rejects; 0: those of InfiniBand */
 	bool holds_events;
 	unsigned n_released; /* number of held events to send */
 	unsigned n_addr_errors;

@@ -88,6 +88,10 @@ assert_fails_with() {
 # By default the kernel passes packets between two of its own addresses over lo. Here, routes come before the table of
 # local addresses: a packet from 10.9.0.2 to 10.9.0.1 is sent by d1, where tcpdump can see it. A packet passes over lo
 # only if its sender is bound to the device with the destination address.
+#
+# FABRIC=iwarp: the devices have the same names, but are of software iWARP, over TCP.
+
+fabric=${FABRIC:-roce}
 
 fabric_sysctls() {
 	local dev=$1
@@ -103,9 +107,13 @@ fabric_device() {
 
 	ip address replace "10.9.0.$number/24" dev "$dev"
 	ip address replace "fd09::$number/64" dev "$dev" nodad
-	[ -e "/sys/class/infiniband/$rxe" ] || rdma link add "$rxe" type rxe netdev "$dev"
-	await "grep -q ffff:0a09:000$number $gids/*"
-	await "grep -q fd09:.*:000$number $gids/*"
+	if [ "$fabric" = iwarp ]; then
+		[ -e "/sys/class/infiniband/$rxe" ] || rdma link add "$rxe" type siw netdev "$dev"
+	else
+		[ -e "/sys/class/infiniband/$rxe" ] || rdma link add "$rxe" type rxe netdev "$dev"
+		await "grep -q ffff:0a09:000$number $gids/*"
+		await "grep -q fd09:.*:000$number $gids/*"
+	fi
 	await "rdma link show $rxe/1 | grep -q 'state ACTIVE'"
 }
 
@@ -156,8 +164,20 @@ fabric_unroute() {
 	done
 }
 
+# Software iWARP is built for this guest's kernel, because Debian's kernel does not have it.
+fabric_iwarp() {
+	[ -e /sys/module/siw ] && return
+	modprobe -a ib_uverbs iw_cm libcrc32c
+	insmod "$share/modules/siw.ko"
+}
+
 fabric_up() {
-	modprobe -a rdma_rxe rdma_ucm
+	if [ "$fabric" = iwarp ]; then
+		fabric_iwarp
+		modprobe rdma_ucm
+	else
+		modprobe -a rdma_rxe rdma_ucm
+	fi
 
 	if [ ! -e /sys/class/net/d0 ]; then
 		ip link add d0 type veth peer name d1

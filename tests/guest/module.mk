@@ -127,7 +127,7 @@ guest-dest: all $(guest-programs) $(old-stamp)
 	$(Q)rm -rf $(O)/guest/share/dest $(O)/guest/share/bin $(O)/guest/share/suites $(O)/guest/share/old
 	$(Q)mkdir -p $(O)/guest/share/dest
 	$(Q)$(MAKE) --no-print-directory install DESTDIR=$(abspath $(O))/guest/share/dest PREFIX=/usr
-	$(Q)cp -r $(addprefix $(guest-dir)/,lib.sh sanitizers.sh broker.sh load.sh calls.sh podman.sh bin suites) \
+	$(Q)cp -r $(addprefix $(guest-dir)/,lib.sh sanitizers.sh broker.sh load.sh calls.sh pair.sh podman.sh bin suites) \
 		$(O)/guest/share/
 	$(Q)cp -t $(O)/guest/share/bin $(guest-programs) tests/openmetrics
 	$(Q)cp -r conf/examples README $(O)/guest/old $(O)/guest/share/
@@ -185,6 +185,23 @@ check-guest-containers: guest-image guest-dest
 
 check-guest-restricted: guest-image guest-dest
 	$(Q)$(guest-run) suites/restricted.sh $(CASES)
+
+# Software iWARP for the guest's kernel.
+.PHONY: guest-siw check-guest-iwarp check-guest-pair
+guest-siw: $(O)/guest/share/modules/siw-$(notdir $(guest-stamp))
+
+$(O)/guest/share/modules/siw-$(notdir $(guest-stamp)): $(guest-dir)/siw | guest-image
+	$(Q)rm -rf $(@D)
+	$(Q)$(guest-dir)/siw $(O)/guest $(@D)
+	$(Q)touch $@
+
+# Two guests on one wire.
+check-guest-pair: guest-image guest-dest
+	$(Q)$(guest-dir)/run --second $(wordlist 2,99,$(guest-run)) suites/pair.sh $(CASES)
+
+# Software iWARP instead of Soft-RoCE.
+check-guest-iwarp: guest-image guest-dest guest-siw
+	$(Q)$(guest-run) suites/iwarp.sh $(CASES)
 
 check-guest-fleet: guest-image guest-dest
 	$(Q)$(guest-run) suites/fleet.sh $(CASES)

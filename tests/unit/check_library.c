@@ -87,6 +87,40 @@ START_TEST(rejects_have_an_origin_and_a_reason)
 }
 END_TEST
 
+/* The private data tell who has rejected. */
+START_TEST(rejects_of_iwarp)
+{
+	struct rdmabroker *s = open_session(0), *c = open_session(0);
+	struct rdmabroker_conn_param param = { .size = sizeof(param), .qp_num = 17 };
+	struct rdmabroker_event *event;
+	struct rdmabroker_id *active;
+
+	start_listening(s, 7471);
+	for (size_t i = 0; i < 2; i++) {
+		fake_reject_as(fake_last(), i == 0 ? -ECONNRESET : -ECONNREFUSED);
+		set_policy("allow session\nallow connect\nreject accept reason \"in repair\"");
+		active = resolve(c, 7471);
+		ck_assert_int_eq(rdmabroker_connect(active, &param), 0);
+		event = expect(c, RDMABROKER_EVENT_REJECTED);
+		ck_assert_int_eq(event->rejected_by, RDMABROKER_REJECTED_BY_POLICY);
+		ck_assert_str_eq(event->text, "in repair");
+		rdmabroker_free_event(event);
+		set_policy("allow any");
+		active = resolve(c, 7471);
+		ck_assert_int_eq(rdmabroker_connect(active, &param), 0);
+		event = expect(s, RDMABROKER_EVENT_CONNECT_REQUEST);
+		ck_assert_int_eq(rdmabroker_reject(event->id, NULL, 0), 0);
+		rdmabroker_destroy_id(event->id);
+		rdmabroker_free_event(event);
+		event = expect(c, RDMABROKER_EVENT_REJECTED);
+		ck_assert_int_eq(event->rejected_by, RDMABROKER_REJECTED_BY_TRANSPORT);
+		rdmabroker_free_event(event);
+	}
+	rdmabroker_close(c);
+	rdmabroker_close(s);
+}
+END_TEST
+
 START_TEST(a_session_that_does_not_block)
 {
 	struct rdmabroker *s = open_session(RDMABROKER_NONBLOCK);
@@ -707,9 +741,10 @@ START_TEST(stale_rejects_are_retried)
 END_TEST
 
 UNIT_MAIN("library", set_up, tear_down, a_connection, rejects_have_an_origin_and_a_reason,
-	  a_session_that_does_not_block, events_of_a_destroyed_id_are_dropped, refusals_have_a_text,
-	  handles_are_reused, address_and_route, attributes_that_no_event_carries,
-	  an_id_that_listens_unbound, an_id_without_a_device, the_server_dies,
-	  a_forked_child_cannot_use_the_session, status_counts, a_look_up, ece_travels_both_ways,
-	  groups, options_are_read_back, an_id_is_handed_over, stale_rejects_are_retried,
-	  a_wait_for_the_end_of_a_connection, a_wait_for_the_end_that_ends_otherwise)
+	  rejects_of_iwarp, a_session_that_does_not_block, events_of_a_destroyed_id_are_dropped,
+	  refusals_have_a_text, handles_are_reused, address_and_route,
+	  attributes_that_no_event_carries, an_id_that_listens_unbound, an_id_without_a_device,
+	  the_server_dies, a_forked_child_cannot_use_the_session, status_counts, a_look_up,
+	  ece_travels_both_ways, groups, options_are_read_back, an_id_is_handed_over,
+	  stale_rejects_are_retried, a_wait_for_the_end_of_a_connection,
+	  a_wait_for_the_end_that_ends_otherwise)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
 #include <stdio.h>
 
 #include "client/lib/event/rejected.h"
@@ -50,10 +51,32 @@ void rejected_explain_lookup(struct eventbuf *event)
 	}
 }
 
+/*
+ * iWARP has no reasons. Its status is -ECONNREFUSED or -ECONNRESET, which of them depends on the driver, and for a missing
+ * listener as well as for a program's reject. Only private data tell that it was a reject.
+ */
+static void explain_iwarp(struct eventbuf *event)
+{
+	struct rdmabroker_event *e = &event->public;
+
+	if (e->conn && e->conn->private_data_len > 0) {
+		explain_listener(event);
+		return;
+	}
+	e->rejected_by = RDMABROKER_REJECTED_BY_TRANSPORT;
+	eventbuf_set_text(event,
+			  "the peer rejected the connection, or has no listener at this port "
+			  "(iWARP does not tell which)");
+}
+
 void rejected_explain(struct eventbuf *event)
 {
 	struct rdmabroker_event *e = &event->public;
 
+	if (e->status == -ECONNREFUSED || e->status == -ECONNRESET) {
+		explain_iwarp(event);
+		return;
+	}
 	switch (e->status) {
 	case REJ_CONSUMER:
 		explain_listener(event);
