@@ -7,6 +7,7 @@
 
 #include "etcd.h"
 #include "etcdcall.h"
+#include "proto/text.h"
 
 struct body {
 	char *text;
@@ -33,9 +34,14 @@ int etcd_fail(struct etcd *etcd, int r, const char *fmt, ...)
 	vsnprintf(etcd->error + n, sizeof(etcd->error) - (size_t)n, fmt, ap);
 	va_end(ap);
 	/* Part of the text comes from etcd. It has to stay one line, and must not control a terminal. */
-	for (char *p = etcd->error; *p; p++)
-		if ((unsigned char)*p < ' ' || *p == 0x7f)
-			*p = '?';
+	for (char *p = etcd->error; *p;) {
+		size_t len = text_printable(p, strlen(p));
+
+		if (len == 0)
+			*p++ = '?';
+		else
+			p += len;
+	}
 	return r;
 }
 
@@ -171,7 +177,11 @@ int etcd_prepare(struct etcd *etcd, CURL *curl, const char *path, const char *te
 	snprintf(token, sizeof(token), "Authorization: %s", etcd->token ?: "");
 	good = add_header(&headers, "Content-Type: application/json") &&
 	       /* No pause for "100 Continue" before a large request. */
-	       add_header(&headers, "Expect:") && (!etcd->token || add_header(&headers, token));
+	       add_header(&headers, "Expect:") &&
+	       /* A member without a majority ends a watch, instead of keeping it silent. */
+	       (strcmp(path, "/v3/watch") != 0 ||
+		add_header(&headers, "Grpc-Metadata-hasleader: true")) &&
+	       (!etcd->token || add_header(&headers, token));
 	explicit_bzero(token, sizeof(token));
 	good = good && curl_easy_setopt(curl, CURLOPT_URL, url) == CURLE_OK &&
 	       curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers) == CURLE_OK &&

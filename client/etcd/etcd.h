@@ -105,6 +105,26 @@ int etcd_put(struct etcd *etcd, const char *key, const void *value, size_t len, 
  */
 int etcd_put_if(struct etcd *etcd, const char *key, int64_t mod_revision, const void *value,
 		size_t len, int64_t lease, int64_t *ret_revision);
+/* One of the changes that etcd makes together, or not at all. */
+struct etcd_change {
+	enum {
+		ETCD_PUT, /* writes VALUE, if the key has REVISION as its mod_revision (0: if it does not exist) */
+		ETCD_DELETE, /* deletes KEY, or all keys that begin with KEY; nothing is compared */
+		ETCD_EXISTS, /* changes nothing: KEY has to exist */
+		ETCD_UNCHANGED, /* changes nothing: no key that begins with KEY was written after REVISION */
+	} kind;
+	const char *key;
+	bool is_prefix; /* of ETCD_DELETE */
+	int64_t revision;
+	const void *value;
+	size_t len;
+};
+
+#define ETCD_CHANGES_MAX 8
+
+/* As etcd_put_if(). ETCD_CHANGED: a key is not as expected, so nothing was changed. */
+int etcd_change(struct etcd *etcd, const struct etcd_change *changes, size_t n);
+
 /* Deletes KEY, or all keys that begin with KEY. RET_N: how many there were; can be NULL. */
 int etcd_delete(struct etcd *etcd, const char *key, bool is_prefix, int64_t *ret_n);
 

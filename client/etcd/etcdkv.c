@@ -185,6 +185,7 @@ int etcd_read_page(struct etcd *etcd, const struct etcd_page *page, struct etcd_
 	json_t *request = json_pack("{s:I, s:I, s:b}", "limit", (json_int_t)page->limit, "revision",
 				    (json_int_t)page->revision, "keys_only", page->keys_only);
 	bool good = request && etcd_set_key(request, page->prefix, /* is_prefix= */ true);
+	int r;
 
 	/* The first key after another one is that key with a NUL byte. */
 	if (good && page->after)
@@ -193,7 +194,18 @@ int etcd_read_page(struct etcd *etcd, const struct etcd_page *page, struct etcd_
 		json_decref(request);
 		return etcd_fail(etcd, -ENOMEM, "out of memory");
 	}
-	return call_range(etcd, request, page->prefix, /* is_prefix= */ true, page->limit, ret);
+	r = call_range(etcd, request, page->prefix, /* is_prefix= */ true, page->limit, ret);
+	if (r != 0)
+		return r;
+	/* The next page begins after the last key of this one, so there has to be one, and it has to be new. */
+	if (((*ret)->n == 0 && (*ret)->has_more) ||
+	    ((*ret)->n > 0 && page->after && strcmp((*ret)->entries[0].key, page->after) <= 0)) {
+		*ret = etcd_range_free(*ret);
+		return etcd_fail(etcd, -EPROTO,
+				 "the keys that begin with %.100s cannot be read page by page",
+				 page->prefix);
+	}
+	return 0;
 }
 
 /* An id of 64 bits, as text; 0: none. */
@@ -295,6 +307,74 @@ int etcd_put_if(struct etcd *etcd, const char *key, int64_t mod_revision, const 
 		return take_revision(etcd, answer, ret_revision);
 	json_decref(answer);
 	return etcd_fail(etcd, ETCD_CHANGED, "%.100s has changed", key);
+}
+
+/* What has to be true before CHANGE; NULL: nothing, or out of memory. */
+static json_t *new_compare(const struct etcd_change *change)
+{
+	json_t *compare = NULL;
+
+	switch (change->kind) {
+	case ETCD_PUT:
+		compare = json_pack("{s:s, s:s, s:I}", "target", "MOD", "result", "EQUAL",
+				    "mod_revision", (json_int_t)change->revision);
+		break;
+	case ETCD_EXISTS:
+		compare = json_pack("{s:s, s:s, s:I}", "target", "CREATE", "result", "GREATER",
+				    "create_revision", (json_int_t)0);
+		break;
+	case ETCD_UNCHANGED:
+		compare = json_pack("{s:s, s:s, s:I}", "target", "MOD", "result", "LESS",
+				    "mod_revision", (json_int_t)(change->revision + 1));
+		break;
+	case ETCD_DELETE:
+		return NULL;
+	}
+	if (compare && etcd_set_key(compare, change->key, change->kind == ETCD_UNCHANGED))
+		return compare;
+	json_decref(compare);
+	return NULL;
+}
+
+static json_t *new_operation(const struct etcd_change *change)
+{
+	json_t *request;
+
+	if (change->kind == ETCD_PUT)
+		return json_pack("{s:o}", "request_put",
+				 new_put(change->key, change->value, change->len, 0));
+	request = json_object();
+	if (request && etcd_set_key(request, change->key, change->is_prefix))
+		return json_pack("{s:o}", "request_delete_range", request);
+	json_decref(request);
+	return NULL;
+}
+
+int etcd_change(struct etcd *etcd, const struct etcd_change *changes, size_t n)
+{
+	json_t *compares = json_array(), *operations = json_array(), *answer;
+	bool good = compares && operations, done;
+	int r;
+
+	for (size_t i = 0; good && i < n; i++) {
+		if (changes[i].kind != ETCD_DELETE)
+			good = json_array_append_new(compares, new_compare(&changes[i])) == 0;
+		if (good && (changes[i].kind == ETCD_PUT || changes[i].kind == ETCD_DELETE))
+			good = json_array_append_new(operations, new_operation(&changes[i])) == 0;
+	}
+	if (!good) {
+		json_decref(compares);
+		json_decref(operations);
+		return etcd_fail(etcd, -ENOMEM, "out of memory");
+	}
+	r = etcd_call(etcd, "/v3/kv/txn",
+		      json_pack("{s:o, s:o}", "compare", compares, "success", operations),
+		      /* can_repeat= */ false, &answer);
+	if (r != 0)
+		return r;
+	done = json_is_true(json_object_get(answer, "succeeded"));
+	json_decref(answer);
+	return done ? 0 : etcd_fail(etcd, ETCD_CHANGED, "a key has changed");
 }
 
 int etcd_delete(struct etcd *etcd, const char *key, bool is_prefix, int64_t *ret_n)

@@ -434,7 +434,8 @@ static json_t *new_report(struct agent *agent)
 		.host = agent->settings->host,
 		.labels = agent->settings->labels,
 		.n_labels = agent->settings->n_labels,
-		.period = agent->settings->report_sec,
+		/* The broker is asked each third of the TTL. */
+		.period = agent->settings->report_sec + agent->settings->ttl_sec / 3,
 		.wanted = *agent->wanted ? agent->wanted : NULL,
 		.staged = *agent->staged ? agent->staged : NULL,
 		.error = *agent->error ? agent->error : NULL,

@@ -44,6 +44,9 @@ static int get_lease(struct hoststate *state)
 		return r;
 	state->lease = 0;
 	state->revision = 0;
+	/* Somebody may have removed known/HOST while this host was away. */
+	json_decref(state->known);
+	state->known = NULL;
 	return etcd_grant(state->etcd, state->settings->ttl_sec, &state->lease);
 }
 
@@ -146,7 +149,11 @@ int hoststate_put(struct hoststate *state, json_t *report)
 {
 	int r = put_report(state, report);
 
-	return r == 0 ? put_known(state, report) : r;
+	/* Without known/HOST the state is right all the same. Perhaps this host may not write it. */
+	if (r == 0 && put_known(state, report) != 0 && causes_add(&state->causes, 2))
+		log_line(LOG_WARNING, "Cannot write %sknown/%s: %s.", state->settings->prefix,
+			 state->settings->host, etcd_error(state->etcd));
+	return r;
 }
 
 void hoststate_keep(struct hoststate *state)

@@ -164,6 +164,8 @@ START_TEST(versions_and_the_rollout)
 	assert_has(out, "-allow listen user 5\n+allow listen user 6\n");
 	must_ctl("diff", version("v1", "allow listen user 8\n"));
 	assert_has(out, "-allow listen user 6\n+allow listen user 8\n");
+	must_ctl("diff", "v1", "v1");
+	ck_assert_str_eq(out, "");
 	must_ctl("use", "v3");
 	must_ctl("rollback");
 	ck_assert_str_eq(out, "version v2 is rolled out to label all, before it was v3\n");
@@ -243,6 +245,9 @@ START_TEST(what_is_refused)
 	must(etcd, etcd_delete(etcd, "/rdmabroker/versions/v1", false, NULL));
 	must_ctl("push", version("v1", "allow listen user 5\n"));
 	/* What etcd has is verified. */
+	put_manifest("esc", put_file("esc", "1.rules", "# \033[2J\n"));
+	ck_assert_int_eq(ctl("diff", "esc", "v1"), 1);
+	assert_has(err, "esc: 1.rules has control characters");
 	put_text(etcd, "/rdmabroker/versions/v1/10-site.rules", "allow listen user 9\n");
 	ck_assert_int_eq(ctl("check", "v1"), 1);
 	assert_has(err, "10-site.rules does not have the sha256 of the manifest");
@@ -388,6 +393,77 @@ START_TEST(a_rollout_to_its_end)
 }
 END_TEST
 
+/* Numbers, texts and sizes that no agent writes. */
+START_TEST(hostile_states)
+{
+	char *huge = malloc(1500001);
+	json_t *one;
+	char name[32];
+
+	if (!begin())
+		return;
+	roll_out("all", "v7");
+	memset(huge, 'x', 1500000);
+	huge[1500000] = 0;
+	/* Together they are larger than what is read at a time. */
+	for (unsigned i = 0; i < 40; i++) {
+		snprintf(name, sizeof(name), "huge%u", i);
+		put_key("hosts", name, huge);
+	}
+	free(huge);
+	one = new_state("a", "x", "v7");
+	json_object_set_new(one, "time", json_integer(INT64_MIN));
+	json_object_set_new(one, "period", json_integer(INT64_MAX));
+	put_state("a", one);
+	one = new_state("b", "x", "v7");
+	json_object_set_new(json_object_get(one, "daemon"), "connections", json_integer(-7));
+	json_object_set_new(one, "refusals",
+			    json_pack("[{s:s, s:I}, {s:s, s:I}]", "rule", "r:1", "rejected",
+				      INT64_MAX, "rule", "r:1", "rejected", INT64_MAX));
+	put_state("b", one);
+	one = new_state("c", "x", "v7");
+	json_object_set_new(json_object_get(one, "daemon"), "policy_error",
+			    json_string("\xc2\x9b"
+					"2J"));
+	put_state("c", one);
+	must_ctl("status");
+	assert_has(out, "hosts: 43: ");
+	assert_has(out, " 40 invalid");
+	assert_has(out, "connections: 10\n");
+	must_ctl("list", "--json");
+	ck_assert(!strstr(out, "\xc2\x9b") && strstr(out, "\\u009B2J"));
+	must_ctl("status", "--json");
+	ck_assert(!strstr(out, "\xc2\x9b"));
+}
+END_TEST
+
+/* Who waits for a version is told that somebody else has rolled out another one. */
+START_TEST(another_rollout_meanwhile)
+{
+	int sink = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	const struct etcd_interval interval = { "/rdmabroker/rollout/", true };
+	struct etcd_watch *watch;
+	struct etcd_event event;
+	pid_t pid;
+
+	if (!begin())
+		return;
+	publish("v1", "allow listen user 1\n");
+	put_state("n1", new_state("n1", "x", "v0"));
+	must(etcd, etcd_watch_new(&watch, etcd, &interval, 1, put_text(etcd, "/x", "") + 1));
+	pid = start_ctl((const char *const[]){ "use", "v1", "--wait", "60", NULL }, sink,
+			open(path("told"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+	ck_assert_int_eq(etcd_watch_next(watch, FLEET_WAIT_MS, NULL, 0, &event), ETCD_EVENT);
+	etcd_event_done(&event);
+	etcd_watch_free(watch);
+	put_state("n1", new_state("n1", "x", "v2"));
+	roll_out("all", "v2");
+	ck_assert_int_eq(end_of(pid), 1);
+	assert_has(read_text(path("told")), "somebody else has rolled out another version");
+	close(sink);
+}
+END_TEST
+
 /* Reads the screen until it has PART. */
 static void await_screen(int master, const char *part)
 {
@@ -463,4 +539,5 @@ START_TEST(numbers_alone_wait)
 END_TEST
 
 UNIT_MAIN("fleet_ctl", set_up_fleet, tear_down_fleet, versions_and_the_rollout, what_is_refused,
-	  many_hosts, a_rollout_to_its_end, a_screen, numbers_alone_wait)
+	  many_hosts, a_rollout_to_its_end, hostile_states, another_rollout_meanwhile, a_screen,
+	  numbers_alone_wait)

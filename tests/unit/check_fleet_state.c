@@ -30,6 +30,28 @@ START_TEST(the_state_goes_with_the_agent)
 }
 END_TEST
 
+/* A host that was away, and was forgotten, is known again when it is back. */
+START_TEST(a_forgotten_host_returns)
+{
+	struct etcd_range *range;
+
+	if (!begin())
+		return;
+	start_agent();
+	await_state("host", "node7");
+	kill(agent, SIGSTOP);
+	await_no_state();
+	must(etcd, etcd_delete(etcd, "/rdmabroker/known/node7", false, NULL));
+	kill(agent, SIGCONT);
+	await_state("host", "node7");
+	stop_agent();
+	await_no_state();
+	must(etcd, etcd_range(etcd, "/rdmabroker/known/node7", false, 1, &range));
+	ck_assert_uint_eq(range->n, 1);
+	etcd_range_free(range);
+}
+END_TEST
+
 START_TEST(the_broker)
 {
 	char time[32];
@@ -142,5 +164,5 @@ START_TEST(a_host_that_is_there_twice)
 }
 END_TEST
 
-UNIT_MAIN("fleet_state", set_up_fleet, tear_down_fleet, the_state_goes_with_the_agent, the_broker,
-	  listeners_and_refusals, a_host_that_is_there_twice)
+UNIT_MAIN("fleet_state", set_up_fleet, tear_down_fleet, the_state_goes_with_the_agent,
+	  a_forgotten_host_returns, the_broker, listeners_and_refusals, a_host_that_is_there_twice)

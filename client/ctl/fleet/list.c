@@ -27,7 +27,7 @@ static int64_t sum_of(const struct host *host)
 	int64_t sum = 0;
 
 	for (size_t i = 0; i < json_array_size(refusals); i++)
-		sum += json_integer_value(json_object_get(json_array_get(refusals, i), "rejected"));
+		sum += host_clamp(json_object_get(json_array_get(refusals, i), "rejected"));
 	return sum;
 }
 
@@ -254,7 +254,7 @@ static int print_json(const struct view *view, FILE *file)
 	else
 		add_versions(view, NULL, list);
 	object = json_pack("{s:o, s:I}", view->what, list, "left_out", (json_int_t)n_left_out);
-	r = object ? json_dumpf(object, file, JSON_COMPACT) : -1;
+	r = object ? json_dumpf(object, file, JSON_COMPACT | JSON_ENSURE_ASCII) : -1;
 	json_decref(object);
 	if (r < 0) {
 		complain("out of memory");

@@ -8,6 +8,8 @@
 #include "model.h"
 
 #define PAGE 200 /* keys that are read at a time: a state has at most 64 KiB */
+#define NUMBER_MAX \
+	((int64_t)1 << 40) /* what is larger comes from no agent; sums of many do not overflow */
 #define GRACE_S 60 /* a state can be so much older than its period: clocks differ */
 
 const char *const verdict_names[] = {
@@ -147,7 +149,7 @@ static const struct folder {
 static int read_folder(struct fleet *fleet, struct etcd *etcd, const struct folder *folder)
 {
 	size_t len = strlen(fleet->prefix) + strlen(folder->name);
-	char prefix[512], after[1024];
+	char prefix[512], *after = NULL;
 	struct etcd_page page = { .prefix = prefix,
 				  .revision = fleet->revision,
 				  .limit = folder->keys_only ? 0 : PAGE,
@@ -159,19 +161,29 @@ static int read_folder(struct fleet *fleet, struct etcd *etcd, const struct fold
 	snprintf(prefix, sizeof(prefix), "%s%s", fleet->prefix, folder->name);
 	while (r == 0 && has_more) {
 		r = etcd_read_page(etcd, &page, &range);
+		/* Values that are far larger than those of agents. */
+		if (r == -EMSGSIZE && page.limit > 1) {
+			page.limit /= 2;
+			r = 0;
+			continue;
+		}
 		if (r != 0)
-			return r;
+			break;
 		if (fleet->revision == 0)
 			fleet->revision = range->revision;
 		page.revision = fleet->revision;
 		for (size_t i = 0; r == 0 && i < range->n; i++)
 			r = folder->set(fleet, range->entries[i].key + len, &range->entries[i]);
-		has_more = range->has_more && range->n > 0;
-		if (has_more)
-			snprintf(after, sizeof(after), "%s", range->entries[range->n - 1].key);
-		page.after = after;
+		has_more = range->has_more;
+		if (has_more && r == 0) {
+			free(after);
+			after = range->entries[range->n - 1].key;
+			range->entries[range->n - 1].key = NULL;
+			page.after = after;
+		}
 		etcd_range_free(range);
 	}
+	free(after);
 	return r;
 }
 
@@ -283,6 +295,13 @@ static bool has_refused(const json_t *state, const char *version)
 	       !json_is_true(json_object_get(install, "installed"));
 }
 
+int64_t host_clamp(const json_t *number)
+{
+	int64_t n = json_integer_value(number);
+
+	return n < 0 ? 0 : n > NUMBER_MAX ? NUMBER_MAX : n;
+}
+
 static enum verdict judge(const struct judgement *judgement, const struct host *host,
 			  const char **ret_why)
 {
@@ -328,7 +347,7 @@ struct judgement host_judge(const struct fleet *fleet, const struct host *host)
 	const json_t *written = json_object_get(host->state, "time");
 
 	if (json_is_integer(written)) {
-		ret.age_s = (int64_t)time(NULL) - json_integer_value(written);
+		ret.age_s = (int64_t)time(NULL) - host_clamp(written);
 		/* The host's clock is ahead. */
 		if (ret.age_s < 0)
 			ret.age_s = 0;
@@ -341,7 +360,7 @@ int64_t host_number(const struct host *host, const char *object, const char *mem
 {
 	const json_t *from = object ? json_object_get(host->state, object) : host->state;
 
-	return json_integer_value(json_object_get(from, member));
+	return host_clamp(json_object_get(from, member));
 }
 
 const json_t *host_array(const struct host *host, const char *name)

@@ -76,6 +76,8 @@ struct judgement {
 /* False: the host was forgotten while the fleet is watched. */
 bool host_exists(const struct host *host);
 struct judgement host_judge(const struct fleet *fleet, const struct host *host);
+/* The number, which a host has written, between 0 and 2^40; 0: it is none. */
+int64_t host_clamp(const json_t *number);
 /* A number in the host's state; 0: it is not there. NAME: "MEMBER" or "OBJECT.MEMBER". */
 int64_t host_number(const struct host *host, const char *object, const char *member);
 /* The array NAME of the host's state; NULL: it is not there. */

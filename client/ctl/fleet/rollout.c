@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
 #include <poll.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -36,7 +37,11 @@ static json_t *new_author(void)
 
 static const char *version_at(const json_t *history, size_t i)
 {
-	return json_string_value(json_object_get(json_array_get(history, i), "version"));
+	const char *name =
+		json_string_value(json_object_get(json_array_get(history, i), "version"));
+
+	/* It may be printed. */
+	return name && version_is_name(name) ? name : NULL;
 }
 
 /* The index of the newest entry for VERSION; the size of HISTORY: there is none. */
@@ -82,40 +87,71 @@ static json_t *known_history(const struct rollout *rollout)
 	return history;
 }
 
-static int write_key(struct fleetctl *ctl, const char *folder, const char *label, int64_t revision,
-		     const char *text)
+/* Whether etcd has TEXT as the value of KEY now. */
+static bool has_value(struct fleetctl *ctl, const char *key, const char *text)
 {
-	char key[FLEETCTL_KEY_MAX];
-	int r;
+	struct etcd_range *range;
+	bool same;
 
-	fleetctl_key(ctl, key, folder, label);
-	r = fleetctl_put_if(ctl, key, revision, text, strlen(text));
-	if (r == ETCD_CHANGED)
-		complain(
-			"somebody else has just changed %s; look at \"rdmabrokerctl fleet status\", "
-			"and try again",
-			key);
-	else if (r != 0)
-		fleetctl_complain(ctl);
-	return r;
+	if (fleetctl_get(ctl, key, &range) <= 0)
+		return false;
+	same = range->entries[0].len == strlen(text) &&
+	       memcmp(range->entries[0].value, text, strlen(text)) == 0;
+	etcd_range_free(range);
+	return same;
 }
 
-/* The history first: if this process ends between the two, an entry that is not in force does no harm. */
+/* The key of the label, its history, and that the version exists: all in one, or nothing. */
 static bool write_rollout(struct fleetctl *ctl, const struct fleet *fleet, const char *label,
 			  const char *version, json_t *history)
 {
 	const struct rollout *rollout = fleet_find_rollout(fleet, label);
 	char *text = history ? json_dumps(history, JSON_COMPACT) : NULL;
-	bool good = text &&
-		    write_key(ctl, "history", label, rollout ? rollout->history_revision : 0,
-			      text) == 0 &&
-		    write_key(ctl, "rollout", label, rollout ? rollout->revision : 0, version) == 0;
+	char keys[3][FLEETCTL_KEY_MAX];
+	const struct etcd_change changes[] = {
+		{ .kind = ETCD_PUT,
+		  .key = keys[0],
+		  .revision = rollout ? rollout->revision : 0,
+		  .value = version,
+		  .len = strlen(version) },
+		{ .kind = ETCD_PUT,
+		  .key = keys[1],
+		  .revision = rollout ? rollout->history_revision : 0,
+		  .value = text,
+		  .len = text ? strlen(text) : 0 },
+		{ .kind = ETCD_EXISTS, .key = keys[2] },
+	};
+	bool is_repeated = false;
+	int r;
 
-	if (!text)
-		complain("out of memory");
-	free(text);
 	json_decref(history);
-	return good;
+	if (!text) {
+		complain("out of memory");
+		return false;
+	}
+	fleetctl_key(ctl, keys[0], "rollout", label);
+	fleetctl_key(ctl, keys[1], "history", label);
+	fleetctl_key(ctl, keys[2], "versions", version);
+	r = etcd_change(ctl->etcd, changes, 3);
+	if (r == -ETIMEDOUT || r == -ECONNREFUSED) {
+		is_repeated = true;
+		r = etcd_change(ctl->etcd, changes, 3);
+	}
+	/* The first attempt may have been carried out without an answer. The history has who wrote it, and when. */
+	if (r == ETCD_CHANGED && is_repeated && has_value(ctl, keys[1], text) &&
+	    has_value(ctl, keys[0], version))
+		r = 0;
+	if (r == ETCD_CHANGED)
+		complain(
+			"somebody else has just changed the roll-out to label %s, or removed version "
+			"%s; look at \"rdmabrokerctl fleet status\", and try again",
+			label, version);
+	else if (r != 0)
+		complain("cannot use etcd: %s; look at \"rdmabrokerctl fleet status\" whether the "
+			 "roll-out was written",
+			 etcd_error(ctl->etcd));
+	free(text);
+	return r == 0;
 }
 
 /* Waits until all hosts have the version */
@@ -182,8 +218,8 @@ static bool follow(struct fleetctl *ctl, struct fleet *fleet, struct etcd_watch 
 		etcd_event_done(&event);
 		r = etcd_watch_next(*watch, 0, NULL, 0, &event);
 	}
-	/* The watch connects again by itself. */
-	if (r != ETCD_COMPACTED)
+	/* The watch connects again by itself, unless it would get the same message that is too large. */
+	if (r != ETCD_COMPACTED && r != -EMSGSIZE)
 		return true;
 	*watch = etcd_watch_free(*watch);
 	fleet_done(fleet);
@@ -192,6 +228,14 @@ static bool follow(struct fleetctl *ctl, struct fleet *fleet, struct etcd_watch 
 		return true;
 	fleetctl_complain(ctl);
 	return false;
+}
+
+/* False: somebody else has changed it meanwhile, so the hosts go somewhere else. */
+static bool is_rolled_out(const struct fleet *fleet, const char *label, const char *version)
+{
+	const struct rollout *rollout = fleet_find_rollout(fleet, label);
+
+	return rollout && rollout->revision > 0 && strcmp(rollout->version, version) == 0;
 }
 
 static int wait_for_hosts(struct fleetctl *ctl, const char *label, const char *version)
@@ -206,13 +250,16 @@ static int wait_for_hosts(struct fleetctl *ctl, const char *label, const char *v
 
 	if (!good)
 		fleetctl_complain(ctl);
-	while (good) {
+	while (good && is_rolled_out(&fleet, label, version)) {
 		progress = look(&fleet, label);
 		if (progress.n_waiting == 0 || now_ms() >= deadline)
 			break;
 		good = follow(ctl, &fleet, &watch, deadline);
 	}
-	if (good) {
+	if (good && !is_rolled_out(&fleet, label, version)) {
+		complain("somebody else has rolled out another version to label %s meanwhile",
+			 label);
+	} else if (good) {
 		if (progress.n_waiting > 0)
 			complain("after %u s, %u of %u hosts do not have version %s", ctl->wait_s,
 				 progress.n_waiting, progress.n_hosts, version);
@@ -363,26 +410,31 @@ int action_clear(struct fleetctl *ctl, char **arguments)
 
 int action_forget(struct fleetctl *ctl, char **arguments)
 {
+	const char *name = arguments[0];
 	const struct host *host;
 	char key[FLEETCTL_KEY_MAX];
 	int status = EXIT_FAILURE;
 	struct fleet fleet;
+	int64_t n = 0;
 
+	if (strlen(name) >= SETTINGS_PATH_MAX) {
+		complain("the name of a host has at most %d bytes", SETTINGS_PATH_MAX - 1);
+		return EXIT_USAGE;
+	}
 	if (read_fleet(ctl, &fleet)) {
-		host = fleet_find_host(&fleet, arguments[0]);
-		fleetctl_key(ctl, key, "known", arguments[0]);
-		if (!host || !host_exists(host))
-			complain("no host %s is known", arguments[0]);
-		else if (host->state || host->is_invalid)
-			complain("host %s is there; stop rdmabroker-fleet on it first",
-				 arguments[0]);
-		else if (etcd_delete(ctl->etcd, key, /* is_prefix= */ false, NULL) != 0)
+		host = fleet_find_host(&fleet, name);
+		fleetctl_key(ctl, key, "known", name);
+		if (host && (host->state || host->is_invalid))
+			complain("host %s is there; stop rdmabroker-fleet on it first", name);
+		else if (host && etcd_delete(ctl->etcd, key, /* is_prefix= */ false, &n) != 0)
 			fleetctl_complain(ctl);
+		else if (n == 0)
+			complain("no host %s is known", name);
 		else
 			status = EXIT_SUCCESS;
 	}
 	if (status == EXIT_SUCCESS)
-		printf("host %s is forgotten\n", arguments[0]);
+		printf("host %s is forgotten\n", name);
 	fleet_done(&fleet);
 	return status;
 }

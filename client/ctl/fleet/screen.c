@@ -65,16 +65,23 @@ static int print_on_screen(const struct view *view, const struct printer *printe
 	return status;
 }
 
+/* Reads everything anew. If that fails, VIEW keeps what it has, and *RET_WATCH is NULL. */
 static int read_all(struct view *view, struct etcd_watch **ret_watch)
 {
+	struct fleet fleet;
 	int r;
 
 	*ret_watch = etcd_watch_free(*ret_watch);
-	fleet_done(&view->fleet);
-	r = fleet_read(&view->fleet, view->ctl->etcd, view->ctl->settings.prefix);
+	r = fleet_read(&fleet, view->ctl->etcd, view->ctl->settings.prefix);
 	if (r == 0)
-		r = fleet_watch(&view->fleet, view->ctl->etcd, ret_watch);
-	return r;
+		r = fleet_watch(&fleet, view->ctl->etcd, ret_watch);
+	if (r != 0) {
+		fleet_done(&fleet);
+		return r;
+	}
+	fleet_done(&view->fleet);
+	view->fleet = fleet;
+	return 0;
 }
 
 /* Takes what has come. Returns when something has changed, or after REDRAW_MS. False: interrupted. */
@@ -83,22 +90,22 @@ static bool take_events(struct view *view, struct etcd_watch **watch, int interr
 	struct pollfd p = { .fd = interrupt, .events = POLLIN };
 	int64_t end = now_ms() + REDRAW_MS, ms;
 	struct etcd_event event = {};
-	int r = 0;
+	int r = *watch ? 0 : read_all(view, watch);
 
-	while (!p.revents && (ms = end - now_ms()) > 0) {
+	while (r == 0 && !p.revents && (ms = end - now_ms()) > 0) {
 		r = etcd_watch_next(*watch, (int)ms, &p, 1, &event);
 		if (r == ETCD_EVENT) {
 			fleet_apply(&view->fleet, &event);
 			etcd_event_done(&event);
-		} else if (r != 0) {
-			break;
+			r = 0;
 		}
 	}
-	if (r == ETCD_COMPACTED)
+	/* Events are lost, or would not be read the next time either. */
+	if (r == ETCD_COMPACTED || r == -EMSGSIZE)
 		r = read_all(view, watch);
-	if (r < 0) {
+	if (r != 0) {
 		snprintf(view->error, sizeof(view->error), "%s", etcd_error(view->ctl->etcd));
-		/* A watch that cannot be made again is tried again, but not all the time. */
+		/* It is tried again, but not all the time. */
 		poll(&p, 1, REDRAW_MS);
 	} else if (*watch && etcd_watch_is_connected(*watch)) {
 		*view->error = 0;
@@ -118,7 +125,7 @@ static int watch_fleet(struct view *view, const struct printer *printer, struct 
 		if (printer->asks_members && now_ms() - view->members_ms >= MEMBERS_MS)
 			ask_members(view);
 		status = print_on_screen(view, printer);
-	} while (status == EXIT_SUCCESS && watch && take_events(view, &watch, interrupt));
+	} while (status == EXIT_SUCCESS && take_events(view, &watch, interrupt));
 	etcd_watch_free(watch);
 	close(interrupt);
 	return status;

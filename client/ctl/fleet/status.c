@@ -224,7 +224,7 @@ static bool print_problems(const struct view *view, FILE *file)
 
 static int64_t number(const json_t *object, const char *name)
 {
-	return json_integer_value(json_object_get(object, name));
+	return host_clamp(json_object_get(object, name));
 }
 
 /* {"rejected", "busy", "hosts"} of each rule. */
@@ -368,7 +368,7 @@ static int print_json(const struct view *view, FILE *file)
 			   (json_int_t)numbers.n, "states", new_numbers(&numbers), "rollout",
 			   new_rollouts(view), "problems", new_problems(view), "refusals",
 			   new_rules(view));
-	r = object ? json_dumpf(object, file, JSON_COMPACT) : -1;
+	r = object ? json_dumpf(object, file, JSON_COMPACT | JSON_ENSURE_ASCII) : -1;
 	json_decref(object);
 	if (r < 0) {
 		complain("out of memory");

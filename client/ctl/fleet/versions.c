@@ -11,6 +11,8 @@
 #include "ctl/output.h"
 #include "ctl/sitecheck.h"
 #include "fleet/sha256.h"
+#include "proto/text.h"
+#include "table.h"
 #include "versions.h"
 
 /* The versions of a policy: from a directory to etcd and back. */
@@ -264,22 +266,42 @@ int action_push(struct fleetctl *ctl, char **arguments)
 
 /* diff */
 
-static bool write_side(struct fleetctl *ctl, const char *work, const char *what, char *side,
-		       size_t size)
+/* What lies in etcd need not have come by push, which refuses such files. */
+static bool can_be_shown(const struct site_version *version, const char *what)
+{
+	for (size_t i = 0; i < version->n; i++) {
+		const struct site_file *file = &version->files[i];
+
+		for (size_t at = 0, n; at < file->len; at += n) {
+			n = strchr("\n\t", file->text[at]) && file->text[at] ?
+				    1 :
+				    text_printable(file->text + at, file->len - at);
+			if (n > 0)
+				continue;
+			complain("%s: %s has control characters, so it is not shown", what,
+				 file->name);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Writes what is compared to the directory SIDE. LETTER: both sides can have the same name. */
+static bool write_side(struct fleetctl *ctl, const char *work, const char *what, char letter,
+		       char *side, size_t size)
 {
 	struct site_version *version;
 	char dir[PATH_MAX + 256], name[SITE_NAME_MAX + 1];
 	bool good = version_load(ctl, what, &version);
 
-	/* A directory can have the name of a version in etcd. */
 	if (!strchr(what, '/'))
-		snprintf(side, size, "etcd-%s", what);
+		snprintf(side, size, "%c-%s", letter, what);
 	else if (siteversion_get_name(name, what, NULL))
-		snprintf(side, size, "dir-%s", name);
+		snprintf(side, size, "%c-%s", letter, name);
 	else
 		good = false;
 	snprintf(dir, sizeof(dir), "%s/%s", work, side);
-	good = good && siteversion_write(version, dir);
+	good = good && can_be_shown(version, what) && siteversion_write(version, dir);
 	version_free(version);
 	return good;
 }
@@ -347,8 +369,8 @@ int action_diff(struct fleetctl *ctl, char **arguments)
 	}
 	if (!make_work(work))
 		return EXIT_FAILURE;
-	good = write_side(ctl, work, what[0], sides[0], sizeof(sides[0])) &&
-	       write_side(ctl, work, what[1], sides[1], sizeof(sides[1]));
+	good = write_side(ctl, work, what[0], 'a', sides[0], sizeof(sides[0])) &&
+	       write_side(ctl, work, what[1], 'b', sides[1], sizeof(sides[1]));
 	if (good)
 		status = run_diff(work, sides[0], sides[1]) <= 1 ? EXIT_SUCCESS : EXIT_FAILURE;
 	for (size_t i = 0; i < 2 && *sides[i]; i++) {
@@ -363,23 +385,59 @@ int action_diff(struct fleetctl *ctl, char **arguments)
 
 static bool is_unused(const struct fleet *fleet, const char *name)
 {
+	char label[256];
+
 	for (size_t i = 0; i < fleet->n_rollouts; i++)
 		if (fleet->rollouts[i].revision > 0 &&
 		    strcmp(fleet->rollouts[i].version, name) == 0) {
+			printable(label, sizeof(label), fleet->rollouts[i].label);
 			complain("version %s is rolled out to label %s, so it is not removed", name,
-				 fleet->rollouts[i].label);
+				 label);
 			return false;
 		}
 	return true;
 }
 
+/* The manifest and the files together, unless a roll-out is written meanwhile. */
+static int remove_version(struct fleetctl *ctl, const struct fleet *fleet, const char *name)
+{
+	char manifest[FLEETCTL_KEY_MAX], files[FLEETCTL_KEY_MAX + 1], rollout[FLEETCTL_KEY_MAX];
+	const struct etcd_change changes[] = {
+		{ .kind = ETCD_UNCHANGED, .key = rollout, .revision = fleet->revision },
+		{ .kind = ETCD_DELETE, .key = manifest },
+		{ .kind = ETCD_DELETE, .key = files, .is_prefix = true },
+	};
+	struct etcd_range *range;
+	int r;
+
+	fleetctl_key(ctl, manifest, "versions", name);
+	snprintf(files, sizeof(files), "%s/", manifest);
+	fleetctl_key(ctl, rollout, "rollout", "");
+	if (etcd_range(ctl->etcd, files, /* is_prefix= */ true, 1, &range) != 0)
+		return fleetctl_complain(ctl);
+	r = range->n == 0 && !fleet_has_version(fleet, name);
+	etcd_range_free(range);
+	if (r) {
+		complain("etcd has no version %s", name);
+		return EXIT_FAILURE;
+	}
+	r = etcd_change(ctl->etcd, changes, 3);
+	if (r == ETCD_CHANGED) {
+		complain(
+			"somebody else has just rolled out a version, so nothing was removed; try again");
+		return EXIT_FAILURE;
+	}
+	if (r != 0)
+		return fleetctl_complain(ctl);
+	printf("version %s is removed from etcd; hosts that have it keep it\n", name);
+	return EXIT_SUCCESS;
+}
+
 int action_remove(struct fleetctl *ctl, char **arguments)
 {
-	char key[FLEETCTL_KEY_MAX], files[FLEETCTL_KEY_MAX + 1];
 	const char *name = arguments[0];
+	int status = EXIT_FAILURE;
 	struct fleet fleet;
-	int64_t n = 0, n_files = 0;
-	bool unused = false;
 
 	if (!is_name(name))
 		return EXIT_USAGE;
@@ -387,21 +445,8 @@ int action_remove(struct fleetctl *ctl, char **arguments)
 		return EXIT_FAILURE;
 	if (fleet_read(&fleet, ctl->etcd, ctl->settings.prefix) != 0)
 		fleetctl_complain(ctl);
-	else
-		unused = is_unused(&fleet, name);
+	else if (is_unused(&fleet, name))
+		status = remove_version(ctl, &fleet, name);
 	fleet_done(&fleet);
-	if (!unused)
-		return EXIT_FAILURE;
-	fleetctl_key(ctl, key, "versions", name);
-	snprintf(files, sizeof(files), "%s/", key);
-	/* The manifest goes first, so that no host finds a version without files. */
-	if (etcd_delete(ctl->etcd, key, /* is_prefix= */ false, &n) != 0 ||
-	    etcd_delete(ctl->etcd, files, /* is_prefix= */ true, &n_files) != 0)
-		return fleetctl_complain(ctl);
-	if (n + n_files == 0) {
-		complain("etcd has no version %s", name);
-		return EXIT_FAILURE;
-	}
-	printf("version %s is removed from etcd; hosts that have it keep it\n", name);
-	return EXIT_SUCCESS;
+	return status;
 }
