@@ -11,7 +11,7 @@
 
 struct body {
 	char *text;
-	size_t len, max;
+	size_t len, size, max; /* SIZE: allocated */
 	bool is_too_large;
 };
 
@@ -147,13 +147,16 @@ static size_t take_body(char *data, size_t size, size_t n, void *userdata)
 		body->is_too_large = true;
 		return 0;
 	}
-	text = realloc(body->text, body->len + n + 1);
-	if (!text)
-		return 0;
-	body->text = text;
-	memcpy(text + body->len, data, n);
+	if (body->len + n + 1 > body->size) {
+		body->size = 2 * (body->len + n + 1);
+		text = realloc(body->text, body->size);
+		if (!text)
+			return 0;
+		body->text = text;
+	}
+	memcpy(body->text + body->len, data, n);
 	body->len += n;
-	text[body->len] = 0;
+	body->text[body->len] = 0;
 	return n;
 }
 

@@ -405,7 +405,7 @@ START_TEST(hostile_states)
 	roll_out("all", "v7");
 	memset(huge, 'x', 1500000);
 	huge[1500000] = 0;
-	/* Together they are larger than what is read at a time. */
+	/* Together they are larger than what is read at a time, and etcd takes no larger ones. */
 	for (unsigned i = 0; i < 40; i++) {
 		snprintf(name, sizeof(name), "huge%u", i);
 		put_key("hosts", name, huge);

@@ -12,7 +12,7 @@
 #include "fleetctl.h"
 
 #define CALL_MS 5000
-#define ANSWER_MAX (64 * 1024 * 1024) /* bytes: a page of the largest states, as base64 */
+#define ANSWER_MAX (16 * 1024 * 1024) /* bytes: a page of the largest states, as base64 */
 
 static const struct action {
 	const char *name;

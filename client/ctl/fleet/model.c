@@ -7,7 +7,7 @@
 
 #include "model.h"
 
-#define PAGE 200 /* keys that are read at a time: a state has at most 64 KiB */
+#define PAGE 100 /* keys that are read at a time: a state has at most 64 KiB */
 #define NUMBER_MAX \
 	((int64_t)1 << 40) /* what is larger comes from no agent; sums of many do not overflow */
 #define GRACE_S 60 /* a state can be so much older than its period: clocks differ */
