@@ -116,7 +116,7 @@ case_one_host() {
 	assert_eq "$(etcdctl get /rdmabroker/hosts/guest)" ""
 	journalctl -u rdmabroker-fleet -u rdmabroker-fleet-install -o cat | show
 	systemctl stop rdmabroker-fleet-install.path
-	rm -rf /var/lib/rdmabroker/site
+	rm -rf /var/lib/rdmabroker/site /var/lib/rdmabroker-fleet/* /var/lib/rdmabroker-fleet-result/*
 	reload "policy reloaded"
 }
 
@@ -235,7 +235,7 @@ case_cluster() {
 	systemctl stop rdmabroker-fleet rdmabroker-fleet-install.path
 	start_member 3
 	stop_cluster
-	rm -rf /var/lib/rdmabroker/site
+	rm -rf /var/lib/rdmabroker/site /var/lib/rdmabroker-fleet/* /var/lib/rdmabroker-fleet-result/*
 	reload "policy reloaded"
 }
 
