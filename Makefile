@@ -53,6 +53,7 @@ OUR_CPPFLAGS := -D_GNU_SOURCE -DRDMABROKER_CONFIG='"$(SYSCONFDIR)/rdmabroker/rdm
 	-DRDMABROKERD='"$(SBINDIR)/rdmabrokerd"' \
 	-DEXPORTER_CONFIG='"$(SYSCONFDIR)/rdmabroker/exporter.conf"' \
 	-DLIBEXECDIR='"$(LIBEXECDIR)"' -DFLEET_CONFIG='"$(SYSCONFDIR)/rdmabroker/fleet.conf"' \
+	-DPEERD_CONFIG='"$(SYSCONFDIR)/rdmabroker/peerd.conf"' \
 	-I. -I$(O) -Idaemon -Iclient
 OUR_CFLAGS := -std=gnu11 -fPIC -pthread $(WARN)
 COMPILE = $(CC) $(OUR_CPPFLAGS) $(CPPFLAGS) $(OUR_CFLAGS) $(CFLAGS)
@@ -102,7 +103,10 @@ $(O)/stamp-needs-tests: INSTALLS = test-packages
 $(O)/stamp-needs-fleet: HEADERS = curl/curl.h jansson.h openssl/evp.h
 $(O)/stamp-needs-fleet: INSTALLS = build-packages
 
-$(O)/stamp-needs $(O)/stamp-needs-tests $(O)/stamp-needs-fleet: $(O)/stamp-flags
+$(O)/stamp-needs-peerd: HEADERS = jansson.h munge.h
+$(O)/stamp-needs-peerd: INSTALLS = build-packages
+
+$(O)/stamp-needs $(O)/stamp-needs-tests $(O)/stamp-needs-fleet $(O)/stamp-needs-peerd: $(O)/stamp-flags
 	$(Q)missing=; \
 	for tool in $(TOOLS); do command -v $$tool >/dev/null || missing="$$missing $$tool"; done; \
 	for header in $(HEADERS); do \
@@ -114,12 +118,17 @@ $(O)/stamp-needs $(O)/stamp-needs-tests $(O)/stamp-needs-fleet: $(O)/stamp-flags
 
 $(PROTO_GEN).c $(PROTO_GEN).h: | $(O)/stamp-needs
 
-$(O)/obj/tests/unit/%.o: | $(O)/stamp-needs-tests
-
-$(O)/obj/%.o: %.c $(PROTO_GEN).h $(O)/stamp-flags | $(O)/stamp-needs
+define compile
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(COMPILE) -MMD -MP -c -o $@ $<
+endef
+
+$(O)/obj/tests/unit/%.o: tests/unit/%.c $(PROTO_GEN).h $(O)/stamp-flags | $(O)/stamp-needs $(O)/stamp-needs-tests
+	$(compile)
+
+$(O)/obj/%.o: %.c $(PROTO_GEN).h $(O)/stamp-flags | $(O)/stamp-needs
+	$(compile)
 
 $(PROTO_GEN).o: $(PROTO_GEN).c $(O)/stamp-flags
 	$(call say,CC,$<)
@@ -130,7 +139,7 @@ $(PROTO_GEN).o: $(PROTO_GEN).c $(O)/stamp-flags
 # Debian packages. Targets such as check, demo and deb first install those that are missing; `make all` does not.
 BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev libsystemd-dev \
 	libibverbs-dev librdmacm-dev libinih-dev libacl1-dev libmnl-dev libmicrohttpd-dev uthash-dev \
-	libcurl4-openssl-dev libssl-dev libjansson-dev
+	libcurl4-openssl-dev libssl-dev libjansson-dev libmunge-dev
 DEB_PACKAGES := $(BUILD_PACKAGES) build-essential check debhelper dpkg-dev lintian python3
 GUEST_PACKAGES := mmdebstrap uidmap qemu-system-x86 e2fsprogs python3 libucx-dev
 DEMO_PACKAGES := $(BUILD_PACKAGES) $(GUEST_PACKAGES)
@@ -138,7 +147,7 @@ DEMO_PACKAGES := $(BUILD_PACKAGES) $(GUEST_PACKAGES)
 IWARP_PACKAGES := linux-headers-amd64 linux-source-6.1 xz-utils
 # All packages that the steps of `make check` need: no step installs any.
 TEST_PACKAGES = $(sort $(DEB_PACKAGES) $(GUEST_PACKAGES) $(FUZZ_PACKAGES) $(COUNT_PACKAGES) \
-	$(KUBERNETES_PACKAGES) $(IWARP_PACKAGES) mandoc groff-base etcd-server openssl)
+	$(KUBERNETES_PACKAGES) $(IWARP_PACKAGES) mandoc groff-base etcd-server munge openssl)
 
 SUDO := $(shell test "$$(id -u)" = 0 || echo sudo)
 missing = $(shell for p in $(1); do \
@@ -180,7 +189,7 @@ check check-rest check-all: test-packages
 
 # The long share is one program, with ten times the rounds of the fast share.
 check-unit: $(UNIT) $(DROPIN) $(addprefix $(O)/,rdmabrokerd rdmabrokerctl rdmabroker-exporter rdmabroker-fleet \
-		rdmabroker-fleetctl rdmabroker-ping)
+		rdmabroker-fleetctl rdmabroker-peerd rdmabroker-ping)
 	$(Q)SRCDIR=. O=$(O) $(if $(filter fast,$(SHARE)),ROUNDS=400) tests/unit/run \
 		$(if $(filter long,$(SHARE)),$(O)/tests/unit/check_policy_property,$(UNIT))
 
@@ -259,7 +268,8 @@ install: install-ready
 		$(UDEVDIR) $(CATALOGDIR) $(DOCDIR)/examples/kubernetes $(COMPLETIONDIR) $(addprefix $(MANDIR)/man,1 3 5 7 8) \
 	 $(SYSCONFDIR)/rdmabroker/policy.d \
 		$(SYSCONFDIR)/rdmabroker/rdmabrokerd.conf.d)
-	$(Q)$(INSTALL) -m 755 $(O)/rdmabrokerd $(O)/rdmabroker-exporter $(O)/rdmabroker-fleet $(call to,$(SBINDIR))
+	$(Q)$(INSTALL) -m 755 $(O)/rdmabrokerd $(O)/rdmabroker-exporter $(O)/rdmabroker-fleet $(O)/rdmabroker-peerd \
+		$(call to,$(SBINDIR))
 	$(Q)$(INSTALL) -m 755 client/fleet/rdmabroker-fleet-install $(O)/rdmabroker-fleetctl $(call to,$(LIBEXECDIR))
 	$(Q)$(INSTALL) -m 755 $(O)/rdmabrokerctl $(O)/rdmabroker-ping $(call to,$(BINDIR))
 	$(Q)$(INSTALL) -m 644 $(LIB) $(call to,$(LIBDIR))/librdmabroker.so.$(VERSION)
@@ -270,7 +280,7 @@ install: install-ready
 	$(Q)$(INSTALL) -m 644 $(O)/rdmabroker.pc $(call to,$(LIBDIR))/pkgconfig
 	$(Q)$(INSTALL) -m 644 client/rdmabroker.h client/rdmabroker-admin.h $(call to,$(INCLUDEDIR))
 	$(Q)$(INSTALL) -m 644 $(SYSTEMD_GEN) $(SYSTEMD_UNITS) $(call to,$(UNITDIR))
-	$(Q)for u in rdmabroker rdmabroker-exporter rdmabroker-fleet; do \
+	$(Q)for u in rdmabroker rdmabroker-exporter rdmabroker-fleet rdmabroker-peerd; do \
 		$(INSTALL) -m 644 systemd/$$u.sysusers '$(call to,$(SYSUSERSDIR))'/$$u.conf; done
 	$(Q)$(INSTALL) -m 644 systemd/rdmabroker.tmpfiles $(call to,$(TMPFILESDIR))/rdmabroker.conf
 	$(Q)$(INSTALL) -m 644 systemd/rdmabroker.modules-load \
@@ -282,7 +292,7 @@ install: install-ready
 	$(Q)$(INSTALL) -m 644 client/ctl/rdmabrokerctl.bash $(call to,$(COMPLETIONDIR))/rdmabrokerctl
 	$(Q)for m in $(CLIENT_MAN) $(DAEMON_MAN); do \
 		$(INSTALL) -m 644 $$m '$(call to,$(MANDIR))'/man$${m##*.}; done
-	$(Q)for f in rdmabrokerd.conf exporter.conf fleet.conf $(patsubst conf/%,%,$(wildcard conf/policy.d/*.rules)); do \
+	$(Q)for f in rdmabrokerd.conf exporter.conf fleet.conf peerd.conf $(patsubst conf/%,%,$(wildcard conf/policy.d/*.rules)); do \
 		to='$(call to,$(SYSCONFDIR))/rdmabroker'/$$f; \
 		if test -e "$$to"; then echo "  KEEP     $$to"; \
 		else $(INSTALL) -m 644 conf/$$f "$$to"; fi; done
@@ -305,13 +315,15 @@ install-ready:
 # Files that the admin may have changed stay.
 uninstall:
 	$(Q)rm -f $(call to,$(SBINDIR))/rdmabrokerd $(call to,$(SBINDIR))/rdmabroker-exporter \
-		$(call to,$(SBINDIR))/rdmabroker-fleet $(addprefix $(call to,$(LIBEXECDIR))/,rdmabroker-fleet-install rdmabroker-fleetctl) \
+		$(call to,$(SBINDIR))/rdmabroker-fleet $(call to,$(SBINDIR))/rdmabroker-peerd \
+		$(addprefix $(call to,$(LIBEXECDIR))/,rdmabroker-fleet-install rdmabroker-fleetctl) \
 		$(call to,$(BINDIR))/rdmabrokerctl \
 		$(call to,$(BINDIR))/rdmabroker-ping $(call to,$(LIBDIR))/librdmabroker.so* \
 		$(call to,$(LIBDIR))/rdmabroker/$(notdir $(DROPIN)) \
 		$(call to,$(LIBDIR))/pkgconfig/rdmabroker.pc $(addprefix $(call to,$(INCLUDEDIR))/,rdmabroker.h rdmabroker-admin.h) \
 		$(addprefix $(call to,$(UNITDIR))/,$(notdir $(SYSTEMD_GEN) $(SYSTEMD_UNITS))) \
 		$(call to,$(SYSUSERSDIR))/rdmabroker-exporter.conf $(call to,$(SYSUSERSDIR))/rdmabroker-fleet.conf \
+		$(call to,$(SYSUSERSDIR))/rdmabroker-peerd.conf \
 		$(call to,$(SYSUSERSDIR))/rdmabroker.conf $(call to,$(TMPFILESDIR))/rdmabroker.conf \
 		$(call to,$(MODULESLOADDIR))/rdmabroker.conf \
 		$(call to,$(UDEVDIR))/90-rdmabroker.rules $(call to,$(CATALOGDIR))/rdmabroker.catalog \
@@ -376,6 +388,7 @@ help:
 	@echo 'make bench-host     what the broker itself costs, above a fake fabric: requests, connections,'
 	@echo '                    memory, idle sessions; HOST_OPTIONS="--rounds 21 --connections 10000 ..."'
 	@echo 'make bench-fleet    agents of HOSTS=1000 hosts with a real etcd: roll-outs, restarts, lists'
+	@echo 'make bench-peers    what it costs to know who the peer is, with a real munged'
 	@echo 'make bench-check    instructions of a connection, against tests/bench/instructions (in check)'
 	@echo 'make bench-record   write them anew'
 	@echo 'make format-check   clang-format has nothing to change'

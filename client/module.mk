@@ -4,7 +4,7 @@ LIB_SRC := $(wildcard client/lib/*.c client/lib/*/*.c)
 LIB_MAP := client/librdmabroker.map
 LIB := $(O)/librdmabroker.so.2
 CLIENT_LIBS := $(shell pkg-config --libs libibverbs libprotobuf-c 2>/dev/null) -pthread
-CLIENT_MAN := $(wildcard client/*.1 client/*.3 client/exporter/*.8 client/fleet/*.8 client/rdmacm/*.7)
+CLIENT_MAN := $(wildcard client/*.1 client/*.3 client/exporter/*.8 client/fleet/*.8 client/peerd/*.8 client/rdmacm/*.7)
 
 $(LIB): $(call objs,$(LIB_SRC) $(PROTO_SRC)) $(PROTO_GEN).o $(LIB_MAP)
 	$(call say,LINK,$@)
@@ -30,13 +30,16 @@ $(DROPIN): $(call objs,$(wildcard client/rdmacm/*.c)) $(O)/librdmabroker.so $(DR
 		-Wl,--version-script=$(DROPIN_MAP) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
 		$(shell pkg-config --libs libibverbs 2>/dev/null) -pthread
 
+# What programs share that read a configuration file, or print to the journal.
+COMMON := client/common/inifile.c client/common/log.c
+
 # The programs use only the library's public headers. They link the files of proto/ that they need.
 $(O)/rdmabroker-ping: $(call objs,$(wildcard client/ping/*.c)) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
 		$(shell pkg-config --libs libibverbs 2>/dev/null)
 
-$(O)/rdmabrokerctl: $(call objs,$(wildcard client/ctl/*.c) $(PROTO_TOOL_SRC) proto/addr.c) $(O)/librdmabroker.so
+$(O)/rdmabrokerctl: $(call objs,$(wildcard client/ctl/*.c) client/common/sitename.c $(PROTO_TOOL_SRC) $(PROTO_NOTIFY_SRC) proto/addr.c) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
 		$(shell pkg-config --libs libsystemd 2>/dev/null)
@@ -44,28 +47,38 @@ $(O)/rdmabrokerctl: $(call objs,$(wildcard client/ctl/*.c) $(PROTO_TOOL_SRC) pro
 # The exporter uses only the library's public headers, too.
 EXPORTER_LIBS := $(shell pkg-config --libs libsystemd inih libmicrohttpd 2>/dev/null)
 
-$(O)/rdmabroker-exporter: $(call objs,$(wildcard client/exporter/*.c) proto/addr.c proto/unixsock.c) \
+$(O)/rdmabroker-exporter: $(call objs,$(wildcard client/exporter/*.c) $(COMMON) client/common/sockets.c $(PROTO_NOTIFY_SRC) proto/addr.c proto/unixsock.c) \
 		$(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker $(EXPORTER_LIBS)
 
 # The agent of a fleet, too. Only its objects, and those of the program that rdmabrokerctl runs for the verb fleet, need
 # libcurl, libcrypto and jansson.
-FLEET_SRC := $(wildcard client/fleet/*.c client/etcd/*.c)
+FLEET_SRC := $(wildcard client/fleet/*.c client/etcd/*.c) $(COMMON) client/common/sitename.c proto/sdnotify.c
 FLEETCTL_SRC := $(wildcard client/ctl/fleet/*.c)
 FLEET_LIBS := $(shell pkg-config --libs libcurl libcrypto jansson inih libsystemd 2>/dev/null)
 
-$(call objs,$(FLEET_SRC) $(FLEETCTL_SRC)): | $(O)/stamp-needs-fleet
+$(call objs,$(wildcard client/fleet/*.c client/etcd/*.c) $(FLEETCTL_SRC)): | $(O)/stamp-needs-fleet
 
 $(O)/rdmabroker-fleet: $(call objs,$(FLEET_SRC) proto/text.c) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker $(FLEET_LIBS)
 
 $(O)/rdmabroker-fleetctl: $(call objs,$(FLEETCTL_SRC) client/ctl/output.c client/ctl/siteversion.c client/ctl/sitecheck.c \
-		$(addprefix client/fleet/,log.c settings.c sha256.c version.c) $(wildcard client/etcd/*.c) \
+		$(addprefix client/fleet/,settings.c sha256.c version.c) $(wildcard client/etcd/*.c) $(COMMON) client/common/sitename.c \
 		proto/addr.c proto/jsonout.c proto/text.c proto/word.c)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(FLEET_LIBS)
 
+# The helper that asks other hosts who peers are. Only its objects need MUNGE.
+PEERD_SRC := $(wildcard client/peerd/*.c) $(COMMON) client/common/sockets.c $(PROTO_NOTIFY_SRC) proto/addr.c proto/text.c proto/unixsock.c
+PEERD_LIBS := $(shell pkg-config --libs libsystemd inih jansson munge 2>/dev/null)
+
+$(call objs,$(wildcard client/peerd/*.c)): | $(O)/stamp-needs-peerd
+
+$(O)/rdmabroker-peerd: $(call objs,$(PEERD_SRC)) $(O)/librdmabroker.so
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker $(PEERD_LIBS)
+
 ALL += $(LIB) $(O)/librdmabroker.so $(O)/rdmabroker.pc $(O)/rdmabroker-ping $(O)/rdmabrokerctl $(O)/rdmabroker-exporter \
-	$(O)/rdmabroker-fleet $(O)/rdmabroker-fleetctl $(DROPIN)
+	$(O)/rdmabroker-fleet $(O)/rdmabroker-fleetctl $(O)/rdmabroker-peerd $(DROPIN)

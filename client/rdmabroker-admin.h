@@ -107,6 +107,17 @@ struct rdmabroker_rules {
 	const struct rdmabroker_rule *const *rules;
 };
 
+/* Who a process is, as the broker of its host knows it. */
+struct rdmabroker_peer_identity {
+	size_t size;
+	uint32_t uid; /* in the host's initial user namespace */
+	bool knows_workload; /* false: unit, container, pod, job and cgroup are not known */
+	uint8_t unused[3]; /* must be 0 */
+	const uint32_t *gids; /* the primary and the supplementary groups */
+	size_t n_gids; /* at most 1024 */
+	const char *unit, *container, *pod, *job, *cgroup; /* NULL: in none */
+};
+
 /* A client of the daemon. */
 struct rdmabroker_listed_session {
 	size_t size;
@@ -136,6 +147,9 @@ struct rdmabroker_listed_id {
 	uint32_t qp_num; /* as offered to the peer; 0: none */
 	int tos; /* the value in force; -1: the kernel's default */
 	const char *rule; /* "file:line" of the rule that admitted it; NULL: not decided yet */
+	/* Who the peer is, without its groups, or why that is not known. Both NULL: it was not asked. */
+	const struct rdmabroker_peer_identity *peer_identity;
+	const char *peer_unknown;
 };
 
 struct rdmabroker_list {
@@ -170,6 +184,11 @@ enum rdmabroker_notice_kind {
 	 * size, time_ns, kind and kind_name.
 	 */
 	RDMABROKER_NOTICE_LOST = 4,
+	/*
+	 * Who is the peer? Only the session gets it that has called rdmabroker_serve_peers(). OPERATION ACCEPT: who connects
+	 * from the address PEER? CONNECT: who listens on PEER? SESSION is the one to whose id the question belongs.
+	 */
+	RDMABROKER_NOTICE_QUESTION = 5,
 };
 
 enum rdmabroker_outcome {
@@ -236,6 +255,12 @@ struct rdmabroker_notice {
 	const char *reason; /* an explanation for a person */
 	/* What the client belongs to, as in struct rdmabroker_listed_session. */
 	const char *container, *pod, *job, *cgroup;
+	uint64_t question; /* QUESTION: its number, for rdmabroker_answer_peer() */
+	uint32_t peer_qp_num; /* QUESTION: as offered by the peer; 0: not known */
+	uint32_t unused;
+	/* DECISION: who the peer is, without its groups, or why that is not known. Both NULL: it was not asked. */
+	const struct rdmabroker_peer_identity *peer_identity;
+	const char *peer_unknown;
 };
 
 /*
@@ -256,13 +281,15 @@ struct rdmabroker_question {
 	const void *data; /* private data of a connection request */
 	size_t data_len;
 	const char *container, *pod, *job, *cgroup; /* NULL: in none */
+	/* Who the peer is, for CONNECT and ACCEPT. */
+	const struct rdmabroker_peer_identity *peer_identity;
 };
 
 #define RDMABROKER_QUESTION_INIT                                                                 \
 	{                                                                                        \
 		sizeof(struct rdmabroker_question), RDMABROKER_OPERATION_NONE, 0, NULL, 0, NULL, \
 			NULL, NULL, 0, NULL, (enum rdmabroker_port_space)0, NULL, 0, NULL, NULL, \
-			NULL, NULL                                                               \
+			NULL, NULL, NULL                                                         \
 	}
 
 struct rdmabroker_explanation {
@@ -274,6 +301,12 @@ struct rdmabroker_explanation {
 	const char *const *effects; /* settings and limits that would apply, such as "tos 104" */
 	/* The first rule whose match depends on an unknown member, if that could change the decision; NULL: none. */
 	const struct rdmabroker_rule *depends;
+	/*
+	 * DEPENDS only depends on who the peer is. The daemon would ask the peer's host. The other members are the
+	 * decision if there is no answer.
+	 */
+	bool asks;
+	uint8_t unused[7]; /* 0 */
 };
 
 struct rdmabroker_reload_result {
@@ -391,6 +424,50 @@ int rdmabroker_get_notice(struct rdmabroker *session, int timeout_ms,
 			  struct rdmabroker_notice **ret);
 /** rdmabroker_free_notice - Free a notice. NULL is allowed. Returns NULL. */
 struct rdmabroker_notice *rdmabroker_free_notice(struct rdmabroker_notice *notice);
+
+/* An address of this host, about which another host asks. */
+struct rdmabroker_peer_address {
+	size_t size;
+	bool listens; /* who listens on LOCAL? false: who connects, or is connected, from LOCAL to PEER? */
+	uint8_t unused[3]; /* must be 0 */
+	enum rdmabroker_port_space ps;
+	const struct sockaddr *local; /* with its port */
+	const struct sockaddr *peer; /* with its port; if LISTENS is set: NULL */
+	uint32_t qp_num; /* as offered to PEER; 0: not known */
+	uint32_t unused2; /* must be 0 */
+};
+
+/**
+ * rdmabroker_serve_peers - Be the daemon's helper that asks other hosts who peers are.
+ * Description:
+ *   From now on this session gets notices of kind QUESTION when a rule depends on who a peer is. The daemon waits
+ *   2 s for each answer. Another session that calls this ends the present helper's.
+ * Returns:
+ *   0; -EACCES: the caller's user is not Helper= of rdmabrokerd.conf.
+ */
+int rdmabroker_serve_peers(struct rdmabroker *session);
+/**
+ * rdmabroker_answer_peer - Answer a notice of kind QUESTION.
+ * @who: Who the peer is; NULL: that is not known.
+ * @why: If @who is NULL: why, for the journal; at most 159 bytes are used.
+ * Returns:
+ *   0; -EBADF: there is no such question, or it is too late; -EINVAL: @who is not valid; -EACCES: as
+ *   rdmabroker_serve_peers().
+ */
+int rdmabroker_answer_peer(struct rdmabroker *session, uint64_t question,
+			   const struct rdmabroker_peer_identity *who, const char *why);
+/**
+ * rdmabroker_find_peer - Who has an address of this host?
+ * Ownership:
+ *   *@ret is the caller's; free it with rdmabroker_free_peer_identity().
+ * Returns:
+ *   0; -EBADF: nobody has it, or several sessions have it, or this host has no helper; -EINVAL: @address is not valid;
+ *   -EACCES: as rdmabroker_serve_peers().
+ */
+int rdmabroker_find_peer(struct rdmabroker *session, const struct rdmabroker_peer_address *address,
+			 struct rdmabroker_peer_identity **ret);
+struct rdmabroker_peer_identity *
+rdmabroker_free_peer_identity(struct rdmabroker_peer_identity *identity);
 
 /**
  * rdmabroker_explain - How policy would decide about a policy request now, without carrying it out or counting it.

@@ -103,6 +103,11 @@ enum rdmabroker_flags {
 	 * call does not wait for its reply. A DONE event then reports a failure. For set_option see librdmabroker(3).
 	 */
 	RDMABROKER_FAIL_BY_EVENT = 1 << 3,
+	/*
+	 * The program replies to a peer's disconnect, by rdmabroker_disconnect() or by destroying the id, and the peer
+	 * waits for that, as with librdmacm. Without the flag the broker replies at once.
+	 */
+	RDMABROKER_CONFIRM_DISCONNECT = 1 << 4,
 };
 
 struct rdmabroker_options {
@@ -758,8 +763,9 @@ int rdmabroker_migrate_id(struct rdmabroker_id *id, struct rdmabroker *session);
  * rdmabroker_disconnect - End a connection.
  * Description:
  *   A QP that the library knows is moved to ERR, so that its work requests are flushed. Outcome: DISCONNECTED,
- *   here and at the peer. If DISCONNECTED was taken already, the call sends nothing. The broker itself answers a
- *   peer's disconnect, so that the peer does not wait for this program.
+ *   here and at the peer. The broker itself answers a peer's disconnect, so that the peer does not wait for this
+ *   program; if DISCONNECTED was taken already, the call sends nothing. With RDMABROKER_CONFIRM_DISCONNECT the call
+ *   answers the peer's disconnect, also after DISCONNECTED.
  * See also: rdma_disconnect
  */
 int rdmabroker_disconnect(struct rdmabroker_id *id);

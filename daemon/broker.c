@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <systemd/sd-daemon.h>
 #include <time.h>
 
 #include "broker.h"
@@ -17,6 +16,7 @@
 #include "policy/policy.h"
 #include "policy/trial.h"
 #include "proto/jsonout.h"
+#include "proto/notifier.h"
 #include "proto/version.h"
 #include "reload.h"
 #include "rpc/control.h"
@@ -28,12 +28,14 @@
 #include "util/util.h"
 
 #define NAMES_MSEC 1000 /* until missing names are first looked up again */
+#define FLUSH_MSEC 5000 /* at most, until systemd has read what was told */
 #define STATUS_USEC (1 * 1000000ULL) /* until a change of the status line is sent */
 
 struct broker {
 	struct broker_options options;
 	struct config config;
 	sd_event *loop;
+	struct notifier *notifier;
 	struct reloader *reloader;
 	struct missing_names *names;
 	struct core *core;
@@ -99,6 +101,7 @@ static void apply(struct broker *broker)
 		.tos = config->tos,
 		.resolve_timeout_ms = config->resolve_timeout_ms,
 	};
+	inquiries_set_helper_uid(core, config->helper_uid);
 	core->account.limit[ACCOUNT_SESSIONS] = config->max_sessions;
 	core->account.limit_per_user[ACCOUNT_SESSIONS] = config->max_sessions_per_user;
 	core->account.limit_per_user[ACCOUNT_IDS] = config->max_ids_per_user;
@@ -130,19 +133,21 @@ static void tell_status(struct broker *broker)
 	broker->told.draining = core->draining;
 	broker->told.has_device = has_device;
 	if (policy_is_fallback(core->policy)) {
-		sd_notifyf(0,
-			   "STATUS=NO POLICY, everything is rejected until a reload succeeds: %s",
-			   error);
+		notifier_tell(
+			broker->notifier,
+			"STATUS=NO POLICY, everything is rejected until a reload succeeds: %s",
+			error);
 		return;
 	}
 	if (policy_n_missing_names(core->policy, &first) > 0)
 		snprintf(missing, sizeof(missing), "; names that cannot be looked up: %zu",
 			 policy_n_missing_names(core->policy, &first));
-	sd_notifyf(0, "STATUS=%s%u sessions, %u listeners, %u connections; %zu rules%s%s%s%s",
-		   core->draining ? "Draining, new work is refused: " : "", core->n_sessions,
-		   core->n_listeners, core->n_connections, policy_n_rules(core->policy),
-		   has_device ? "" : "; no RDMA device, see rdmabrokerctl status", missing,
-		   *error ? "; the last reload was refused: " : "", error);
+	notifier_tell(broker->notifier,
+		      "STATUS=%s%u sessions, %u listeners, %u connections; %zu rules%s%s%s%s",
+		      core->draining ? "Draining, new work is refused: " : "", core->n_sessions,
+		      core->n_listeners, core->n_connections, policy_n_rules(core->policy),
+		      has_device ? "" : "; no RDMA device, see rdmabrokerctl status", missing,
+		      *error ? "; the last reload was refused: " : "", error);
 }
 
 static int on_status_timer(sd_event_source *source, uint64_t usec, void *userdata)
@@ -216,7 +221,7 @@ static void on_reloaded(void *userdata, struct reloaded *reloaded)
 	reloaded->r = take_over(broker, reloaded);
 	control_reloaded(server_get_control(broker->server), reloaded->ticket, reloaded->r,
 			 TAKE_PTR(reloaded->diag));
-	sd_notify(0, "READY=1");
+	notifier_tell(broker->notifier, "READY=1");
 	tell_status(broker);
 }
 
@@ -262,9 +267,9 @@ static uint64_t start_reload(void *userdata)
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu",
-		   (unsigned long long)now.tv_sec * 1000000 +
-			   (unsigned long long)now.tv_nsec / 1000);
+	notifier_tell(broker->notifier, "RELOADING=1\nMONOTONIC_USEC=%llu",
+		      (unsigned long long)now.tv_sec * 1000000 +
+			      (unsigned long long)now.tv_nsec / 1000);
 	return reloader_start(broker->reloader);
 }
 
@@ -289,8 +294,8 @@ static int on_exit_signal(sd_event_source *source, const struct signalfd_siginfo
 	broker->leaves = keeper_is_succeeded(broker->keeper);
 	log_info("Stopping on signal %s.%s", info->ssi_signo == SIGTERM ? "TERM" : "INT",
 		 broker->leaves ? " The next process takes over all sessions." : "");
-	sd_notify(0, broker->leaves ? "STOPPING=1\nSTATUS=Restarting, sessions are kept" :
-				      "STOPPING=1\nSTATUS=Ending all sessions");
+	notifier_tell(broker->notifier, "STOPPING=1\nSTATUS=%s",
+		      broker->leaves ? "Restarting, sessions are kept" : "Ending all sessions");
 	if (!broker->leaves)
 		keeper_forget(broker->keeper);
 	return sd_event_exit(broker->loop, 0);
@@ -328,6 +333,18 @@ static void raise_nofile(void)
 	}
 }
 
+static void on_manager_stuck(void *userdata, bool is_stuck)
+{
+	(void)userdata;
+	if (is_stuck)
+		log_warning(
+			"systemd (PID 1) does not read what its services tell it: it is busy, or "
+			"has crashed. Clients are served on, but \"systemctl status\" prints an "
+			"old status, and a session that begins now may end with this process.");
+	else
+		log_info("systemd reads again what its services tell it.");
+}
+
 static int add_status(struct broker *broker)
 {
 	int r;
@@ -352,6 +369,10 @@ static int set_up(struct broker *broker, struct policy *policy)
 	r = sd_event_new(&broker->loop);
 	if (r < 0)
 		return r;
+	r = notifier_new(&broker->notifier, broker->loop);
+	if (r < 0)
+		return r;
+	notifier_watch(broker->notifier, on_manager_stuck, broker);
 	r = add_signals(broker);
 	if (r < 0)
 		return r;
@@ -374,7 +395,7 @@ static int set_up(struct broker *broker, struct policy *policy)
 		if (r < 0)
 			return r;
 	}
-	r = keeper_new(&broker->keeper, broker->core);
+	r = keeper_new(&broker->keeper, broker->core, broker->notifier);
 	if (r < 0)
 		return r;
 	keeper_inherit(broker->keeper, broker->loop);
@@ -395,8 +416,7 @@ static int set_up(struct broker *broker, struct policy *policy)
 	r = add_status(broker);
 	if (r < 0)
 		return r;
-	r = sd_event_set_watchdog(broker->loop, true);
-	return r < 0 ? r : 0;
+	return notifier_add_watchdog(broker->notifier);
 }
 
 /* A shortage is no error in the admin's files, and can be over at the next start. */
@@ -480,6 +500,7 @@ struct broker *broker_free(struct broker *broker)
 	core_free(broker->core);
 	keeper_free(broker->keeper);
 	sd_event_source_disable_unref(broker->status_timer);
+	notifier_free(broker->notifier);
 	sd_event_unref(broker->loop);
 	if (broker->own_socket)
 		unlink(broker->own_socket);
@@ -511,7 +532,7 @@ int broker_run(struct broker *broker)
 		log_info("rdmabrokerd " RDMABROKER_VERSION " started, %zu rule%s loaded.", n_rules,
 			 n_rules == 1 ? "" : "s");
 	warn_of_absence();
-	sd_notify(0, "READY=1");
+	notifier_tell(broker->notifier, "READY=1");
 	tell_status(broker);
 	/*
 	 * A post source could call look_at_status() after each turn, but would cost one more turn and system
@@ -523,6 +544,10 @@ int broker_run(struct broker *broker)
 			return r;
 		look_at_status(broker);
 	}
+	/* The next process needs what is stored. */
+	if (broker->leaves && !notifier_flush(broker->notifier, FLUSH_MSEC))
+		log_warning("systemd has not read what this process has told it: the next process "
+			    "may not get all sessions.");
 	sd_event_get_exit_code(broker->loop, &code);
 	return code;
 }

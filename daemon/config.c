@@ -4,6 +4,7 @@
 #include <ini.h>
 #include <limits.h>
 #include <stdint.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,7 @@ static int parse_log_level(const struct key *key, const char *value, void *field
 static int parse_access(const struct key *key, const char *value, void *field);
 static int parse_on_reload(const struct key *key, const char *value, void *field);
 static int parse_yes(const struct key *key, const char *value, void *field);
+static int parse_user(const struct key *key, const char *value, void *field);
 
 #define FIELD(name) offsetof(struct config, name)
 #define SOCKET_PATH_MAX (sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1)
@@ -89,6 +91,8 @@ static const struct key keys[] = {
 	  "16777216", 65536, 4294967295, NULL },
 	{ "Limits", "QueuedBytesPerSession", parse_number, FIELD(max_queued_bytes),
 	  "1048576", 65536, 1073741824, NULL },
+	{ "Peers", "Helper", parse_user, FIELD(helper_uid),
+	  "rdmabroker-peerd", 0, 0, "the name of a user" },
 	{ "Defaults", "Backlog", parse_number, FIELD(backlog),
 	  "1024", 1, 65535, NULL },
 	{ "Defaults", "TOS", parse_tos, FIELD(tos),
@@ -206,6 +210,19 @@ static int parse_yes(const struct key *key, const char *value, void *field)
 	if (!yes && strcmp(value, "no") != 0)
 		return -EBADMSG;
 	*(bool *)field = yes;
+	return 0;
+}
+
+/* A user that does not exist is no error: the package with the user may be installed later. */
+static int parse_user(const struct key *key, const char *value, void *field)
+{
+	const struct passwd *entry;
+
+	(void)key;
+	if (!*value)
+		return -EBADMSG;
+	entry = getpwnam(value);
+	*(uid_t *)field = entry ? entry->pw_uid : (uid_t)-1;
 	return 0;
 }
 

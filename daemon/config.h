@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 struct diag;
 
@@ -53,6 +54,9 @@ struct config {
 	int tos;
 	/* [Defaults] ResolveTimeoutMSec= : upper limit and default of a client's timeout */
 	unsigned resolve_timeout_ms;
+
+	/* [Peers] Helper= : the user of rdmabroker-peerd; (uid_t)-1: there is no such user */
+	uid_t helper_uid;
 
 	/* "file:line:column: ..." about the first key that no longer has an effect; NULL: none */
 	char *warning;

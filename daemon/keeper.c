@@ -96,11 +96,12 @@ static void on_inherits(void *userdata, int file)
 
 	store_add(keeper->store, KIND_INHERITED, store_last(keeper->store, KIND_INHERITED) + 1,
 		  file);
+	store_settle(keeper->store);
 }
 
 DEFINE_CLEANUP(struct keeper *, keeper_free)
 
-int keeper_new(struct keeper **ret, struct core *core)
+int keeper_new(struct keeper **ret, struct core *core, struct notifier *notifier)
 {
 	_cleanup_(keeper_freep) struct keeper *keeper = calloc(1, sizeof(*keeper));
 	const char *why = NULL;
@@ -112,7 +113,7 @@ int keeper_new(struct keeper **ret, struct core *core)
 	keeper->began_ms = clock_ms();
 	keeper->busy_len = refusal_pack(keeper->busy, REFUSAL_MAX_LOOKUP, REFUSAL_BUSY,
 					RETRY_AFTER_MS, "restarted");
-	r = store_new(&keeper->store);
+	r = store_new(&keeper->store, notifier);
 	if (r < 0)
 		return r;
 	take_files(keeper, KIND_CM);

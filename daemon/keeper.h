@@ -19,9 +19,10 @@
 
 struct core;
 struct keeper;
+struct notifier;
 struct server;
 
-int keeper_new(struct keeper **ret, struct core *core);
+int keeper_new(struct keeper **ret, struct core *core, struct notifier *notifier);
 struct keeper *keeper_free(struct keeper *keeper);
 /* The number of descriptors that the previous process has left. */
 unsigned keeper_count_stored(const struct keeper *keeper);

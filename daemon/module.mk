@@ -19,7 +19,7 @@ DAEMON_LIBS := $(shell pkg-config --libs libsystemd libprotobuf-c libibverbs lib
 	libmnl inih 2>/dev/null)
 
 $(O)/rdmabrokerd: $(call objs,daemon/main.c $(DAEMON_SRC) $(FABRIC_SRC) $(PROTO_SRC) \
-		$(PROTO_TOOL_SRC)) $(PROTO_GEN).o
+		$(PROTO_TOOL_SRC) $(PROTO_NOTIFY_SRC)) $(PROTO_GEN).o
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
 

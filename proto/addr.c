@@ -84,6 +84,22 @@ bool addr_is_loopback(const struct sockaddr *addr)
 	}
 }
 
+bool addr_host(const struct sockaddr *addr, uint8_t ret[ADDR_HOST_LEN])
+{
+	memset(ret, 0, ADDR_HOST_LEN);
+	switch (addr->sa_family) {
+	case AF_INET:
+		ret[10] = ret[11] = 0xff;
+		memcpy(ret + 12, &((const struct sockaddr_in *)addr)->sin_addr, 4);
+		return true;
+	case AF_INET6:
+		memcpy(ret, &((const struct sockaddr_in6 *)addr)->sin6_addr, ADDR_HOST_LEN);
+		return true;
+	default:
+		return false;
+	}
+}
+
 bool addr_is_same_host(const struct sockaddr *a, const struct sockaddr *b)
 {
 	if (a->sa_family != b->sa_family)

@@ -15,5 +15,11 @@ socklen_t addr_len(const struct sockaddr *addr); /* 0: a family that is not supp
 uint16_t addr_port(const struct sockaddr *addr); /* host order */
 bool addr_is_wildcard(const struct sockaddr *addr);
 bool addr_is_loopback(const struct sockaddr *addr);
+#define ADDR_HOST_LEN 16
+/*
+ * Sets RET to the address in ADDR without port and scope; IPv4 is mapped to IPv6. False: it is of another family, and RET is
+ * all zero.
+ */
+bool addr_host(const struct sockaddr *addr, uint8_t ret[ADDR_HOST_LEN]);
 /* Ignores ports and scopes. */
 bool addr_is_same_host(const struct sockaddr *a, const struct sockaddr *b);

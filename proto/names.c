@@ -7,7 +7,7 @@ const char *const operation_names[] = {
 	"session", "device", "listen", "connect", "accept", "join", "observe", "admin", NULL,
 };
 
-const char *const notice_kind_names[] = { "decision", "cm", "session", "lost", NULL };
+const char *const notice_kind_names[] = { "decision", "cm", "session", "lost", "question", NULL };
 
 const char *const outcome_names[] = { "allowed", "rejected", "busy", NULL };
 

@@ -1,5 +1,5 @@
 # Files for systemd and udev.
-SYSTEMD_UNITS := systemd/rdmabrokerd.socket systemd/rdmabrokerd@.socket systemd/rdmabroker-module.service \
+SYSTEMD_UNITS := systemd/rdmabrokerd.socket systemd/rdmabrokerd@.socket systemd/rdmabroker-peerd.socket systemd/rdmabroker-module.service \
 	systemd/rdmabroker-fleet-install.path
 SYSTEMD_IN := $(wildcard systemd/*.in)
 SYSTEMD_GEN := $(patsubst systemd/%.in,$(O)/systemd/%,$(SYSTEMD_IN)) $(O)/systemd/rdmabrokerd@.service

@@ -5,18 +5,18 @@ UNIT := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(UNIT_SRC))
 FAKE_SRC := $(wildcard tests/fake/*.c)
 CHECK_LIBS := $(shell pkg-config --libs check 2>/dev/null)
 
-$(O)/daemon.a: $(call objs,$(DAEMON_SRC) $(PROTO_SRC) $(PROTO_TOOL_SRC)) $(PROTO_GEN).o
+$(O)/daemon.a: $(call objs,$(DAEMON_SRC) $(PROTO_SRC) $(PROTO_TOOL_SRC) $(PROTO_NOTIFY_SRC)) $(PROTO_GEN).o
 	$(Q)rm -f $@
 	$(Q)$(AR) rcs $@ $^
 
-HARNESS := $(addprefix $(O)/obj/tests/unit/,exporter.o harness.o pair.o program.o watch.o wire.o) $(O)/obj/tests/wire/requests.o
+HARNESS := $(addprefix $(O)/obj/tests/unit/,exporter.o harness.o helper.o journald.o pair.o program.o watch.o wire.o) $(O)/obj/tests/wire/requests.o
 
 # Tests of the parts of the real fabric that need no RDMA.
-UNIT_FABRIC := $(addprefix $(O)/tests/unit/check_,absence nldev node qpscan)
+UNIT_FABRIC := $(addprefix $(O)/tests/unit/check_,absence cmscan nldev node qpscan)
 
 # Tests of the library or the drop-in, with hooks in place of its system calls. Their rule is in
 # tests/hooks/module.mk.
-UNIT_HOOKED := $(addprefix $(O)/tests/unit/check_,dropin instants ledger library_hostile library_pages library_waits takeover)
+UNIT_HOOKED := $(addprefix $(O)/tests/unit/check_,disconnect_restart dropin instants ledger library_hostile library_pages library_waits takeover)
 
 # Tests of rdmabroker-fleet, with a real etcd. The daemon on the fake fabric is a program of its own.
 UNIT_FLEET := $(addprefix $(O)/tests/unit/check_,fleet_etcd fleet fleet_state fleet_install fleet_ctl fleet_cluster)
@@ -37,7 +37,24 @@ $(O)/tests/fakebroker: $(O)/obj/tests/unit/fakebroker.o $(O)/daemon.a $(call obj
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $< $(O)/daemon.a $(call objs,$(FAKE_SRC)) $(O)/daemon.a $(DAEMON_LIBS)
 
-$(filter-out $(UNIT_FABRIC) $(UNIT_HOOKED) $(UNIT_FLEET),$(UNIT)): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(HARNESS) $(O)/daemon.a \
+# Tests of rdmabroker-peerd, with a real munged.
+UNIT_ASKING := $(addprefix $(O)/tests/unit/check_,peerd peerd_answers peerd_crowd)
+UNIT_ANSWERING := $(addprefix $(O)/tests/unit/check_,peerd_hostile peerd_floods peerd_life)
+UNIT_PEERD := $(UNIT_ASKING) $(UNIT_ANSWERING)
+
+$(UNIT_ASKING): $(O)/obj/tests/unit/asking.o
+$(UNIT_ANSWERING): $(O)/obj/tests/unit/answering.o
+
+PEERD_HARNESS := $(O)/obj/tests/unit/peerd.o $(filter-out %/exporter.o %/helper.o %/pair.o,$(HARNESS)) \
+	$(call objs,client/peerd/message.c client/peerd/seal.c $(FAKE_SRC))
+
+$(UNIT_PEERD): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(PEERD_HARNESS) $(O)/daemon.a $(O)/librdmabroker.so
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(O)/daemon.a -L$(O) -Wl,-rpath,$(abspath $(O)) \
+		-Wl,--as-needed -lrdmabroker $(DAEMON_LIBS) $(PEERD_LIBS) $(CHECK_LIBS)
+
+$(filter-out $(UNIT_FABRIC) $(UNIT_HOOKED) $(UNIT_FLEET) $(UNIT_PEERD),$(UNIT)): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(HARNESS) $(O)/daemon.a \
 		$(call objs,$(FAKE_SRC)) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
@@ -53,13 +70,13 @@ $(O)/tests/unit/check_bounded: HARNESS += $(call objs,client/lib/wire/bounded.c)
 $(O)/tests/unit/check_cdi: $(call objs,client/ctl/cdispec.c)
 $(O)/tests/unit/check_cdi: HARNESS += $(call objs,client/ctl/cdispec.c)
 
-$(addprefix $(O)/tests/unit/check_,nldev qpscan): $(O)/obj/tests/unit/nldev.o
+$(addprefix $(O)/tests/unit/check_,cmscan nldev qpscan): $(O)/obj/tests/unit/nldev.o
 
 $(UNIT_FABRIC): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(call objs,$(FABRIC_SRC)) $(O)/daemon.a
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS) $(CHECK_LIBS)
 
-$(addprefix $(O)/tests/unit/check_,takeover instants ledger): $(O)/obj/tests/unit/manager.o \
+$(addprefix $(O)/tests/unit/check_,disconnect_restart takeover instants ledger): $(O)/obj/tests/unit/manager.o \
   $(O)/obj/tests/unit/succession.o $(O)/obj/tests/unit/place.o
 $(O)/tests/unit/check_dropin: $(O)/obj/tests/unit/place.o

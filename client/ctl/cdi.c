@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <systemd/sd-daemon.h>
 #include <systemd/sd-device.h>
 #include <systemd/sd-event.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 #include "ctl.h"
 #include "dropin.h"
 #include "output.h"
+#include "proto/notifier.h"
 
 #define SOCKET_DEFAULT "/run/rdmabroker/rdmabroker.sock"
 #define SUBSYSTEM "infiniband_verbs"
@@ -275,6 +275,7 @@ static int watch_devices(const char *folder, const char *socket)
 	static const int signals[] = { SIGTERM, SIGINT };
 	struct watch watch = { .folder = folder, .socket = socket };
 	sd_device_monitor *monitor = NULL;
+	struct notifier *notifier = NULL;
 	sigset_t set;
 	int r, status = 0;
 
@@ -283,6 +284,8 @@ static int watch_devices(const char *folder, const char *socket)
 		sigaddset(&set, signals[i]);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	r = sd_event_new(&watch.loop);
+	if (r >= 0)
+		r = notifier_new(&notifier, watch.loop);
 	/* Without a handler, the loop ends at these signals. */
 	for (size_t i = 0; r >= 0 && i < sizeof(signals) / sizeof(signals[0]); i++)
 		r = sd_event_add_signal(watch.loop, NULL, signals[i], NULL, NULL);
@@ -299,12 +302,13 @@ static int watch_devices(const char *folder, const char *socket)
 		status = write_rdma(folder, socket);
 	fflush(stdout);
 	if (r >= 0 && status == 0) {
-		sd_notify(/* unset_environment= */ 0, "READY=1");
+		notifier_tell(notifier, "READY=1");
 		r = sd_event_loop(watch.loop);
 	}
 	if (r < 0)
 		complain("cannot watch the RDMA devices: %s", strerror(-r));
 	sd_device_monitor_unref(monitor);
+	notifier_free(notifier);
 	sd_event_unref(watch.loop);
 	return r < 0 ? EXIT_FAILURE : status;
 }

@@ -3,8 +3,8 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "common/clock.h"
 #include "ctl.h"
 #include "output.h"
 #include "proto/jsonout.h"
@@ -26,14 +26,6 @@ const struct verb_option drain_options[] = {
 struct left {
 	unsigned connections, handshakes;
 };
-
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
 
 static int get_left(struct rdmabroker *session, struct left *ret, bool *ret_draining)
 {

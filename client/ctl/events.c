@@ -163,6 +163,7 @@ static void json_facts(struct jsonout *json, const struct rdmabroker_notice *not
 	jsonout_string(json, "rule_text", notice->rule_text);
 	jsonout_string(json, "reason", notice->reason);
 	jsonout_number(json, "retry_after_ms", notice->retry_after_ms);
+	json_peer(json, notice->peer_identity, notice->peer_unknown);
 }
 
 static void print_json(const struct rdmabroker_notice *notice)
@@ -213,7 +214,7 @@ static struct {
 };
 
 struct row {
-	char cells[N_COLUMNS][1024];
+	char cells[N_COLUMNS][2048];
 };
 
 __attribute__((format(printf, 3, 4))) static void set(struct row *row, int column, const char *fmt,
@@ -315,6 +316,19 @@ static void set_reason(struct row *row, const struct rdmabroker_notice *notice)
 		set(row, COLUMN_REASON, "new id %u", notice->request_id);
 }
 
+/* Adds who the peer is, if that was asked. */
+static void add_peer(struct row *row, const struct rdmabroker_notice *notice)
+{
+	char *cell = row->cells[COLUMN_REASON], text[PEER_TEXT_MAX];
+	size_t len = strcmp(cell, "-") == 0 ? 0 : strlen(cell);
+
+	if (!notice->peer_identity && !notice->peer_unknown)
+		return;
+	peer_text(text, notice->peer_identity, notice->peer_unknown);
+	snprintf(cell + len, sizeof(row->cells[0]) - len, "%sthe peer is %s", len > 0 ? "; " : "",
+		 text);
+}
+
 static enum colour colour_of(const struct rdmabroker_notice *notice)
 {
 	switch (notice->outcome) {
@@ -361,6 +375,7 @@ static void print_line(const struct rdmabroker_notice *notice)
 	if (notice->rule)
 		set(&row, COLUMN_RULE, "%s", notice->rule);
 	set_reason(&row, notice);
+	add_peer(&row, notice);
 	print_row(&row, colour_of(notice));
 }
 

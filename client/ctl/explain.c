@@ -42,6 +42,28 @@ static void json_rule(struct jsonout *json, const char *key, const struct rdmabr
 	jsonout_close(json, '}');
 }
 
+static void json_gids(struct jsonout *json, const uint32_t *gids, size_t n)
+{
+	jsonout_open(json, "gids", '[');
+	for (size_t i = 0; i < n; i++)
+		jsonout_number(json, NULL, gids[i]);
+	jsonout_close(json, ']');
+}
+
+static void json_peer_identity(struct jsonout *json, const struct rdmabroker_peer_identity *who)
+{
+	if (!who) {
+		jsonout_null(json, "peer_identity");
+		return;
+	}
+	jsonout_open(json, "peer_identity", '{');
+	jsonout_number(json, "uid", who->uid);
+	json_gids(json, who->gids, who->n_gids);
+	jsonout_string(json, "unit", who->unit);
+	jsonout_string(json, "job", who->job);
+	jsonout_close(json, '}');
+}
+
 static void print_json(const struct question *question,
 		       const struct rdmabroker_explanation *explanation)
 {
@@ -52,28 +74,42 @@ static void print_json(const struct question *question,
 	jsonout_string(&json, "reason", explanation->reason);
 	jsonout_string(&json, "operation", rdmabroker_operation_str(question->public.operation));
 	jsonout_number(&json, "uid", question->public.uid);
-	jsonout_open(&json, "gids", '[');
-	for (size_t i = 0; i < question->public.n_gids; i++)
-		jsonout_number(&json, NULL, question->public.gids[i]);
-	jsonout_close(&json, ']');
+	json_gids(&json, question->public.gids, question->public.n_gids);
+	json_peer_identity(&json, question->public.peer_identity);
 	json_rule(&json, "rule", explanation->rule, NULL);
 	jsonout_open(&json, "effects", '[');
 	for (size_t i = 0; i < explanation->n_effects; i++)
 		jsonout_string(&json, NULL, explanation->effects[i]);
 	jsonout_close(&json, ']');
 	json_rule(&json, "depends", explanation->depends, question);
+	jsonout_bool(&json, "asks", explanation->asks);
 	jsonout_string(&json, "note", get_note(question));
 	jsonout_close(&json, '}');
 	putchar('\n');
 }
 
+static void print_ids(const char *label, uint32_t uid, const uint32_t *gids, size_t n_gids)
+{
+	printf("%9s: uid %u, ", label, uid);
+	if (n_gids == 0)
+		printf("no groups");
+	for (size_t i = 0; i < n_gids; i++)
+		printf("%s%u", i == 0 ? "gids " : ",", gids[i]);
+}
+
 static void print_who(const struct rdmabroker_question *question)
 {
-	printf("%9s: uid %u, ", "who", question->uid);
-	if (question->n_gids == 0)
-		printf("no groups");
-	for (size_t i = 0; i < question->n_gids; i++)
-		printf("%s%u", i == 0 ? "gids " : ",", question->gids[i]);
+	const struct rdmabroker_peer_identity *peer = question->peer_identity;
+
+	print_ids("who", question->uid, question->gids, question->n_gids);
+	putchar('\n');
+	if (!peer)
+		return;
+	print_ids("peer is", peer->uid, peer->gids, peer->n_gids);
+	if (peer->unit)
+		printf(", unit %s", peer->unit);
+	if (peer->job)
+		printf(", job %s", peer->job);
 	putchar('\n');
 }
 
@@ -100,6 +136,10 @@ static void print_depends(const struct question *question,
 	for (size_t i = 0; i < n; i++)
 		printf("%s--%s", i == 0 ? "; to find out, give " : ", ", missing[i]);
 	putchar('\n');
+	if (explanation->asks)
+		printf("%11sthe daemon asks the peer's host; without an answer, it decides as "
+		       "shown\n",
+		       "");
 }
 
 static void print_text(const struct question *question,

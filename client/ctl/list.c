@@ -203,6 +203,7 @@ static void json_id(struct jsonout *json, const struct rdmabroker_listed_id *id)
 	else
 		jsonout_null(json, "tos");
 	jsonout_string(json, "rule", id->rule);
+	json_peer(json, id->peer_identity, id->peer_unknown);
 	jsonout_close(json, '}');
 }
 
@@ -239,6 +240,7 @@ enum {
 	COLUMN_QPN,
 	COLUMN_TOS,
 	COLUMN_RULE,
+	COLUMN_PEER_IS, /* only shown if it was asked of an id, because most policies never ask */
 	N_COLUMNS,
 };
 
@@ -252,11 +254,11 @@ static const struct {
 	[COLUMN_AGE] = { "AGE", true },    [COLUMN_LOCAL] = { "LOCAL", false },
 	[COLUMN_PEER] = { "PEER", false }, [COLUMN_DEVICE] = { "DEVICE", false },
 	[COLUMN_QPN] = { "QPN", true },    [COLUMN_TOS] = { "TOS", true },
-	[COLUMN_RULE] = { "RULE", false },
+	[COLUMN_RULE] = { "RULE", false }, [COLUMN_PEER_IS] = { "PEER-IS", false },
 };
 
 struct row {
-	char cells[N_COLUMNS][WORKLOAD_TEXT_MAX];
+	char cells[N_COLUMNS][PEER_TEXT_MAX];
 };
 
 __attribute__((format(printf, 3, 4))) static void set(struct row *row, int column, const char *fmt,
@@ -326,6 +328,7 @@ static void set_id(struct row *row, const struct rdmabroker_listed_id *id)
 		set(row, COLUMN_TOS, "%d", id->tos);
 	if (id->rule)
 		set(row, COLUMN_RULE, "%s", id->rule);
+	peer_text(row->cells[COLUMN_PEER_IS], id->peer_identity, id->peer_unknown);
 }
 
 static void for_each_row(const struct rdmabroker_list *list, const struct filter *filter,
@@ -361,6 +364,7 @@ static void widen(const struct row *row, void *arg)
 
 struct printer {
 	FILE *file;
+	int n_columns;
 	int widths[N_COLUMNS];
 };
 
@@ -368,17 +372,21 @@ static void print_row(const struct row *row, void *arg)
 {
 	struct printer *printer = arg;
 
-	for (int i = 0; i < N_COLUMNS - 1; i++)
+	for (int i = 0; i < printer->n_columns - 1; i++)
 		fprintf(printer->file, columns[i].right ? "%*s  " : "%-*s  ", printer->widths[i],
 			row->cells[i]);
-	fprintf(printer->file, "%s\n", row->cells[N_COLUMNS - 1]);
+	fprintf(printer->file, "%s\n", row->cells[printer->n_columns - 1]);
 }
 
 static void print_table(FILE *file, const struct rdmabroker_list *list, const struct filter *filter)
 {
-	struct printer printer = { .file = file };
+	struct printer printer = { .file = file, .n_columns = COLUMN_PEER_IS };
 	struct row head;
 
+	for (size_t i = 0; i < list->n_ids; i++)
+		if (wants_id(filter, list->ids[i]) &&
+		    (list->ids[i]->peer_identity || list->ids[i]->peer_unknown))
+			printer.n_columns = N_COLUMNS;
 	for (int i = 0; i < N_COLUMNS; i++)
 		set(&head, i, "%s", columns[i].head);
 	widen(&head, printer.widths);

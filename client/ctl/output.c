@@ -145,3 +145,42 @@ void workload_text(char ret[WORKLOAD_TEXT_MAX], const char *unit, const char *co
 	else
 		snprintf(ret, WORKLOAD_TEXT_MAX, "%s", unit ?: "-");
 }
+
+void peer_text(char ret[PEER_TEXT_MAX], const struct rdmabroker_peer_identity *who, const char *why)
+{
+	const char *name = who ? user_name(who->uid) : NULL;
+	char user[272], workload[WORKLOAD_TEXT_MAX];
+	bool has_workload;
+
+	if (!who) {
+		snprintf(ret, PEER_TEXT_MAX, "%s%s", why ? "unknown: " : "-", why ?: "");
+		return;
+	}
+	if (name)
+		snprintf(user, sizeof(user), "%s", name);
+	else
+		snprintf(user, sizeof(user), "uid %u", who->uid);
+	workload_text(workload, who->unit, who->container, who->pod, who->job);
+	has_workload = strcmp(workload, "-") != 0;
+	snprintf(ret, PEER_TEXT_MAX, "%s%s%s", user, has_workload ? ", " : "",
+		 has_workload ? workload : "");
+}
+
+void json_peer(struct jsonout *json, const struct rdmabroker_peer_identity *who, const char *why)
+{
+	if (who) {
+		jsonout_open(json, "peer_identity", '{');
+		jsonout_number(json, "uid", who->uid);
+		jsonout_string(json, "user", user_name(who->uid));
+		jsonout_bool(json, "knows_workload", who->knows_workload);
+		jsonout_string(json, "unit", who->unit);
+		jsonout_string(json, "container", who->container);
+		jsonout_string(json, "pod", who->pod);
+		jsonout_string(json, "job", who->job);
+		jsonout_string(json, "cgroup", who->cgroup);
+		jsonout_close(json, '}');
+	} else {
+		jsonout_null(json, "peer_identity");
+	}
+	jsonout_string(json, "peer_unknown", why);
+}

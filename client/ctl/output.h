@@ -45,4 +45,13 @@ const char *user_name(uint32_t uid); /* NULL: UID has no entry; valid until the 
 #define WORKLOAD_TEXT_MAX 264
 void workload_text(char ret[WORKLOAD_TEXT_MAX], const char *unit, const char *container,
 		   const char *pod, const char *job);
+/*
+ * Prints who a peer is, "alice, storage.service", or why that is not known, "unknown: 10.9.0.9 is silent". "-": both WHO
+ * and WHY are NULL, because it was not asked.
+ */
+#define PEER_TEXT_MAX 600
+void peer_text(char ret[PEER_TEXT_MAX], const struct rdmabroker_peer_identity *who,
+	       const char *why);
+/* Adds the members "peer_identity" and "peer_unknown". */
+void json_peer(struct jsonout *json, const struct rdmabroker_peer_identity *who, const char *why);
 void json_addr(struct jsonout *json, const char *key, const struct sockaddr_storage *addr);

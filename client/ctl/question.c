@@ -31,42 +31,47 @@ const struct verb_option explain_options[] = {
 	[OPTION_DEVICE] = { "device", "NAME", "the RDMA device" },
 	[OPTION_PS] = { "ps", "PS", "the port space", portspace_names },
 	[OPTION_DATA] = { "data", "TEXT|0xHEX", "the private data of the connection request" },
+	[OPTION_PEER_USER] = { "peer-user", "NAME|UID",
+			       "the user at the other end, with all its groups on this host" },
+	[OPTION_PEER_GROUP] = { "peer-group", "[+]LIST",
+				"groups that replace those of --peer-user; with +: are added" },
+	[OPTION_PEER_UNIT] = { "peer-unit", "NAME",
+			       "the systemd unit at the other end (default: none)" },
+	[OPTION_PEER_JOB] = { "peer-job", "NUMBER", "the job at the other end (default: none)" },
 	{ NULL },
 };
 _Static_assert(sizeof(explain_options) / sizeof(explain_options[0]) <= MAX_OPTIONS + 1,
 	       "struct ctl has no room for these");
 
-static int add_gid(struct question *question, uint32_t gid)
+static int add_gid(struct user *user, uint32_t gid)
 {
-	struct rdmabroker_question *public = &question->public;
-
-	for (size_t i = 0; i < public->n_gids; i++)
-		if (question->gids[i] == gid)
+	for (size_t i = 0; i < user->n_gids; i++)
+		if (user->gids[i] == gid)
 			return 0;
-	if (public->n_gids == MAX_GROUPS) {
+	if (user->n_gids == MAX_GROUPS) {
 		complain("too many groups: at most %u are allowed", MAX_GROUPS);
 		return EXIT_FAILURE;
 	}
-	question->gids[public->n_gids++] = gid;
+	user->gids[user->n_gids++] = gid;
 	return 0;
 }
 
-static int add_gids(struct question *question, const gid_t *gids, int n)
+static int add_gids(struct user *user, const gid_t *gids, int n)
 {
 	int r = 0;
 
 	for (int i = 0; i < n && r == 0; i++)
-		r = add_gid(question, gids[i]);
+		r = add_gid(user, gids[i]);
 	return r;
 }
 
 /* Takes the ids that the daemon would use: the effective uid and the groups of this process. */
-static int take_caller(struct question *question, bool with_groups)
+static int take_caller(struct user *user, bool with_groups)
 {
 	gid_t gids[MAX_GROUPS];
 	int n, r;
 
-	question->public.uid = geteuid();
+	user->uid = geteuid();
 	if (!with_groups)
 		return 0;
 	n = getgroups(MAX_GROUPS, gids);
@@ -74,20 +79,20 @@ static int take_caller(struct question *question, bool with_groups)
 		complain("cannot read the groups of this process: %m");
 		return EXIT_FAILURE;
 	}
-	r = add_gid(question, getegid());
-	return r != 0 ? r : add_gids(question, gids, n);
+	r = add_gid(user, getegid());
+	return r != 0 ? r : add_gids(user, gids, n);
 }
 
-static int take_user(struct question *question, const char *name, bool with_groups)
+static int take_user(struct user *user, const char *name, bool with_groups)
 {
 	const struct passwd *entry;
 	gid_t gids[MAX_GROUPS];
 	int n = MAX_GROUPS;
-	int r = read_user(name, &question->public.uid);
+	int r = read_user(name, &user->uid);
 
 	if (r != 0 || !with_groups)
 		return r;
-	entry = getpwuid(question->public.uid);
+	entry = getpwuid(user->uid);
 	/* The groups of a uid without an entry, as in containers, cannot be looked up. */
 	if (!entry)
 		return 0;
@@ -96,10 +101,10 @@ static int take_user(struct question *question, const char *name, bool with_grou
 			 MAX_GROUPS);
 		return EXIT_FAILURE;
 	}
-	return add_gids(question, gids, n);
+	return add_gids(user, gids, n);
 }
 
-static int take_group(struct question *question, const char *name)
+static int take_group(struct user *user, const char *name)
 {
 	const struct group *entry;
 	unsigned long gid;
@@ -110,7 +115,7 @@ static int take_group(struct question *question, const char *name)
 				 UINT32_MAX - 1);
 			return EXIT_USAGE;
 		}
-		return add_gid(question, (uint32_t)gid);
+		return add_gid(user, (uint32_t)gid);
 	}
 	errno = 0;
 	entry = getgrnam(name);
@@ -119,10 +124,10 @@ static int take_group(struct question *question, const char *name)
 			 errno ? strerror(errno) : "");
 		return EXIT_FAILURE;
 	}
-	return add_gid(question, entry->gr_gid);
+	return add_gid(user, entry->gr_gid);
 }
 
-static int take_groups(struct question *question, const char *list)
+static int take_groups(struct user *user, const char *list)
 {
 	char *copy = strdup(list), *rest = copy, *name;
 	int r = 0;
@@ -132,22 +137,57 @@ static int take_groups(struct question *question, const char *list)
 		return EXIT_FAILURE;
 	}
 	while (r == 0 && (name = strsep(&rest, ",")))
-		r = take_group(question, name);
+		r = take_group(user, name);
 	free(copy);
+	return r;
+}
+
+/* NAME NULL: the caller. GROUPS: the argument of --group; NULL: not given. */
+static int read_identity(struct user *ret, const char *name, const char *groups)
+{
+	bool in_addition = groups && groups[0] == '+';
+	bool with_groups = !groups || in_addition;
+	int r = name ? take_user(ret, name, with_groups) : take_caller(ret, with_groups);
+
+	if (r == 0 && groups)
+		r = take_groups(ret, groups + in_addition);
 	return r;
 }
 
 static int take_identity(struct question *question, const struct ctl *ctl)
 {
-	const char *user = ctl->given[OPTION_USER], *groups = ctl->given[OPTION_GROUP];
-	bool in_addition = groups && groups[0] == '+';
-	bool with_groups = !groups || in_addition;
+	int r = read_identity(&question->user, ctl->given[OPTION_USER], ctl->given[OPTION_GROUP]);
+
+	question->public.uid = question->user.uid;
+	question->public.gids = question->user.gids;
+	question->public.n_gids = question->user.n_gids;
+	return r;
+}
+
+static int take_peer_identity(struct question *question, const struct ctl *ctl)
+{
+	const char *const *given = ctl->given;
+	struct user *user = &question->peer_user;
 	int r;
 
-	question->public.gids = question->gids;
-	r = user ? take_user(question, user, with_groups) : take_caller(question, with_groups);
-	if (r == 0 && groups)
-		r = take_groups(question, groups + in_addition);
+	if (!given[OPTION_PEER_USER] &&
+	    (given[OPTION_PEER_GROUP] || given[OPTION_PEER_UNIT] || given[OPTION_PEER_JOB])) {
+		complain("--peer-group, --peer-unit and --peer-job need --peer-user");
+		return ctl_see_help(ctl->verb);
+	}
+	if (!given[OPTION_PEER_USER])
+		return 0;
+	r = read_identity(user, given[OPTION_PEER_USER], given[OPTION_PEER_GROUP]);
+	question->peer_identity = (struct rdmabroker_peer_identity){
+		.size = sizeof(question->peer_identity),
+		.uid = user->uid,
+		.gids = user->gids,
+		.n_gids = user->n_gids,
+		.knows_workload = true,
+		.unit = given[OPTION_PEER_UNIT],
+		.job = given[OPTION_PEER_JOB],
+	};
+	question->public.peer_identity = &question->peer_identity;
 	return r;
 }
 
@@ -252,7 +292,9 @@ int question_read(struct question *ret, const struct ctl *ctl, const char *opera
 	*ret = (struct question){ .public = RDMABROKER_QUESTION_INIT };
 	ret->public.operation = (enum rdmabroker_operation)(i + 1);
 	r = take_wish(ret, ctl);
-	return r != 0 ? r : take_identity(ret, ctl);
+	if (r == 0)
+		r = take_identity(ret, ctl);
+	return r != 0 ? r : take_peer_identity(ret, ctl);
 }
 
 static bool is_wildcard(const struct sockaddr *addr)
@@ -279,6 +321,11 @@ static bool knows(const struct rdmabroker_question *question, size_t option)
 		return question->ps != 0;
 	case OPTION_DATA:
 		return question->data;
+	case OPTION_PEER_USER:
+	case OPTION_PEER_GROUP:
+	case OPTION_PEER_UNIT:
+	case OPTION_PEER_JOB:
+		return question->peer_identity;
 	default:
 		return true; /* the user, the groups and the workload are always known */
 	}
@@ -316,8 +363,11 @@ static const char *skip_value(const char *text)
 	return text;
 }
 
-/* True if the rule TEXT has WORD. A rule is ACTION OPERATION, then words and their values. */
-static bool has_word(const char *text, const char *word)
+/*
+ * Returns what follows WORD in the rule TEXT; NULL: TEXT does not have WORD. A rule is ACTION OPERATION, then words and
+ * their values.
+ */
+static const char *find_word(const char *text, const char *word)
 {
 	text = skip_token(skip_token(text));
 	while (*text) {
@@ -325,12 +375,36 @@ static bool has_word(const char *text, const char *word)
 		bool is_log = len == strlen("log") && memcmp(text, "log", len) == 0;
 
 		if (len == strlen(word) && memcmp(text, word, len) == 0)
-			return true;
+			return skip_token(text);
 		text = skip_token(text);
 		if (!is_log) /* the only word without a value */
 			text = skip_value(text);
 	}
-	return false;
+	return NULL;
+}
+
+static bool compares(const char *text, const char *what)
+{
+	const char *value = find_word(text, "peer-same");
+
+	return value && strncmp(value, what, strlen(what)) == 0;
+}
+
+/* True if the rule TEXT depends on the argument of OPTION. */
+static bool needs(const char *text, size_t option)
+{
+	switch (option) {
+	case OPTION_PEER_USER:
+		/* Without it, the options about the peer's group, unit and job are not allowed. */
+		return find_word(text, "peer-user") || find_word(text, "peer-group") ||
+		       find_word(text, "peer-unit") || find_word(text, "peer-same");
+	case OPTION_PEER_UNIT:
+		return find_word(text, "peer-unit") || compares(text, "unit");
+	case OPTION_PEER_JOB:
+		return compares(text, "job");
+	default:
+		return find_word(text, explain_options[option].name);
+	}
 }
 
 size_t question_find_missing(const struct question *question, const char *text,
@@ -339,7 +413,7 @@ size_t question_find_missing(const struct question *question, const char *text,
 	size_t n = 0;
 
 	for (size_t i = 0; explain_options[i].name; i++)
-		if (!knows(&question->public, i) && has_word(text, explain_options[i].name))
+		if (!knows(&question->public, i) && needs(text, i))
 			ret[n++] = explain_options[i].name;
 	return n;
 }

@@ -23,11 +23,23 @@ enum {
 	OPTION_DEVICE,
 	OPTION_PS,
 	OPTION_DATA,
+	OPTION_PEER_USER,
+	OPTION_PEER_GROUP,
+	OPTION_PEER_UNIT,
+	OPTION_PEER_JOB,
+};
+
+/* A user, and the groups of its process. */
+struct user {
+	uint32_t uid;
+	size_t n_gids;
+	uint32_t gids[MAX_GROUPS];
 };
 
 struct question {
 	struct rdmabroker_question public;
-	uint32_t gids[MAX_GROUPS];
+	struct rdmabroker_peer_identity peer_identity; /* PUBLIC points to it, if it is given */
+	struct user user, peer_user;
 	struct sockaddr_storage local, peer;
 	uint8_t data[RDMABROKER_LOOKUP_DATA_MAX];
 };

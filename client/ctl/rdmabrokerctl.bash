@@ -6,8 +6,8 @@ _rdmabrokerctl_argument() {
 	case $1 in
 	--directory) mapfile -t COMPREPLY < <(compgen -d -- "$2") ;;
 	--config | --socket) mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
-	--user) mapfile -t COMPREPLY < <(compgen -u -- "$2") ;;
-	--group) mapfile -t COMPREPLY < <(compgen -g -- "$2") ;;
+	--user | --peer-user) mapfile -t COMPREPLY < <(compgen -u -- "$2") ;;
+	--group | --peer-group) mapfile -t COMPREPLY < <(compgen -g -- "$2") ;;
 	--unit) mapfile -t COMPREPLY < <(compgen -W "$(systemctl list-units --full --no-legend --plain \
 		2>/dev/null | cut -d ' ' -f 1)" -- "$2") ;;
 	--device) mapfile -t COMPREPLY < <(compgen -W "$(ls /sys/class/infiniband 2>/dev/null)" -- "$2") ;;
@@ -20,7 +20,7 @@ _rdmabrokerctl_argument() {
 		-- "$2") ;;
 	--outcome) mapfile -t COMPREPLY < <(compgen -W "allowed rejected busy" -- "$2") ;;
 	--local | --peer | --port | --data | --timeout | --session | --count | --name | --label | --wait | --rules | --ids | --container | --pod | \
-		--job) COMPREPLY=() ;;
+		--job | --peer-unit | --peer-job) COMPREPLY=() ;;
 	--cgroup) mapfile -t COMPREPLY < <(cd /sys/fs/cgroup 2>/dev/null && compgen -d -P / -- "${2#/}") ;;
 	*) return 1 ;;
 	esac
@@ -37,7 +37,7 @@ _rdmabrokerctl() {
 		case ${COMP_WORDS[i]} in
 		--socket | --instance | --user | --group | --unit | --container | --pod | --job | --cgroup | --local | \
 			--peer | --port | --device | --ps | --data | --state | --timeout | --kind | --operation | \
-			--outcome | --session | --count | --directory | --name | --label | --wait | --config | --rules | --file | --ids)
+			--outcome | --peer-user | --peer-group | --peer-unit | --peer-job | --session | --count | --directory | --name | --label | --wait | --config | --rules | --file | --ids)
 			((i++)) ;;
 		-*) ;;
 		*)
@@ -57,7 +57,8 @@ _rdmabrokerctl() {
 	cdi) words+=" --dropin --node --directory --watch" ;;
 	drain) words+=" --timeout --cancel" ;;
 	events) words+=" --kind --operation --outcome --user --session --peer --port --count" ;;
-	explain) words+=" --user --group --unit --container --pod --job --cgroup --local --peer --port --device --ps --data" ;;
+	explain) words+=" --user --group --unit --container --pod --job --cgroup --local --peer --port --device --ps --data \
+		--peer-user --peer-group --peer-unit --peer-job" ;;
 	fleet) words+=" --config --label --name --wait --watch" ;;
 	list) words+=" --sessions --listeners --connections --user --state --peer --port --watch" ;;
 	restrict) words+=" --rules --file --ids" ;;

@@ -76,7 +76,7 @@ static bool get_current(const struct site *site, char ret[SITE_NAME_MAX + 1])
 		return false;
 	target[n] = 0;
 	name = strncmp(target, "versions/", 9) == 0 ? target + 9 : "";
-	if (!siteversion_is_name(name))
+	if (!site_is_name(name))
 		return false;
 	strcpy(ret, name);
 	return true;
@@ -167,57 +167,20 @@ static int put_in_force(const struct site *site, const char *name)
 	return EXIT_FAILURE;
 }
 
-struct known {
-	char name[SITE_NAME_MAX + 1];
-	struct timespec since;
-};
-
-static int compare_age(const void *a, const void *b)
-{
-	const struct known *x = a, *y = b;
-
-	if (x->since.tv_sec != y->since.tv_sec)
-		return x->since.tv_sec > y->since.tv_sec ? -1 : 1;
-	return x->since.tv_nsec > y->since.tv_nsec ? -1 : x->since.tv_nsec < y->since.tv_nsec;
-}
-
 /* The installed versions, the newest first. The caller frees *RET. */
-static size_t list_versions(const struct site *site, struct known **ret)
+static size_t list_versions(const struct site *site, struct site_known **ret)
 {
-	struct known *known = NULL, *more;
 	char path[PATH_MAX];
-	const struct dirent *entry;
-	struct stat st;
-	size_t n = 0;
-	DIR *d;
 
 	make_path(path, site, "versions");
-	d = opendir(path);
-	while (d && (entry = readdir(d))) {
-		if (!siteversion_is_name(entry->d_name) ||
-		    fstatat(dirfd(d), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-		    !S_ISDIR(st.st_mode))
-			continue;
-		more = realloc(known, (n + 1) * sizeof(*known));
-		if (!more)
-			break;
-		known = more;
-		strcpy(known[n].name, entry->d_name);
-		known[n++].since = st.st_mtim;
-	}
-	if (d)
-		closedir(d);
-	if (n > 0)
-		qsort(known, n, sizeof(*known), compare_age);
-	*ret = known;
-	return n;
+	return site_list(path, ret);
 }
 
 /* Removes the oldest versions, but not the one in force. */
 static void forget_old(const struct site *site)
 {
 	char current[SITE_NAME_MAX + 1] = "", path[PATH_MAX];
-	struct known *known;
+	struct site_known *known;
 	size_t n = list_versions(site, &known);
 
 	get_current(site, current);
@@ -308,7 +271,7 @@ static int use(const struct site *site, const char *name)
 	int status = EXIT_FAILURE;
 	char path[PATH_MAX];
 
-	if (!siteversion_is_name(name)) {
+	if (!site_is_name(name)) {
 		complain("invalid name of a version \"%s\"", name);
 		return EXIT_USAGE;
 	}
@@ -332,7 +295,7 @@ static int print_status(const struct site *site)
 {
 	char current[SITE_NAME_MAX + 1] = "";
 	struct jsonout json = { .file = stdout };
-	struct known *known;
+	struct site_known *known;
 	size_t n = list_versions(site, &known);
 	bool has = get_current(site, current);
 

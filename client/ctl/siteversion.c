@@ -12,16 +12,6 @@
 #include "output.h"
 #include "siteversion.h"
 
-#define CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+"
-
-bool siteversion_is_name(const char *name)
-{
-	size_t n = strlen(name);
-
-	return n > 0 && n <= SITE_NAME_MAX && name[0] != '.' && name[0] != '-' &&
-	       strspn(name, CHARACTERS) == n;
-}
-
 bool siteversion_get_name(char ret[SITE_NAME_MAX + 1], const char *dir, const char *given)
 {
 	size_t end = strlen(dir), n;
@@ -40,7 +30,7 @@ bool siteversion_get_name(char ret[SITE_NAME_MAX + 1], const char *dir, const ch
 		memcpy(ret, name, n);
 		ret[n] = 0;
 	}
-	if (n <= SITE_NAME_MAX && siteversion_is_name(ret))
+	if (n <= SITE_NAME_MAX && site_is_name(ret))
 		return true;
 	complain(
 		"invalid name of a version \"%.*s\": it must have at most %d letters, digits, '.', "
@@ -108,7 +98,7 @@ static bool read_file(int dirfd, const char *dir, struct site_file *file, size_t
 
 static bool add_name(struct site_version *version, const char *dir, const char *name)
 {
-	if (!siteversion_is_name(name) || (!ends_in(name, ".rules") && !ends_in(name, ".tests"))) {
+	if (!site_is_name(name) || (!ends_in(name, ".rules") && !ends_in(name, ".tests"))) {
 		complain("%s/%s: a version has only files NAME.rules and NAME.tests", dir, name);
 		return false;
 	}

@@ -9,9 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define SITE_FILES_MAX 256
-#define SITE_SIZE_MAX (4 * 1024 * 1024) /* bytes of all files together */
-#define SITE_NAME_MAX 64 /* of a version, or of a file */
+#include "common/sitename.h"
 
 struct site_file {
 	char name[SITE_NAME_MAX + 1];
@@ -24,8 +22,6 @@ struct site_version {
 	size_t n;
 };
 
-/* True: NAME has letters, digits, '.', '_', '-' and '+', and does not begin with '.' or '-'. */
-bool siteversion_is_name(const char *name);
 /* GIVEN, or the name of the directory DIR if GIVEN is NULL. False: that is no name of a version; an error was printed. */
 bool siteversion_get_name(char ret[SITE_NAME_MAX + 1], const char *dir, const char *given);
 bool siteversion_is_test(const struct site_file *file);

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "common/clock.h"
 #include "etcd.h"
 #include "etcdcall.h"
 #include "proto/text.h"
@@ -14,14 +14,6 @@ struct body {
 	size_t len, size, max; /* SIZE: allocated */
 	bool is_too_large;
 };
-
-int64_t etcd_now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 int etcd_fail(struct etcd *etcd, int r, const char *fmt, ...)
 {
@@ -360,7 +352,7 @@ static int send_anywhere(struct etcd *etcd, const char *path, const char *text, 
 	int r = -ETIMEDOUT;
 
 	for (size_t left = etcd->n_endpoints; left > 0; left--) {
-		int64_t ms = deadline - etcd_now_ms();
+		int64_t ms = deadline - now_ms();
 
 		if (ms <= 0)
 			return etcd_fail(etcd, -ETIMEDOUT, "no answer within %u ms", etcd->call_ms);
@@ -419,7 +411,7 @@ int etcd_authenticate(struct etcd *etcd, int64_t deadline)
 
 int etcd_call(struct etcd *etcd, const char *path, json_t *request, bool can_repeat, json_t **ret)
 {
-	int64_t deadline = etcd_now_ms() + etcd->call_ms;
+	int64_t deadline = now_ms() + etcd->call_ms;
 	char *text = request ? json_dumps(request, JSON_COMPACT) : NULL;
 	int r = 0;
 

@@ -118,12 +118,17 @@ struct etcd_change {
 	int64_t revision;
 	const void *value;
 	size_t len;
+	int64_t lease; /* of ETCD_PUT; 0: none */
 };
 
 #define ETCD_CHANGES_MAX 8
 
-/* As etcd_put_if(). ETCD_CHANGED: a key is not as expected, so nothing was changed. */
-int etcd_change(struct etcd *etcd, const struct etcd_change *changes, size_t n);
+/*
+ * As etcd_put_if(). ETCD_CHANGED: a key is not as expected, so nothing was changed. RET_REVISION: the new revision of what
+ * was written; can be NULL.
+ */
+int etcd_change(struct etcd *etcd, const struct etcd_change *changes, size_t n,
+		int64_t *ret_revision);
 
 /* Deletes KEY, or all keys that begin with KEY. RET_N: how many there were; can be NULL. */
 int etcd_delete(struct etcd *etcd, const char *key, bool is_prefix, int64_t *ret_n);
@@ -131,7 +136,6 @@ int etcd_delete(struct etcd *etcd, const char *key, bool is_prefix, int64_t *ret
 /* The state of one endpoint. */
 struct etcd_member {
 	char version[32];
-	uint64_t id;
 	bool has_leader; /* false: this part of the cluster has no majority */
 	int64_t db_size; /* bytes */
 	char alarms[256]; /* empty: none */

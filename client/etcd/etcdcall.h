@@ -24,7 +24,6 @@ struct etcd {
 	char error[512];
 };
 
-int64_t etcd_now_ms(void);
 /* Sets the text of etcd_error(). Returns R. */
 __attribute__((format(printf, 3, 4))) int etcd_fail(struct etcd *etcd, int r, const char *fmt, ...);
 /* Sets on CURL what a request of TEXT to PATH of the current endpoint needs. HEADERS: the caller frees it afterwards. */

@@ -208,14 +208,6 @@ int etcd_read_page(struct etcd *etcd, const struct etcd_page *page, struct etcd_
 	return 0;
 }
 
-/* An id of 64 bits, as text; 0: none. */
-static uint64_t get_id(const json_t *object, const char *name)
-{
-	const char *text = json_string_value(json_object_get(object, name));
-
-	return text ? strtoull(text, NULL, 10) : 0;
-}
-
 static void add_alarms(const json_t *errors, struct etcd_member *ret)
 {
 	size_t len = 0;
@@ -231,7 +223,7 @@ static void add_alarms(const json_t *errors, struct etcd_member *ret)
 
 int etcd_get_member(struct etcd *etcd, size_t index, struct etcd_member *ret)
 {
-	const char *version;
+	const char *version, *leader;
 	json_t *answer;
 	int r = etcd_call_one(etcd, index, "/v3/maintenance/status", json_object(), &answer);
 
@@ -240,8 +232,9 @@ int etcd_get_member(struct etcd *etcd, size_t index, struct etcd_member *ret)
 	*ret = (struct etcd_member){};
 	version = json_string_value(json_object_get(answer, "version"));
 	snprintf(ret->version, sizeof(ret->version), "%s", version ?: "");
-	ret->has_leader = get_id(answer, "leader") != 0;
-	ret->id = get_id(json_object_get(answer, "header"), "member_id");
+	/* An id; it is left out if there is none. */
+	leader = json_string_value(json_object_get(answer, "leader"));
+	ret->has_leader = leader && strcmp(leader, "0") != 0;
 	r = etcd_get_number(answer, "dbSize", &ret->db_size);
 	add_alarms(json_object_get(answer, "errors"), ret);
 	json_decref(answer);
@@ -284,31 +277,6 @@ int etcd_put(struct etcd *etcd, const char *key, const void *value, size_t len, 
 	return r != 0 ? r : take_revision(etcd, answer, ret_revision);
 }
 
-int etcd_put_if(struct etcd *etcd, const char *key, int64_t mod_revision, const void *value,
-		size_t len, int64_t lease, int64_t *ret_revision)
-{
-	json_t *compare = json_pack("{s:s, s:s, s:I}", "target", "MOD", "result", "EQUAL",
-				    "mod_revision", (json_int_t)mod_revision);
-	json_t *put = new_put(key, value, len, lease), *request, *answer;
-	int r;
-
-	if (!compare || !put || !etcd_set_key(compare, key, /* is_prefix= */ false)) {
-		json_decref(compare);
-		json_decref(put);
-		return etcd_fail(etcd, -ENOMEM, "out of memory");
-	}
-	/* json_pack() takes the references also when it fails. */
-	request =
-		json_pack("{s:[o], s:[{s:o}]}", "compare", compare, "success", "request_put", put);
-	r = etcd_call(etcd, "/v3/kv/txn", request, /* can_repeat= */ false, &answer);
-	if (r != 0)
-		return r;
-	if (json_is_true(json_object_get(answer, "succeeded")))
-		return take_revision(etcd, answer, ret_revision);
-	json_decref(answer);
-	return etcd_fail(etcd, ETCD_CHANGED, "%.100s has changed", key);
-}
-
 /* What has to be true before CHANGE; NULL: nothing, or out of memory. */
 static json_t *new_compare(const struct etcd_change *change)
 {
@@ -342,7 +310,7 @@ static json_t *new_operation(const struct etcd_change *change)
 
 	if (change->kind == ETCD_PUT)
 		return json_pack("{s:o}", "request_put",
-				 new_put(change->key, change->value, change->len, 0));
+				 new_put(change->key, change->value, change->len, change->lease));
 	request = json_object();
 	if (request && etcd_set_key(request, change->key, change->is_prefix))
 		return json_pack("{s:o}", "request_delete_range", request);
@@ -350,10 +318,11 @@ static json_t *new_operation(const struct etcd_change *change)
 	return NULL;
 }
 
-int etcd_change(struct etcd *etcd, const struct etcd_change *changes, size_t n)
+int etcd_change(struct etcd *etcd, const struct etcd_change *changes, size_t n,
+		int64_t *ret_revision)
 {
 	json_t *compares = json_array(), *operations = json_array(), *answer;
-	bool good = compares && operations, done;
+	bool good = compares && operations;
 	int r;
 
 	for (size_t i = 0; good && i < n; i++) {
@@ -372,9 +341,24 @@ int etcd_change(struct etcd *etcd, const struct etcd_change *changes, size_t n)
 		      /* can_repeat= */ false, &answer);
 	if (r != 0)
 		return r;
-	done = json_is_true(json_object_get(answer, "succeeded"));
+	if (json_is_true(json_object_get(answer, "succeeded")))
+		return take_revision(etcd, answer, ret_revision);
 	json_decref(answer);
-	return done ? 0 : etcd_fail(etcd, ETCD_CHANGED, "a key has changed");
+	return etcd_fail(etcd, ETCD_CHANGED, "%.100s%s has changed", changes[0].key,
+			 n > 1 ? ", or another key," : "");
+}
+
+int etcd_put_if(struct etcd *etcd, const char *key, int64_t mod_revision, const void *value,
+		size_t len, int64_t lease, int64_t *ret_revision)
+{
+	const struct etcd_change change = { .kind = ETCD_PUT,
+					    .key = key,
+					    .revision = mod_revision,
+					    .value = value,
+					    .len = len,
+					    .lease = lease };
+
+	return etcd_change(etcd, &change, 1, ret_revision);
 }
 
 int etcd_delete(struct etcd *etcd, const char *key, bool is_prefix, int64_t *ret_n)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backoff.h"
+#include "common/clock.h"
 #include "etcd.h"
 #include "etcdcall.h"
 
@@ -195,7 +196,7 @@ static int take_created(struct etcd_watch *watch, struct interval *interval, int
 		if (!watch->intervals[i].is_created)
 			return 0;
 	watch->state = WATCH_WATCHING;
-	watch->deadline_ms = etcd_now_ms() + SILENT_MS;
+	watch->deadline_ms = now_ms() + SILENT_MS;
 	backoff_reset(&watch->backoff);
 	return 0;
 }
@@ -227,7 +228,7 @@ static int take_result(struct etcd_watch *watch, const json_t *result)
 	if (json_is_true(json_object_get(result, "created")))
 		return take_created(watch, interval, revision);
 	if (watch->state == WATCH_WATCHING)
-		watch->deadline_ms = etcd_now_ms() + SILENT_MS;
+		watch->deadline_ms = now_ms() + SILENT_MS;
 	if (json_array_size(events) > 0)
 		return add_events(watch, interval, events);
 	/* Only progress: everything up to this revision has come. */
@@ -322,7 +323,7 @@ static int connect_now(struct etcd_watch *watch)
 {
 	struct etcd *etcd = watch->etcd;
 	char *text;
-	int r = etcd_authenticate(etcd, etcd_now_ms() + etcd->call_ms);
+	int r = etcd_authenticate(etcd, now_ms() + etcd->call_ms);
 
 	if (r != 0)
 		return r;
@@ -345,7 +346,7 @@ static int connect_now(struct etcd_watch *watch)
 	curl_multi_add_handle(watch->multi, watch->curl);
 	watch->state = WATCH_CREATING;
 	watch->moves = etcd->moves;
-	watch->deadline_ms = etcd_now_ms() + etcd->call_ms;
+	watch->deadline_ms = now_ms() + etcd->call_ms;
 	return 0;
 }
 
@@ -365,7 +366,7 @@ static int give_up(struct etcd_watch *watch, int r)
 	/* A call that was made meanwhile may have another one already; either is right. */
 	if (r != -EACCES && r != -ENOMEM)
 		etcd_use_next_endpoint(etcd);
-	watch->resume_ms = etcd_now_ms() + backoff_fail(&watch->backoff);
+	watch->resume_ms = now_ms() + backoff_fail(&watch->backoff);
 	return r == -EHOSTDOWN || r == -ECONNRESET ? -ECONNREFUSED : r > 0 ? -EREMOTEIO : r;
 }
 
@@ -410,17 +411,21 @@ static bool take_event(struct etcd_watch *watch, struct etcd_event *ret)
 /* Waits for the connection and for FDS. Returns whether one of FDS is ready. */
 static bool wait_until(struct etcd_watch *watch, int64_t until, struct pollfd *fds, size_t n_fds)
 {
-	int64_t now = etcd_now_ms(), ms = until > now ? until - now : 0;
+	int64_t now = now_ms(), ms = until > now ? until - now : 0;
 	struct curl_waitfd waits[FDS_MAX];
 	bool is_ready = false;
 	int n;
 
 	for (size_t i = 0; i < n_fds; i++)
-		waits[i] = (struct curl_waitfd){ .fd = fds[i].fd, .events = CURL_WAIT_POLLIN };
+		waits[i] = (struct curl_waitfd){
+			.fd = fds[i].fd,
+			.events = fds[i].events & POLLOUT ? CURL_WAIT_POLLOUT : CURL_WAIT_POLLIN,
+		};
 	/* An interrupted wait ends early, and is repeated by the caller. */
 	curl_multi_poll(watch->multi, waits, (unsigned)n_fds, ms > 60000 ? 60000 : (int)ms, &n);
 	for (size_t i = 0; i < n_fds; i++) {
-		fds[i].revents = waits[i].revents & CURL_WAIT_POLLIN ? POLLIN : 0;
+		fds[i].revents = (waits[i].revents & CURL_WAIT_POLLIN ? POLLIN : 0) |
+				 (waits[i].revents & CURL_WAIT_POLLOUT ? POLLOUT : 0);
 		is_ready = is_ready || fds[i].revents;
 	}
 	return is_ready;
@@ -436,13 +441,13 @@ static void follow_calls(struct etcd_watch *watch)
 	    watch->moves == watch->etcd->moves)
 		return;
 	disconnect(watch);
-	watch->resume_ms = etcd_now_ms();
+	watch->resume_ms = now_ms();
 }
 
 int etcd_watch_next(struct etcd_watch *watch, int timeout_ms, struct pollfd *fds, size_t n_fds,
 		    struct etcd_event *ret)
 {
-	int64_t end = etcd_now_ms() + timeout_ms, until;
+	int64_t end = now_ms() + timeout_ms, until;
 	bool is_ready = false;
 	int r, running;
 
@@ -451,7 +456,7 @@ int etcd_watch_next(struct etcd_watch *watch, int timeout_ms, struct pollfd *fds
 	for (;;) {
 		r = 0;
 		follow_calls(watch);
-		if (watch->state == WATCH_IDLE && etcd_now_ms() >= watch->resume_ms)
+		if (watch->state == WATCH_IDLE && now_ms() >= watch->resume_ms)
 			r = connect_now(watch);
 		/* While events wait to be returned, no more are read: what waits is limited by one reading. */
 		if (r == 0 && watch->state != WATCH_IDLE && !watch->first) {
@@ -466,15 +471,15 @@ int etcd_watch_next(struct etcd_watch *watch, int timeout_ms, struct pollfd *fds
 		}
 		if (r == 0)
 			r = watch->failure;
-		if (r == 0 && watch->state == WATCH_CREATING && etcd_now_ms() >= watch->deadline_ms)
+		if (r == 0 && watch->state == WATCH_CREATING && now_ms() >= watch->deadline_ms)
 			r = etcd_fail(watch->etcd, -ETIMEDOUT,
 				      "the watch was not confirmed within %u ms",
 				      watch->etcd->call_ms);
-		if (r == 0 && watch->state == WATCH_WATCHING && etcd_now_ms() >= watch->deadline_ms)
+		if (r == 0 && watch->state == WATCH_WATCHING && now_ms() >= watch->deadline_ms)
 			r = etcd_fail(watch->etcd, -ETIMEDOUT, "the watch is silent");
 		if (r != 0)
 			return give_up(watch, r);
-		if (is_ready || etcd_now_ms() >= end)
+		if (is_ready || now_ms() >= end)
 			return 0;
 		until = watch->state == WATCH_IDLE ? watch->resume_ms : watch->deadline_ms;
 		is_ready = wait_until(watch, until < end ? until : end, fds, n_fds);

@@ -6,15 +6,15 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <systemd/sd-daemon.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "complain.h"
+#include "common/log.h"
 #include "exposition.h"
 #include "fetch.h"
 #include "http.h"
 #include "proto/addr.h"
+#include "proto/notifier.h"
 
 #define MAX_CONNECTIONS 16
 #define MAX_PER_HOST 4 /* of one address; no limit for loopback addresses and Unix sockets */
@@ -58,6 +58,7 @@ struct listener {
 
 struct http {
 	sd_event *loop;
+	struct notifier *notifier;
 	struct MHD_Daemon *mhd;
 	struct listener listeners[SOCKETS_MAX];
 	unsigned n_listeners;
@@ -93,7 +94,7 @@ static void warn_limited(struct http *http, const char *what, int error)
 	if (http->logged_usec && now - http->logged_usec < LOG_USEC)
 		return;
 	http->logged_usec = now;
-	complain(LOG_WARNING, "%s: %s.", what, strerror(error));
+	log_line(LOG_WARNING, "%s: %s.", what, strerror(error));
 }
 
 static void drop_answer(struct http *http)
@@ -437,11 +438,12 @@ static void notify_change(struct http *http, const char *reason)
 	if (http->was_asked && strcmp(http->reason, reason) == 0)
 		return;
 	if (*reason) {
-		complain(LOG_WARNING, "Cannot get metrics from the broker: %s.", reason);
-		sd_notifyf(0, "STATUS=Cannot get metrics from the broker: %s", reason);
+		log_line(LOG_WARNING, "Cannot get metrics from the broker: %s.", reason);
+		notifier_tell(http->notifier, "STATUS=Cannot get metrics from the broker: %s",
+			      reason);
 	} else {
-		complain(LOG_INFO, "The broker answers.");
-		sd_notify(0, "STATUS=The broker answers");
+		log_line(LOG_INFO, "The broker answers.");
+		notifier_tell(http->notifier, "STATUS=The broker answers");
 	}
 	http->was_asked = true;
 	snprintf(http->reason, sizeof(http->reason), "%s", reason);
@@ -553,7 +555,8 @@ static int set_up(struct http *http, const struct sockets *sockets, const char *
 	return r < 0 ? r : 0;
 }
 
-int http_new(struct http **ret, sd_event *loop, const struct sockets *sockets, const char *broker)
+int http_new(struct http **ret, sd_event *loop, struct notifier *notifier,
+	     const struct sockets *sockets, const char *broker)
 {
 	struct http *http = calloc(1, sizeof(*http));
 	int r;
@@ -561,6 +564,7 @@ int http_new(struct http **ret, sd_event *loop, const struct sockets *sockets, c
 	if (!http)
 		return -ENOMEM;
 	http->loop = sd_event_ref(loop);
+	http->notifier = notifier;
 	r = set_up(http, sockets, broker);
 	if (r < 0) {
 		http_free(http);

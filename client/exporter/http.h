@@ -12,13 +12,15 @@
 
 #include <systemd/sd-event.h>
 
-#include "sockets.h"
+#include "common/sockets.h"
 
 struct http;
+struct notifier;
 
 /*
  * BROKER: the broker's socket; NULL: the library's default. SOCKETS must outlive *RET. Returns 0 or a negative errno.
  */
-int http_new(struct http **ret, sd_event *loop, const struct sockets *sockets, const char *broker);
+int http_new(struct http **ret, sd_event *loop, struct notifier *notifier,
+	     const struct sockets *sockets, const char *broker);
 /* False: a fetch is in progress, and the process has to end without waiting for it, see fetch_free(). */
 bool http_free(struct http *http);

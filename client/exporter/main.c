@@ -10,8 +10,9 @@
 #include <systemd/sd-event.h>
 #include <unistd.h>
 
-#include "complain.h"
+#include "common/log.h"
 #include "http.h"
+#include "proto/notifier.h"
 #include "proto/version.h"
 #include "settings.h"
 
@@ -131,13 +132,12 @@ static int on_exit_signal(sd_event_source *source, const struct signalfd_siginfo
 			  void *userdata)
 {
 	(void)info;
-	(void)userdata;
-	sd_notify(0, "STOPPING=1");
+	notifier_tell(userdata, "STOPPING=1");
 	return sd_event_exit(sd_event_source_get_event(source), 0);
 }
 
 /* Called before any thread is created, because a new thread inherits the blocked signals. */
-static int add_signals(sd_event *loop)
+static int add_signals(sd_event *loop, struct notifier *notifier)
 {
 	sigset_t mask;
 	int r;
@@ -148,9 +148,9 @@ static int add_signals(sd_event *loop)
 	if (sigprocmask(SIG_BLOCK, &mask, NULL) < 0)
 		return -errno;
 	signal(SIGPIPE, SIG_IGN);
-	r = sd_event_add_signal(loop, NULL, SIGTERM, on_exit_signal, NULL);
+	r = sd_event_add_signal(loop, NULL, SIGTERM, on_exit_signal, notifier);
 	if (r >= 0)
-		r = sd_event_add_signal(loop, NULL, SIGINT, on_exit_signal, NULL);
+		r = sd_event_add_signal(loop, NULL, SIGINT, on_exit_signal, notifier);
 	return r < 0 ? r : 0;
 }
 
@@ -164,34 +164,39 @@ static int open_sockets(struct sockets *sockets, const struct settings *settings
 		       sockets_open(sockets, settings->listen, settings->n_listen);
 }
 
-static int serve(sd_event *loop, const struct sockets *sockets)
+static int serve(sd_event *loop, struct notifier *notifier, const struct sockets *sockets)
 {
 	for (unsigned i = 0; i < sockets->n; i++)
-		complain(LOG_INFO, "Serving metrics on %s%s.", sockets->list[i].text,
+		log_line(LOG_INFO, "Serving metrics on %s%s.", sockets->list[i].text,
 			 sockets->list[i].text[0] == '/' ? ", path /metrics" : "/metrics");
-	sd_notify(0, "READY=1\nSTATUS=Waiting for the first request");
+	notifier_tell(notifier, "READY=1\nSTATUS=Waiting for the first request");
 	return sd_event_loop(loop);
 }
 
 static int run(const struct settings *settings, struct sockets *sockets)
 {
 	sd_event *loop = NULL;
+	struct notifier *notifier = NULL;
 	struct http *http = NULL;
 	bool is_idle;
 	int r;
 
 	r = sd_event_new(&loop);
 	if (r >= 0)
-		r = add_signals(loop);
+		r = notifier_new(&notifier, loop);
 	if (r >= 0)
-		r = http_new(&http, loop, sockets, *settings->socket ? settings->socket : NULL);
+		r = add_signals(loop, notifier);
 	if (r >= 0)
-		r = sd_event_set_watchdog(loop, true);
+		r = http_new(&http, loop, notifier, sockets,
+			     *settings->socket ? settings->socket : NULL);
 	if (r >= 0)
-		r = serve(loop, sockets);
+		r = notifier_add_watchdog(notifier);
+	if (r >= 0)
+		r = serve(loop, notifier, sockets);
 	if (r < 0)
-		complain(LOG_ERR, "Cannot serve: %s.", strerror(-r));
+		log_line(LOG_ERR, "Cannot serve: %s.", strerror(-r));
 	is_idle = http_free(http);
+	notifier_free(notifier);
 	sd_event_unref(loop);
 	sockets_close(sockets);
 	/* The fetch thread still runs: _exit() frees nothing that the thread uses. */

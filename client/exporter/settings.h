@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "sockets.h"
+#include "common/sockets.h"
 
 #define SETTINGS_LISTEN "127.0.0.1:9471" /* used if no address is set */
 

@@ -6,14 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
-#include <systemd/sd-daemon.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent.h"
+#include "causes.h"
+#include "common/clock.h"
+#include "common/log.h"
 #include "etcd/backoff.h"
 #include "hoststate.h"
-#include "log.h"
+#include "proto/sdnotify.h"
 #include "report.h"
 #include "version.h"
 
@@ -33,6 +34,9 @@ struct agent {
 	const struct settings *settings;
 	struct etcd *etcd;
 	struct etcd_watch *watch; /* NULL: the roll-out has to be read first */
+	int manager; /* see sdnotify_open() */
+	bool is_ready; /* and the manager was told so */
+	bool is_untold; /* the manager did not take the last message */
 	int stop; /* readable: the agent ends */
 	int inotify; /* for the result of an installation; -1: cannot be watched now */
 	int64_t read_ms; /* when to read the roll-out */
@@ -41,21 +45,13 @@ struct agent {
 	int64_t nudge_ms; /* when to write `wanted` again */
 	struct backoff read_backoff, take_backoff, report_backoff;
 	struct causes etcd_causes, rollout_causes, take_causes, broker_causes;
-	char wanted[VERSION_NAME_MAX + 1]; /* by the roll-out; empty: none */
-	char staged[VERSION_NAME_MAX + 1]; /* what the file `wanted` has; empty: none */
+	char wanted[SITE_NAME_MAX + 1]; /* by the roll-out; empty: none */
+	char staged[SITE_NAME_MAX + 1]; /* what the file `wanted` has; empty: none */
 	char error[VERSION_REASON_MAX + 128]; /* why WANTED was not taken; empty: it was */
 	struct report_install install;
 	struct report_broker broker;
 	struct hoststate *hoststate;
 };
-
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 __attribute__((format(printf, 3, 4))) static void make_key(const struct agent *agent,
 							   char ret[PATH_MAX], const char *fmt, ...)
@@ -94,7 +90,7 @@ static bool is_ending(const struct agent *agent)
 
 static int write_wanted(struct agent *agent, const char *name)
 {
-	char text[VERSION_NAME_MAX + 2];
+	char text[SITE_NAME_MAX + 2];
 	int r;
 
 	snprintf(text, sizeof(text), "%s\n", name);
@@ -110,7 +106,7 @@ static int write_wanted(struct agent *agent, const char *name)
 
 static void read_wanted(struct agent *agent)
 {
-	char path[PATH_MAX], text[VERSION_NAME_MAX + 2] = "";
+	char path[PATH_MAX], text[SITE_NAME_MAX + 2] = "";
 	FILE *f;
 
 	snprintf(path, sizeof(path), "%s/wanted", agent->settings->state_dir);
@@ -119,7 +115,7 @@ static void read_wanted(struct agent *agent)
 		text[strcspn(text, "\n")] = 0;
 	if (f)
 		fclose(f);
-	if (version_is_name(text))
+	if (site_is_name(text))
 		strcpy(agent->staged, text);
 }
 
@@ -197,7 +193,7 @@ static enum taken stage_file(struct agent *agent, struct staging *staging,
 	int r;
 
 	make_key(agent, key, "versions/%s/%s", staging->name, file->name);
-	taken = get_value(agent, key, VERSION_SIZE_MAX, &range);
+	taken = get_value(agent, key, SITE_SIZE_MAX, &range);
 	if (taken != TAKEN)
 		return taken;
 	if (!manifest_verify(file, range->entries[0].value, range->entries[0].len, reason)) {
@@ -215,6 +211,18 @@ static enum taken stage_file(struct agent *agent, struct staging *staging,
 
 static void keep_lease(struct agent *agent);
 
+/* Called at least every 30 s. */
+static void tell_manager(struct agent *agent)
+{
+	char text[512] = "WATCHDOG=1";
+
+	if (!agent->is_ready)
+		snprintf(text, sizeof(text), "READY=1\nSTATUS=Host %s\nWATCHDOG=1",
+			 agent->settings->host);
+	agent->is_untold = sdnotify_send(agent->manager, text, -1) == -EAGAIN;
+	agent->is_ready = agent->is_ready || !agent->is_untold;
+}
+
 static enum taken stage_files(struct agent *agent, struct staging *staging,
 			      const struct manifest *manifest)
 {
@@ -227,7 +235,7 @@ static enum taken stage_files(struct agent *agent, struct staging *staging,
 			return fail(agent, TAKE_FAILED, "the files did not come within %d s",
 				    TAKE_MS / 1000);
 		taken = stage_file(agent, staging, &manifest->files[i]);
-		sd_notify(0, "WATCHDOG=1");
+		tell_manager(agent);
 		keep_lease(agent);
 	}
 	if (taken != TAKEN)
@@ -324,22 +332,21 @@ static const struct etcd_entry *find_label(const struct agent *agent,
 }
 
 /* Copies the name in ENTRY. `echo NAME | etcdctl put KEY` adds a line break. */
-static bool get_name(const struct etcd_entry *entry, char ret[VERSION_NAME_MAX + 1])
+static bool get_name(const struct etcd_entry *entry, char ret[SITE_NAME_MAX + 1])
 {
 	size_t n = entry->len;
 
 	if (n > 0 && entry->value[n - 1] == '\n')
 		n--;
-	if (n == 0 || n > VERSION_NAME_MAX)
+	if (n == 0 || n > SITE_NAME_MAX)
 		return false;
 	memcpy(ret, entry->value, n);
 	ret[n] = 0;
-	return strlen(ret) == n && version_is_name(ret);
+	return strlen(ret) == n && site_is_name(ret);
 }
 
 /* Finds the version that this host should have. Without a valid one, RET is empty. */
-static void choose(struct agent *agent, const struct etcd_range *range,
-		   char ret[VERSION_NAME_MAX + 1])
+static void choose(struct agent *agent, const struct etcd_range *range, char ret[SITE_NAME_MAX + 1])
 {
 	const struct settings *settings = agent->settings;
 	const struct etcd_entry *entry = NULL;
@@ -379,7 +386,7 @@ static int watch_from(struct agent *agent, int64_t revision)
 
 static int read_now(struct agent *agent)
 {
-	char key[PATH_MAX], name[VERSION_NAME_MAX + 1];
+	char key[PATH_MAX], name[SITE_NAME_MAX + 1];
 	struct etcd_range *range;
 	int64_t revision;
 	bool is_other;
@@ -544,16 +551,21 @@ static int64_t next_ms(const struct agent *agent)
 /* Waits until something is to be done. Returns false when the agent has to end. */
 static bool wait_for_work(struct agent *agent)
 {
-	struct pollfd fds[] = { { .fd = agent->stop, .events = POLLIN },
-				{ .fd = agent->inotify, .events = POLLIN } };
-	size_t n_fds = agent->inotify >= 0 ? 2 : 1;
+	struct pollfd fds[3] = { { .fd = agent->stop, .events = POLLIN } };
+	size_t n_fds = 1, inotify = 0;
 	int64_t now = now_ms(), next = next_ms(agent);
 	int ms = next <= now ? 0 : next - now > 30000 ? 30000 : (int)(next - now);
 	struct etcd_event event = {};
 	char buffer[4096];
 	int r = 0;
 
-	sd_notify(0, "WATCHDOG=1");
+	tell_manager(agent);
+	if (agent->inotify >= 0) {
+		inotify = n_fds++;
+		fds[inotify] = (struct pollfd){ .fd = agent->inotify, .events = POLLIN };
+	}
+	if (agent->is_untold)
+		fds[n_fds++] = (struct pollfd){ .fd = agent->manager, .events = POLLOUT };
 	if (agent->watch) {
 		/* Events that have come together are handled together. */
 		for (int i = 0; i < EVENTS_MAX; i++) {
@@ -568,7 +580,7 @@ static bool wait_for_work(struct agent *agent)
 	} else {
 		poll(fds, n_fds, ms);
 	}
-	if (n_fds > 1 && fds[1].revents && read(agent->inotify, buffer, sizeof(buffer)) > 0)
+	if (inotify > 0 && fds[inotify].revents && read(agent->inotify, buffer, sizeof(buffer)) > 0)
 		agent->report_ms = 0;
 	return !fds[0].revents && !is_ending(agent);
 }
@@ -578,7 +590,6 @@ void agent_run(struct agent *agent, int stop)
 	agent->stop = stop;
 	read_wanted(agent);
 	read_result(agent);
-	sd_notifyf(0, "READY=1\nSTATUS=Host %s", agent->settings->host);
 	while (wait_for_work(agent)) {
 		if (now_ms() >= agent->read_ms)
 			read_rollout(agent);
@@ -587,44 +598,29 @@ void agent_run(struct agent *agent, int stop)
 		if (now_ms() >= agent->report_ms)
 			report(agent);
 	}
-	sd_notify(0, "STOPPING=1");
+	sdnotify_send(agent->manager, "STOPPING=1", -1);
 	/* The host's key goes at once. Without an answer it goes when the lease expires. */
 	hoststate_end(agent->hoststate);
 }
 
 int agent_new(struct agent **ret, const struct settings *settings)
 {
-	const char *endpoints[ETCD_ENDPOINTS_MAX];
-	struct etcd_options options = {
-		.endpoints = endpoints,
-		.n_endpoints = settings->n_endpoints,
-		.ca = *settings->ca ? settings->ca : NULL,
-		.certificate = *settings->certificate ? settings->certificate : NULL,
-		.key = *settings->key ? settings->key : NULL,
-		.user = *settings->user ? settings->user : NULL,
-		.password = *settings->password ? settings->password : NULL,
-		.call_ms = CALL_MS,
-		.answer_max = ANSWER_MAX,
-	};
 	struct agent *agent = calloc(1, sizeof(*agent));
 	int r;
 
-	for (size_t i = 0; i < settings->n_endpoints; i++)
-		endpoints[i] = settings->endpoints[i];
-	r = agent ? etcd_new(&agent->etcd, &options) : -ENOMEM;
+	r = agent ? settings_new_etcd(settings, CALL_MS, ANSWER_MAX, &agent->etcd) : -ENOMEM;
 	if (r == 0)
 		r = hoststate_new(&agent->hoststate, agent->etcd, settings);
 	if (r < 0) {
 		log_line(LOG_ERR, "%s",
-			 r == -EINVAL ? "Endpoints= is not valid: each must be http://HOST:PORT or "
-					"https://HOST:PORT" :
-					"Out of memory.");
+			 r == -EINVAL ? SETTINGS_INVALID_ENDPOINTS "." : "Out of memory.");
 		if (agent)
 			etcd_free(agent->etcd);
 		free(agent);
 		return r;
 	}
 	agent->settings = settings;
+	agent->manager = sdnotify_open();
 	agent->inotify = -1;
 	agent->take_ms = INT64_MAX;
 	agent->broker.socket = settings->socket;
@@ -642,6 +638,8 @@ struct agent *agent_free(struct agent *agent)
 	report_broker_done(&agent->broker);
 	if (agent->inotify >= 0)
 		close(agent->inotify);
+	if (agent->manager >= 0)
+		close(agent->manager);
 	free(agent);
 	return NULL;
 }

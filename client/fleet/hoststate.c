@@ -4,11 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "causes.h"
+#include "common/clock.h"
+#include "common/log.h"
 #include "etcd/etcd.h"
 #include "hoststate.h"
-#include "log.h"
 #include "report.h"
 
 struct hoststate {
@@ -21,14 +22,6 @@ struct hoststate {
 	json_t *known; /* what known/HOST has, without its time; NULL: it has to be read */
 	struct causes causes;
 };
-
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* The key of this host below FOLDER. */
 static void make_key(const struct hoststate *state, char ret[PATH_MAX], const char *folder)

@@ -10,7 +10,7 @@
 #include <sysexits.h>
 
 #include "agent.h"
-#include "log.h"
+#include "common/log.h"
 #include "proto/version.h"
 #include "settings.h"
 

@@ -240,7 +240,7 @@ static json_t *new_in_force(const char *site)
 		return json_null();
 	target[n] = 0;
 	name = strrchr(target, '/') ? strrchr(target, '/') + 1 : target;
-	return version_is_name(name) ? new_text(name) : json_null();
+	return site_is_name(name) ? new_text(name) : json_null();
 }
 
 static json_t *new_install(const struct report_install *install)
@@ -324,9 +324,9 @@ void report_read_install(struct report_install *ret, const char *path)
 		return;
 	text[n] = 0;
 	rest = strchr(text, '\n');
-	/* 64 is VERSION_NAME_MAX. */
+	/* 64 is SITE_NAME_MAX. */
 	if (!rest || sscanf(text, "%64s %15s", ret->version, word) != 2 ||
-	    !version_is_name(ret->version)) {
+	    !site_is_name(ret->version)) {
 		*ret->version = 0;
 		return;
 	}

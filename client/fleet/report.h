@@ -29,7 +29,7 @@
 
 /* The last installation, by root. */
 struct report_install {
-	char version[VERSION_NAME_MAX + 1]; /* empty: there was none */
+	char version[SITE_NAME_MAX + 1]; /* empty: there was none */
 	bool is_installed; /* false: the version was refused */
 	char text[4096]; /* what was printed, cut */
 };

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <ini.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "log.h"
+#include "common/inifile.h"
+#include "common/log.h"
 #include "settings.h"
 #include "version.h"
 
-#define SECTION "Fleet"
 #define PREFIX "/rdmabroker/"
 #define TTL_SEC 30
 #define TTL_MIN 5 /* each third of it, the broker is asked */
@@ -21,9 +20,6 @@
 struct reading {
 	struct settings *settings;
 	const char *path;
-	FILE *file;
-	unsigned line;
-	bool has_failed;
 	char password_file[SETTINGS_PATH_MAX];
 };
 
@@ -103,7 +99,7 @@ static bool set_labels(struct reading *reading, const char *where, const char *v
 	while ((word = strsep(&rest, " \t,"))) {
 		if (!*word)
 			continue;
-		if (settings->n_labels == SETTINGS_LABELS_MAX || !version_is_name(word)) {
+		if (settings->n_labels == SETTINGS_LABELS_MAX || !site_is_name(word)) {
 			log_line(
 				LOG_ERR,
 				"%s: invalid label \"%s\": at most %d labels of at most %d letters, "
@@ -203,55 +199,15 @@ static const struct {
 	{ "ReportSec", set_report },
 };
 
-static bool set(struct reading *reading, const char *where, const char *name, const char *value)
+static bool set(void *userdata, const char *where, const char *name, const char *value)
 {
+	struct reading *reading = userdata;
+
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		if (strcmp(name, keys[i].name) == 0)
 			return keys[i].set(reading, where, value);
 	log_line(LOG_ERR, "%s: unknown key \"%s\"", where, name);
 	return false;
-}
-
-/* Called by libinih for each key. Failures are recorded in READING; 1 means success to libinih. */
-static int handle(void *userdata, const char *section, const char *name, const char *value)
-{
-	struct reading *reading = userdata;
-	char where[SETTINGS_PATH_MAX + 32];
-
-	snprintf(where, sizeof(where), "%s:%u", reading->path, reading->line);
-	if (strcmp(section, SECTION) != 0) {
-		log_line(LOG_ERR, "%s: keys must be in the section [" SECTION "], not in [%s]",
-			 where, section);
-		reading->has_failed = true;
-	} else if (!set(reading, where, name, value)) {
-		reading->has_failed = true;
-	}
-	return 1;
-}
-
-/*
- * Called by libinih instead of fgets(). Removes leading blanks, with which libinih would take a line as the
- * continuation of a value. Refuses a line that is too long, whose rest libinih would take as another line.
- */
-static char *read_line(char *buffer, int size, void *userdata)
-{
-	struct reading *reading = userdata;
-	size_t len;
-
-	reading->line++;
-	if (!fgets(buffer, size, reading->file))
-		return NULL;
-	len = strlen(buffer);
-	if (len + 1 == (size_t)size && buffer[len - 1] != '\n') {
-		log_line(LOG_ERR, "%s:%u: the line is too long", reading->path, reading->line);
-		reading->has_failed = true;
-		for (int c = 0; c != EOF && c != '\n';)
-			c = getc(reading->file);
-		strcpy(buffer, "\n");
-	}
-	len = strspn(buffer, " \t");
-	memmove(buffer, buffer + len, strlen(buffer + len) + 1);
-	return buffer;
 }
 
 /* The first line of the file is the password. */
@@ -311,22 +267,29 @@ int settings_read(struct settings *settings, const char *path)
 	strcpy(settings->prefix, PREFIX);
 	settings->ttl_sec = TTL_SEC;
 	settings->report_sec = REPORT_SEC;
-	reading.file = fopen(path, "re");
-	if (!reading.file) {
-		r = -errno;
-		log_line(LOG_ERR, "Cannot read %s: %s", path, strerror(-r));
+	r = inifile_read(path, /* must_exist= */ true, "Fleet", set, &reading);
+	if (r < 0)
 		return r;
-	}
-	r = ini_parse_stream(read_line, &reading, handle, &reading);
-	/* fopen() opens a directory too, but reading fails. */
-	if (ferror(reading.file)) {
-		log_line(LOG_ERR, "Cannot read %s: it is a directory, or reading failed", path);
-		r = -EIO;
-	} else if (r > 0) {
-		log_line(LOG_ERR, "%s:%d: the line must be Key=Value or [" SECTION "]", path, r);
-	}
-	fclose(reading.file);
-	if (r != 0 || reading.has_failed)
-		return -EBADMSG;
 	return complete(&reading) ? 0 : -EBADMSG;
+}
+
+int settings_new_etcd(const struct settings *settings, unsigned call_ms, size_t answer_max,
+		      struct etcd **ret)
+{
+	const char *endpoints[ETCD_ENDPOINTS_MAX];
+	const struct etcd_options options = {
+		.endpoints = endpoints,
+		.n_endpoints = settings->n_endpoints,
+		.ca = *settings->ca ? settings->ca : NULL,
+		.certificate = *settings->certificate ? settings->certificate : NULL,
+		.key = *settings->key ? settings->key : NULL,
+		.user = *settings->user ? settings->user : NULL,
+		.password = *settings->password ? settings->password : NULL,
+		.call_ms = call_ms,
+		.answer_max = answer_max,
+	};
+
+	for (size_t i = 0; i < settings->n_endpoints; i++)
+		endpoints[i] = settings->endpoints[i];
+	return etcd_new(ret, &options);
 }

@@ -36,3 +36,12 @@ struct settings {
  * negative errno, after reporting each error.
  */
 int settings_read(struct settings *settings, const char *path);
+/*
+ * Makes a client of the etcd in SETTINGS; see struct etcd_options for the limits. Returns 0, -EINVAL (an endpoint is not
+ * valid) or another negative errno.
+ */
+int settings_new_etcd(const struct settings *settings, unsigned call_ms, size_t answer_max,
+		      struct etcd **ret);
+/* The text for -EINVAL. */
+#define SETTINGS_INVALID_ENDPOINTS \
+	"Endpoints= is not valid: each must be http://HOST:PORT or https://HOST:PORT"

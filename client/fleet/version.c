@@ -12,16 +12,7 @@
 
 #include "version.h"
 
-#define CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+"
 #define NEW ".new" /* a directory whose name no version can have */
-
-bool version_is_name(const char *name)
-{
-	size_t n = strlen(name);
-
-	return n > 0 && n <= VERSION_NAME_MAX && name[0] != '.' && name[0] != '-' &&
-	       strspn(name, CHARACTERS) == n;
-}
 
 static bool ends_in(const char *name, const char *suffix)
 {
@@ -53,7 +44,7 @@ static bool parse_file(const json_t *object, struct manifest_file *file, size_t 
 	const json_t *size = json_object_get(object, "size");
 	const char *hex = json_string_value(json_object_get(object, "sha256"));
 
-	if (!name || !version_is_name(name) ||
+	if (!name || !site_is_name(name) ||
 	    (!ends_in(name, ".rules") && !ends_in(name, ".tests"))) {
 		snprintf(reason, VERSION_REASON_MAX,
 			 "a name of a file is not NAME.rules or NAME.tests");
@@ -64,7 +55,7 @@ static bool parse_file(const json_t *object, struct manifest_file *file, size_t 
 	    (uint64_t)json_integer_value(size) > left) {
 		snprintf(reason, VERSION_REASON_MAX,
 			 "%s has no valid size, or the files have more than %d bytes together",
-			 name, VERSION_SIZE_MAX);
+			 name, SITE_SIZE_MAX);
 		return false;
 	}
 	file->size = (size_t)json_integer_value(size);
@@ -85,7 +76,7 @@ static bool has_file(const struct manifest *manifest, const char *name)
 
 static bool parse_files(const json_t *files, struct manifest *manifest, char *reason)
 {
-	size_t n = json_array_size(files), left = VERSION_SIZE_MAX;
+	size_t n = json_array_size(files), left = SITE_SIZE_MAX;
 
 	for (size_t i = 0; i < n; i++) {
 		struct manifest_file *file = &manifest->files[i];
@@ -113,9 +104,9 @@ int manifest_parse(const char *text, size_t len, struct manifest **ret,
 
 	if (!json) {
 		snprintf(reason, VERSION_REASON_MAX, "the manifest is not JSON");
-	} else if (n == 0 || n > VERSION_FILES_MAX) {
+	} else if (n == 0 || n > SITE_FILES_MAX) {
 		snprintf(reason, VERSION_REASON_MAX,
-			 "the manifest has no \"files\" with 1 to %d elements", VERSION_FILES_MAX);
+			 "the manifest has no \"files\" with 1 to %d elements", SITE_FILES_MAX);
 	} else {
 		manifest = calloc(1, sizeof(*manifest) + n * sizeof(manifest->files[0]));
 		r = !manifest ? -ENOMEM : parse_files(files, manifest, reason) ? 0 : -EBADMSG;
@@ -293,44 +284,11 @@ void staging_done(struct staging *staging)
 	remove_version(staging->staged, NEW);
 }
 
-struct known {
-	char name[VERSION_NAME_MAX + 1];
-	struct timespec since;
-};
-
-/* The newest first. */
-static int compare_age(const void *a, const void *b)
-{
-	const struct known *x = a, *y = b;
-
-	if (x->since.tv_sec != y->since.tv_sec)
-		return x->since.tv_sec > y->since.tv_sec ? -1 : 1;
-	return x->since.tv_nsec > y->since.tv_nsec ? -1 : x->since.tv_nsec < y->since.tv_nsec;
-}
-
 void version_forget_old(const char *staged, size_t keep, const char *name)
 {
-	struct known *known = NULL, *more;
-	const struct dirent *entry;
-	struct stat st;
-	size_t n = 0;
-	DIR *d = opendir(staged);
+	struct site_known *known;
+	size_t n = site_list(staged, &known);
 
-	while (d && (entry = readdir(d))) {
-		if (!version_is_name(entry->d_name) ||
-		    fstatat(dirfd(d), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-			continue;
-		more = realloc(known, (n + 1) * sizeof(*known));
-		if (!more)
-			break;
-		known = more;
-		strcpy(known[n].name, entry->d_name);
-		known[n++].since = st.st_mtim;
-	}
-	if (d)
-		closedir(d);
-	if (n > 0)
-		qsort(known, n, sizeof(*known), compare_age);
 	for (size_t i = keep; i < n; i++)
 		if (strcmp(known[i].name, name) != 0)
 			remove_version(staged, known[i].name);

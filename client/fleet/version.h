@@ -16,15 +16,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/sitename.h"
 #include "sha256.h"
 
-#define VERSION_FILES_MAX 256
-#define VERSION_SIZE_MAX (4 * 1024 * 1024) /* bytes of all files together */
-#define VERSION_NAME_MAX 64 /* of a version, or of a file */
 #define VERSION_REASON_MAX 512
 
 struct manifest_file {
-	char name[VERSION_NAME_MAX + 1];
+	char name[SITE_NAME_MAX + 1];
 	size_t size;
 	uint8_t sha256[SHA256_SIZE];
 };
@@ -33,9 +31,6 @@ struct manifest {
 	size_t n; /* at least 1 */
 	struct manifest_file files[];
 };
-
-/* True: NAME has 1 to 64 letters, digits, '.', '_', '-' and '+', and does not begin with '.' or '-'. */
-bool version_is_name(const char *name);
 
 /* -EBADMSG: TEXT is not a manifest, and REASON says why; -ENOMEM. Free *RET with free(). */
 int manifest_parse(const char *text, size_t len, struct manifest **ret,
@@ -57,7 +52,7 @@ enum version_match version_compare(const char *staged, const char *name,
 /* A version that is being staged. */
 struct staging {
 	const char *staged;
-	char name[VERSION_NAME_MAX + 1];
+	char name[SITE_NAME_MAX + 1];
 	int fd; /* of the directory; -1: none */
 };
 

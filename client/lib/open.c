@@ -36,7 +36,7 @@
 #define DEFAULT_SOCKET "/run/rdmabroker/rdmabroker.sock"
 #define FLAGS                                                                            \
 	((unsigned)(RDMABROKER_NONBLOCK | RDMABROKER_FORK_SAFE | RDMABROKER_RETRY_BUSY | \
-		    RDMABROKER_FAIL_BY_EVENT))
+		    RDMABROKER_FAIL_BY_EVENT | RDMABROKER_CONFIRM_DISCONNECT))
 
 /* All parts of a session, in one block of memory. */
 struct parts {
@@ -132,6 +132,8 @@ static int call_hello(struct rdmabroker *session, int proof, int timeout_ms,
 
 	m.version = 1;
 	m.features = RDMABROKER__FEATURE__FEATURE_PROOF;
+	if (session->flags & RDMABROKER_CONFIRM_DISCONNECT)
+		m.features |= RDMABROKER__FEATURE__FEATURE_CONFIRMS_DISCONNECT;
 	r = call_wait_like(&session->wire, &call, &request, timeout_ms, ret);
 	if (r == 0 && (*ret)->reply->result_case != RDMABROKER__REPLY__RESULT_HELLO) {
 		frame_free(*ret);

@@ -58,7 +58,7 @@ static int open_session(struct session *ret)
 	if (!atomic_load(&has_devices) && !look_for_devices())
 		return -ENODEV;
 	atomic_store(&has_devices, true);
-	options.flags = RDMABROKER_FAIL_BY_EVENT;
+	options.flags = RDMABROKER_FAIL_BY_EVENT | RDMABROKER_CONFIRM_DISCONNECT;
 	*ret = (struct session){ .pid = getpid(), .uid = geteuid(), .gid = getegid() };
 	return BROKER(rdmabroker_open(&options, &ret->broker));
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/admission.h"
+#include "proto/addr.h"
 #include "util/util.h"
 
 /* If memory runs out, uthash does not add an element, and sets the element's hh.tbl to NULL. */
@@ -43,7 +44,7 @@ struct tally_user {
 };
 
 struct tally_peer {
-	uint8_t addr[16];
+	uint8_t addr[ADDR_HOST_LEN];
 	uint64_t bucket, queue;
 	UT_hash_handle hh;
 };
@@ -284,24 +285,13 @@ static int get_user(struct tally *tally, uid_t uid, uint64_t now, struct tally_u
 	return 0;
 }
 
-static void key_of(const struct sockaddr *addr, uint8_t ret[16])
-{
-	memset(ret, 0, 16);
-	if (addr->sa_family == AF_INET6) {
-		memcpy(ret, &((const struct sockaddr_in6 *)addr)->sin6_addr, 16);
-	} else if (addr->sa_family == AF_INET) {
-		ret[10] = ret[11] = 0xff;
-		memcpy(ret + 12, &((const struct sockaddr_in *)addr)->sin_addr, 4);
-	}
-}
-
 static int get_peer(struct tally *tally, const struct sockaddr *addr, uint64_t now,
 		    struct tally_peer **ret)
 {
 	struct tally_peer *peer;
 	uint8_t key[16];
 
-	key_of(addr, key);
+	addr_host(addr, key);
 	HASH_FIND(hh, tally->peers, key, sizeof(key), peer);
 	if (!peer) {
 		for (unsigned i = 0; i < SWEEP_FULL && IS_FULL(tally->peers); i++)

@@ -38,6 +38,17 @@ static int set_local_ece(struct id *id, const struct ibv_ece *ece, struct failur
 	return r < 0 ? failure_set_fabric(failure, r, "set local ECE") : 0;
 }
 
+/* VERB has failed with R, a negative errno. */
+static int fail(const struct id *id, const char *verb, int r, struct failure *failure)
+{
+	if (r != -EOPNOTSUPP || !id_is_datagram(id))
+		return failure_set_fabric(failure, r, "%s", verb);
+	failure_set(failure, STATUS_FABRIC, "%s: the device is of iWARP, which has no datagrams",
+		    verb);
+	failure->error = EOPNOTSUPP;
+	return STATUS_FABRIC;
+}
+
 int conn_connect(struct id *id, const struct rdma_conn_param *param,
 		 const struct ibv_ece *local_ece, struct failure *failure)
 {
@@ -74,7 +85,7 @@ int conn_connect(struct id *id, const struct rdma_conn_param *param,
 	if (r == 0) {
 		r = fabric_id_connect(id->fabric, &capped);
 		if (r < 0)
-			r = failure_set_fabric(failure, r, "connect");
+			r = fail(id, "connect", r, failure);
 	} else if (r > 0) {
 		r = 0; /* the connect is held back; timewait.c will call conn_resume() */
 	}
@@ -92,7 +103,7 @@ static void report_accept(struct id *id)
 
 	if (!id->qp_check.is_unknown)
 		return;
-	wish_to_accept(&wish, id->fabric, id->ps, id->request);
+	wish_to_accept_id(&wish, id);
 	wish.wish.id = id;
 	qpcheck_report(id, &wish.wish);
 }
@@ -128,7 +139,7 @@ int conn_accept(struct id *id, const struct rdma_conn_param *param, const struct
 	if (r == 0) {
 		r = fabric_id_accept(id->fabric, &capped);
 		if (r < 0)
-			return failure_set_fabric(failure, r, "accept");
+			return fail(id, "accept", r, failure);
 	}
 	if (r < 0)
 		return r;
@@ -214,6 +225,20 @@ int conn_reject(struct id *id, const void *data, size_t len, bool ece, struct fa
 	return 0;
 }
 
+/* Replies to the peer's disconnect, for a client that confirms. Other clients have nothing to do. */
+static int confirm(struct id *id, struct failure *failure)
+{
+	int r;
+
+	if (!id->unconfirmed)
+		return 0;
+	r = fabric_id_disconnect(id->fabric);
+	id->unconfirmed = false;
+	timewait_enter(id);
+	record_state(id);
+	return r < 0 ? failure_set_fabric(failure, r, "disconnect") : 0;
+}
+
 int conn_disconnect(struct id *id, struct failure *failure)
 {
 	int r;
@@ -229,7 +254,7 @@ int conn_disconnect(struct id *id, struct failure *failure)
 	case ID_REVOKED:
 		return id_refuse_state(id, "disconnect", failure);
 	case ID_DISCONNECTED:
-		return 0;
+		return confirm(id, failure);
 	default:
 		break; /* if there is no connection, the kernel sends nothing */
 	}

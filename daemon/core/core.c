@@ -83,6 +83,8 @@ int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struc
 	list_init(&core->watches);
 	log_limits_init(&core->log_limits);
 	account_init(&core->account);
+	core->account.limit[ACCOUNT_INQUIRIES] = INQUIRIES_MAX;
+	core->account.limit_per_user[ACCOUNT_INQUIRIES] = INQUIRIES_OF_USER_MAX;
 	core->policy = policy_ref(policy);
 	r = timewaits_init(&core->timewaits, loop, conn_resume);
 	if (r == 0)
@@ -91,6 +93,8 @@ int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struc
 		r = waits_init(&core->waits, loop);
 	if (r == 0)
 		r = aheads_init(&core->aheads, loop);
+	if (r == 0)
+		r = inquiries_init(&core->inquiries, loop);
 	if (r == 0)
 		r = workloads_new(&core->workloads, loop);
 	if (r == 0)
@@ -121,6 +125,7 @@ struct core *core_free(struct core *core)
 	fabric_free(core->fabric);
 	waits_done(&core->waits);
 	aheads_done(&core->aheads);
+	inquiries_done(&core->inquiries);
 	workloads_free(core->workloads);
 	admissions_free(core->admissions);
 	policy_unref(core->policy);

@@ -12,6 +12,7 @@
 
 #include "core/ahead.h"
 #include "core/admission.h"
+#include "core/inquiry.h"
 #include "core/loglimit.h"
 #include "core/metrics.h"
 #include "core/timewait.h"
@@ -35,6 +36,7 @@ struct ledger;
 struct session;
 struct workloads;
 struct vault;
+struct whois_index;
 
 /* What the next process of the daemon gets, see record.h. All zero: nothing is kept. */
 struct core_keep {
@@ -78,6 +80,8 @@ struct core {
 	struct list tokens; /* token.link, see token.h */
 	struct list watches; /* watch.link, see watch.h */
 	struct timewaits timewaits;
+	struct inquiries inquiries;
+	struct whois_index *whois; /* NULL: nobody needs it, see whois.h */
 	bool draining; /* clients that begin anything new are refused */
 	uint64_t last_session; /* number of the newest session, restriction or outlet */
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/decide.h"
 #include "core/id.h"
+#include "core/peerid.h"
 #include "core/restriction.h"
 #include "core/watch.h"
 #include "proto/addr.h"
@@ -38,13 +40,40 @@ enum refusal_code decide_refusal_code(const struct policy_verdict *verdict)
 	return has_rejecter(verdict) ? REFUSAL_DENIED : REFUSAL_NO_RULE;
 }
 
+/*
+ * As decide_ask(). If the decision depends on who the peer is, and that was not asked and cannot be any more, WISH says so
+ * to those who read of the decision.
+ */
+static void decide_without_asking(struct session *session, struct wish *wish,
+				  struct policy_verdict *ret)
+{
+	static const struct peerid not_asked = {
+		.why = "no rule needed that when it could be asked",
+	};
+	static const struct peerid lost = {
+		.why = "the answer was lost when rdmabrokerd restarted",
+	};
+
+	wish->question.can_ask = true;
+	decide_ask(session, wish, ret);
+	wish->question.can_ask = false;
+	if (ret->answer != POLICY_ASK)
+		return;
+	wish_set_peerid(wish, wish->was_asked ? &lost : &not_asked);
+	decide_ask(session, wish, ret);
+}
+
 void decide(struct session *session, struct wish *wish, struct policy_verdict *ret)
 {
 	uint64_t *counts = session->core->metrics.decisions[wish->question.operation];
 	struct tally *tally;
 
-	decide_ask(session, wish, ret);
-	if (ret->answer == POLICY_DEFER)
+	if (policy_asks(session->core->policy) && !wish->asked && !wish->question.can_ask &&
+	    !wish->question.early)
+		decide_without_asking(session, wish, ret);
+	else
+		decide_ask(session, wish, ret);
+	if (ret->answer == POLICY_DEFER || ret->answer == POLICY_ASK)
 		return;
 	tally = admissions_find(session->core->admissions, ret->rule);
 	if (ret->answer == POLICY_REJECT) {
@@ -88,6 +117,32 @@ static void add_facts(struct audit *audit, const struct policy_question *questio
 		audit_add(audit, "RDMABROKER_DEVICE", "%s", question->device);
 }
 
+/* Adds who the peer is, if that was asked, and to TEXT too. */
+static void add_peerid(struct audit *audit, const struct wish *wish, char *text, size_t size)
+{
+	const struct policy_peer *who = wish->question.who;
+	const char *unit = who ? who->workload[WORKLOAD_UNIT] : NULL;
+	const char *job = who ? who->workload[WORKLOAD_JOB] : NULL;
+
+	text[0] = 0;
+	if (!wish->asked)
+		return;
+	if (!who) {
+		const char *why = peerid_why(wish->peerid);
+
+		audit_add(audit, "RDMABROKER_PEER_UNKNOWN", "%s", why);
+		snprintf(text, size, "; who the peer is, is not known: %s", why);
+		return;
+	}
+	audit_add(audit, "RDMABROKER_PEER_UID", "%u", who->uid);
+	if (unit && *unit)
+		audit_add(audit, "RDMABROKER_PEER_UNIT", "%.255s", unit);
+	if (job && *job)
+		audit_add(audit, "RDMABROKER_PEER_JOB", "%.127s", job);
+	snprintf(text, size, "; the peer is uid %u%s%.100s", who->uid, unit && *unit ? " in " : "",
+		 unit ?: "");
+}
+
 static void write_down(struct session *session, const struct wish *wish,
 		       const struct policy_verdict *verdict, const struct tally *tally,
 		       const struct overflow *overflow)
@@ -95,7 +150,8 @@ static void write_down(struct session *session, const struct wish *wish,
 	const struct identity *identity = &session->identity;
 	const struct policy_rule *rule = verdict->rule;
 	bool rejected = verdict->answer == POLICY_REJECT;
-	char by[256] = "default, because no rule matches", why[160] = ".", buf[WISH_OBJECT_LEN];
+	char by[256] = "default, because no rule matches", why[160] = "", who[300],
+	     buf[WISH_OBJECT_LEN];
 	const char *object = wish_object(wish, buf);
 	struct audit audit;
 
@@ -131,13 +187,16 @@ static void write_down(struct session *session, const struct wish *wish,
 	if (overflow)
 		audit_add(&audit, "RDMABROKER_LIMIT", "%s", overflow->limit);
 	add_facts(&audit, &wish->question);
-	audit_send(&audit, LOG_NOTICE, "Session %llu, uid %u, pid %d: %s%s%s %s by %s%s",
+	add_peerid(&audit, wish, who, sizeof(who));
+	if (!*why && !*who)
+		strcpy(why, ".");
+	audit_send(&audit, LOG_NOTICE, "Session %llu, uid %u, pid %d: %s%s%s %s by %s%s%s",
 		   (unsigned long long)session->number, identity->uid, identity->pid, wish->what,
 		   *object ? " " : "", object,
 		   overflow ? "refused" :
 		   rejected ? "rejected" :
 			      "allowed",
-		   by, why);
+		   by, why, who);
 }
 
 /* TALLY is the tally of VERDICT's rule. */
@@ -147,7 +206,8 @@ static void tell(struct session *session, const struct wish *wish,
 {
 	bool rejected = verdict->answer == POLICY_REJECT;
 
-	if (verdict->answer == POLICY_DEFER || (!rejected && wish->question.early))
+	if (verdict->answer == POLICY_DEFER || verdict->answer == POLICY_ASK ||
+	    (!rejected && wish->question.early))
 		return;
 	if (core_is_watched(session->core))
 		watch_decision(session, wish, verdict, overflow);

@@ -18,7 +18,7 @@ void decide_ask_policy(struct session *session, struct wish *wish, struct policy
 void decide_ask(struct session *session, struct wish *wish, struct policy_verdict *ret);
 /*
  * Decides about WISH, and counts and reports the decision. The journal gets the decision only if it rejects, or if
- * its rule has "log". A deferred decision, or an early one (policy_question.early) that allows, is neither counted
+ * its rule has "log". POLICY_ASK, a deferred decision, or an early one (policy_question.early) that allows, is neither counted
  * nor reported.
  */
 void decide(struct session *session, struct wish *wish, struct policy_verdict *ret);

@@ -65,6 +65,9 @@ static void handle(struct id *id, struct fabric_event *event)
 	if (event->type == RDMA_CM_EVENT_ADDR_ERROR && resolve_again(id, event->status))
 		return;
 
+	if (event->type == RDMA_CM_EVENT_ADDR_RESOLVED && resolve_asks(id))
+		return;
+
 	/*
 	 * The kernel reports the end of the time wait after the end of the connection. So if the state has missed the
 	 * end, a previous process of the daemon has read that event, and died before it could tell the client.
@@ -81,8 +84,8 @@ static void handle(struct id *id, struct fabric_event *event)
 
 	asked = id->state == ID_DISCONNECTING;
 	moved = change_state(id, event->type);
-	/* Reply to the peer's disconnect here, so that the reply does not depend on the client. */
-	if (event->type == RDMA_CM_EVENT_DISCONNECTED && !asked)
+	/* Reply to the peer's disconnect here, so that the reply does not depend on the client, unless the client confirms. */
+	if (event->type == RDMA_CM_EVENT_DISCONNECTED && !asked && !id->unconfirmed)
 		fabric_id_disconnect(id->fabric);
 	if (!moved && event->type != RDMA_CM_EVENT_TIMEWAIT_EXIT &&
 	    event->type != RDMA_CM_EVENT_ADDR_CHANGE)

@@ -25,8 +25,13 @@ static bool is_allowed(struct id *id, struct id_wish *wish, struct failure *ret_
 	struct policy_verdict verdict;
 	char object[WISH_OBJECT_LEN];
 
+	/*
+	 * Nobody has asked who the peer is, because no rule needed that, or the answer was lost with a previous process of
+	 * the daemon. A connection that goes on does not end because of that.
+	 */
+	wish->wish.question.can_ask = !wish->wish.asked;
 	decide_ask(id->session, &wish->wish, &verdict);
-	if (verdict.answer == POLICY_ALLOW)
+	if (verdict.answer == POLICY_ALLOW || verdict.answer == POLICY_ASK)
 		return true;
 	decide_audit(id->session, &wish->wish, &verdict, /* overflow= */ NULL);
 	failure_set_denied(ret_why, &verdict, "%s %s is no longer allowed", wish->wish.what,
@@ -48,7 +53,7 @@ static void enforce_connection(struct id *id, struct failure *why)
 	struct id_wish wish;
 
 	if (id->passive)
-		wish_to_accept(&wish, id->fabric, id->ps, id->request);
+		wish_to_accept_id(&wish, id);
 	else
 		wish_to_connect(&wish, id);
 	wish.wish.id = id;

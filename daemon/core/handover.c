@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/bind.h"
+#include "core/asked.h"
 #include "core/decide.h"
 #include "core/handover.h"
 #include "core/id.h"
@@ -90,7 +91,7 @@ static bool wish_to_take_over(struct id_wish *ret, struct id *id)
 	case ID_ESTABLISHED:
 	case ID_DISCONNECTING:
 		if (id->passive) {
-			wish_to_accept(ret, id->fabric, id->ps, id->request);
+			wish_to_accept_id(ret, id);
 			ret->wish.what = id->request ? "take over the connection request from" :
 						       "take over the connection from";
 		} else {
@@ -255,8 +256,22 @@ static int move_id(struct id **ret, struct session *session, struct id *from,
 	if (from->listener)
 		listener_set_charge(from->listener, &listening);
 	id->listener = TAKE_PTR(from->listener);
+	if (id->listener) {
+		id->listener->id = id;
+		asked_move(id->listener);
+	}
+	id->knows_peer = from->knows_peer;
+	id->was_asked = from->was_asked;
+	id->peerid = TAKE_PTR(from->peerid);
+	id->inquiry = TAKE_PTR(from->inquiry);
+	inquiry_move(id->inquiry, id->session, id);
 	id_set_state(id, from->state);
 	id->state_since_ns = from->state_since_ns;
+	id->ended_from = from->ended_from;
+	/* Nobody replies to the peer's disconnect in the new session. */
+	if (from->unconfirmed && !id->unconfirmed)
+		fabric_id_disconnect(id->fabric);
+	id->unconfirmed = id->unconfirmed && from->unconfirmed;
 	id_set_state(from, ID_MOVED);
 	/*
 	 * A request of the old session that waits for the QP check is resumed, and will fail because the id has

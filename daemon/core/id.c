@@ -2,10 +2,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/asked.h"
 #include "core/decide.h"
 #include "core/group.h"
 #include "core/id.h"
+#include "core/inquiry.h"
 #include "core/listener.h"
+#include "core/peerid.h"
 #include "core/quota.h"
 #include "core/record.h"
 #include "core/settings.h"
@@ -13,6 +16,7 @@
 #include "core/timewait.h"
 #include "core/token.h"
 #include "core/wait.h"
+#include "core/whois.h"
 #include "keep/ledger.h"
 #include "util/clock.h"
 #include "util/util.h"
@@ -145,10 +149,17 @@ struct id *id_free(struct id *id)
 	if (IN(id->state) & (IN(ID_RESPONDED) | IN(ID_ACCEPTED) | IN(ID_ESTABLISHED) |
 			     IN(ID_DISCONNECTING) | IN(ID_DISCONNECTED)))
 		timewait_enter(id);
+	/* To destroy the id would reply, too, but a thread does that, and can be busy. */
+	if (id->unconfirmed)
+		fabric_id_disconnect(id->fabric);
 	id_set_state(id, ID_FAILED);
+	whois_remove(id);
+	inquiry_free(id->inquiry);
 	fabric_lookup_cancel(id->qp_check.lookup);
 	if (!list_is_empty(&id->events))
 		id->session->ops->forget(id->session->userdata, id);
+	if (id->listener)
+		asked_drop(id->listener);
 	token_free(id->token);
 	group_leave_all(id);
 	listener_free(id->listener);
@@ -160,6 +171,7 @@ struct id *id_free(struct id *id)
 		fabric_id_free(id->fabric);
 	admitted_done(&id->admitted);
 	tally_unref(id->tally);
+	peerid_free(id->peerid);
 	policy_unref(id->policy);
 	table_remove(id->session, id->handle);
 	id->session->core->n_ids--;
@@ -168,6 +180,19 @@ struct id *id_free(struct id *id)
 	charge_done(&id->charge);
 	free(id);
 	return NULL;
+}
+
+void id_set_peerid(struct id *id, struct peerid *peerid)
+{
+	id->knows_peer = id->was_asked = true;
+	id->peerid = peerid;
+	record_state(id);
+}
+
+void id_forget_peerid(struct id *id)
+{
+	id->knows_peer = id->was_asked = false;
+	id->peerid = peerid_free(id->peerid);
 }
 
 int id_qp_attr(struct id *id, enum ibv_qp_state state, struct qp_attr *ret, struct failure *failure)

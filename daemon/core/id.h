@@ -29,10 +29,13 @@ struct backlog;
 
 struct entry;
 struct held;
+struct inquiry;
 struct ledger_id;
 struct ledger_request;
 struct listener;
+struct peerid;
 struct token;
+struct whois_entry;
 
 struct id {
 	struct session *session;
@@ -45,6 +48,7 @@ struct id {
 	uint64_t state_since_ns; /* CLOCK_MONOTONIC: when the id entered its state */
 	struct charge charge;
 	struct restricted restricted; /* counted for the session's restriction */
+	struct whois_entry *whois; /* NULL: the id is not in the index */
 
 	/* The decision that allowed the id; RULE belongs to POLICY. NULL: policy decides at the id's next step. */
 	struct policy *policy;
@@ -53,6 +57,10 @@ struct id {
 	/* the admission of the listener, connection or connection request */
 	struct admitted admitted;
 	bool passive; /* the id was created by a connection request */
+	bool knows_peer; /* it was asked who the peer is; PEERID can be NULL, if memory ran out */
+	bool was_asked; /* the same, or a previous process of the daemon has asked, whose answer is lost */
+	struct peerid *peerid; /* NULL: policy did not need it */
+	struct inquiry *inquiry; /* who the peer is, before ADDR_RESOLVED is handled; NULL: none */
 
 	int tos_asked; /* requested by the client; -1: none */
 	int tos; /* the TOS in force; -1: the kernel's default */
@@ -75,6 +83,10 @@ struct id {
 	uint8_t qp_timeout;
 	struct entry *timewait; /* the time wait of QPN, see timewait.h; NULL: none */
 	bool timewait_over; /* the time wait must not begin again */
+	/* the peer has disconnected and waits for the reply, which the client's disconnect or destroy sends */
+	bool unconfirmed;
+	/* the state before ID_DISCONNECTING; ID_IDLE: the id was not in that state, or it is not known */
+	enum id_state ended_from;
 	struct held *held; /* the connect or accept that is held back; NULL: none */
 	struct listener *listener; /* NULL: the id does not listen */
 	struct list groups; /* group.link */
@@ -113,6 +125,9 @@ int id_new_again(struct id **ret, struct session *session, uint32_t handle, enum
 struct id *id_free(struct id *id);
 
 void id_own_fabric(struct id *id, struct fabric_id *fabric); /* the id takes over FABRIC */
+void id_set_peerid(struct id *id,
+		   struct peerid *peerid); /* it was asked who the peer is; takes PEERID */
+void id_forget_peerid(struct id *id); /* the peer will be another one */
 int id_qp_attr(struct id *id, enum ibv_qp_state state, struct qp_attr *ret,
 	       struct failure *failure);
 
@@ -147,6 +162,13 @@ static inline uint64_t id_get_since_ms(const struct id *id)
 static inline const struct policy_rule *id_get_rule(const struct id *id)
 {
 	return id->rule;
+}
+
+/* False: it was not asked who the peer is. *RET can be NULL, see peerid_why(). */
+static inline bool id_get_peerid(const struct id *id, const struct peerid **ret)
+{
+	*ret = id->peerid;
+	return id->knows_peer;
 }
 
 static inline uint32_t id_get_qpn(const struct id *id)

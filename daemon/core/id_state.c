@@ -6,6 +6,7 @@
 #include "core/listener.h"
 #include "core/record.h"
 #include "core/timewait.h"
+#include "core/whois.h"
 #include "proto/names.h"
 #include "util/clock.h"
 #include "util/util.h"
@@ -105,11 +106,17 @@ void id_set_state(struct id *id, enum id_state state)
 	core->n_connections -= id->state == ID_ESTABLISHED && !id_is_datagram(id);
 	core->n_handshakes -= is_handshake(id);
 	measure(id, state);
+	if (state == ID_DISCONNECTING)
+		id->ended_from = id->state;
+	id->unconfirmed = state == ID_DISCONNECTED && id->state != ID_DISCONNECTING &&
+			  id->session->confirms;
 	id->state = state;
 	core->n_handshakes += is_handshake(id);
 	core->n_listeners += id->state == ID_LISTENING;
 	core->n_connections += id->state == ID_ESTABLISHED && !id_is_datagram(id);
-	if (state == ID_DISCONNECTED)
+	if (core->whois)
+		whois_update(id);
+	if (state == ID_DISCONNECTED && !id->unconfirmed)
 		timewait_enter(id);
 	if (state != ID_REQUEST) {
 		admitted_answered(&id->admitted);

@@ -20,6 +20,7 @@
 #define SO_PEERPIDFD 77 /* since Linux 6.5 */
 #endif
 
+/* The primary group comes first, and then the supplementary groups, of which it usually is one, too. */
 static int get_gids(int sock, gid_t primary, gid_t **ret, size_t *ret_n)
 {
 	_cleanup_free_ gid_t *gids = NULL;
@@ -37,7 +38,10 @@ static int get_gids(int sock, gid_t primary, gid_t **ret, size_t *ret_n)
 			return -errno;
 	}
 	gids[0] = primary;
-	*ret_n = 1 + len / sizeof(gid_t);
+	*ret_n = 1;
+	for (size_t i = 1; i <= len / sizeof(gid_t); i++)
+		if (gids[i] != primary)
+			gids[(*ret_n)++] = gids[i];
 	*ret = TAKE_PTR(gids);
 	return 0;
 }

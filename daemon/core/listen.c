@@ -2,12 +2,14 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "core/asked.h"
 #include "core/bind.h"
 #include "core/decide.h"
 #include "core/id.h"
 #include "core/listen.h"
 #include "core/listener.h"
 #include "core/notify.h"
+#include "core/peerid.h"
 #include "core/record.h"
 #include "core/settings.h"
 #include "core/wait.h"
@@ -86,7 +88,7 @@ int listen_start(struct id *id, unsigned backlog, struct failure *failure)
 	waiting = backlog;
 	if (rule->settings.backlog <= 0 && waiting < (unsigned)core->settings.backlog)
 		waiting = (unsigned)core->settings.backlog;
-	r = listener_new(&listener, id->session, waiting, failure);
+	r = listener_new(&listener, id, waiting, failure);
 	if (r == 0) {
 		r = fabric_id_listen(id->fabric, (int)backlog);
 		if (r < 0) {
@@ -130,23 +132,64 @@ int listen_fill_request(struct id *request, struct session_event *event, struct 
 	return r;
 }
 
-/* Returns 0 or, if the listener's backlog is full, STATUS_BUSY. RULE allows the connection request. */
+/*
+ * Returns 0 or, if the listener's backlog is full, STATUS_BUSY. ASKS: the request waits until it is known who the peer
+ * is; RULE depends on that. Otherwise RULE allows the request.
+ */
 static int check_backlog(const struct listener *listener, struct session *session,
-			 const struct wish *wish, const struct policy_rule *rule,
+			 const struct wish *wish, const struct policy_rule *rule, bool asks,
 			 struct failure *failure)
 {
 	struct tally *tally = admissions_find(session->core->admissions, rule);
 	struct overflow overflow = { .retry_after_ms = RETRY_BACKLOG_MS };
+	bool is_full = listener->backlog->n_waiting >= listener->backlog->max;
 
-	if (listener->backlog->n_waiting < listener->backlog->max)
+	if (!is_full && !(asks && asked_is_full(listener, wish->question.peer)))
 		return 0;
-	snprintf(overflow.limit, sizeof(overflow.limit), "backlog %u", listener->backlog->max);
+	snprintf(overflow.limit, sizeof(overflow.limit), "%sbacklog %u",
+		 is_full ? "" : "one peer's half of ", listener->backlog->max);
 	tally->n_busy++;
 	return decide_busy(session, wish, rule, tally, &overflow, failure);
 }
 
-/* If the result is not 0, the peer was rejected. */
-static int admit(struct id *listening, struct fabric_event *event,
+/* What is known about who the peer is. All zero: it was not asked. */
+struct known {
+	bool asked;
+	struct peerid *peerid; /* NULL: out of memory */
+};
+
+/*
+ * Decides about the request in EVENT. Returns 0; -EINPROGRESS: the request waits until it is known who the peer is, and
+ * listen_on_answer() is called; or STATUS_BUSY. If nobody can be asked, KNOWN has that.
+ */
+static int decide_accept(struct id *listening, const struct fabric_event *event,
+			 struct id_wish *wish, struct known *known, struct policy_verdict *ret,
+			 struct failure *failure)
+{
+	struct session *session = listening->session;
+	int r;
+
+	wish->wish.question.can_ask = !known->asked;
+	if (known->asked)
+		wish_set_peerid(&wish->wish, known->peerid);
+	decide(session, &wish->wish, ret);
+	if (ret->answer != POLICY_ASK)
+		return 0;
+	r = check_backlog(listening->listener, session, &wish->wish, ret->rule, /* asks= */ true,
+			  failure);
+	if (r != 0)
+		return r;
+	if (asked_add(listening->listener, session, &wish->wish, event, &known->peerid) == 0)
+		return -EINPROGRESS;
+	known->asked = true;
+	wish_set_peerid(&wish->wish, known->peerid);
+	wish->wish.question.can_ask = false;
+	decide(session, &wish->wish, ret);
+	return 0;
+}
+
+/* If the result is not 0, the peer was rejected, or -EINPROGRESS: the request waits. */
+static int admit(struct id *listening, struct fabric_event *event, struct known *known,
 		 const struct policy_rule **ret_rule, struct admitted *ret, struct failure *failure)
 {
 	struct session *session = listening->session;
@@ -162,13 +205,17 @@ static int admit(struct id *listening, struct fabric_event *event,
 	}
 	wish_to_accept(&wish, event->request, listening->ps, event);
 	wish.wish.id = listening;
-	decide(session, &wish.wish, &verdict);
-	if (verdict.answer != POLICY_ALLOW) {
+	r = decide_accept(listening, event, &wish, known, &verdict, failure);
+	if (r == -EINPROGRESS)
+		return r;
+	if (r == 0 && verdict.answer != POLICY_ALLOW) {
 		turn_away(listening, event->request, decide_refusal_code(&verdict), 0,
 			  verdict.reason);
 		return STATUS_DENIED;
 	}
-	r = check_backlog(listening->listener, session, &wish.wish, verdict.rule, failure);
+	if (r == 0)
+		r = check_backlog(listening->listener, session, &wish.wish, verdict.rule,
+				  /* asks= */ false, failure);
 	if (r == 0)
 		r = decide_admit(session, &wish.wish, verdict.rule,
 				 admissions_find(session->core->admissions, verdict.rule),
@@ -180,7 +227,8 @@ static int admit(struct id *listening, struct fabric_event *event,
 	return r;
 }
 
-void listen_on_request(struct id *listening, struct fabric_event *event)
+/* KNOWN's peerid is taken. */
+static void on_request(struct id *listening, struct fabric_event *event, struct known known)
 {
 	struct session *session = listening->session;
 	struct session_event out = { .fabric = event, .type = event->type };
@@ -190,8 +238,10 @@ void listen_on_request(struct id *listening, struct fabric_event *event)
 	struct id *id;
 	int r;
 
-	if (admit(listening, event, &rule, &admitted, &failure) != 0)
+	if (admit(listening, event, &known, &rule, &admitted, &failure) != 0) {
+		peerid_free(known.peerid);
 		return;
+	}
 
 	r = id_new_request(&id, session, event, listening->ps, &failure);
 	if (r != 0) {
@@ -201,9 +251,12 @@ void listen_on_request(struct id *listening, struct fabric_event *event)
 			    r < 0 ? "out of memory" : failure.text);
 		turn_away(listening, event->request, REFUSAL_BUSY, 1000, "too many ids");
 		admitted_done(&admitted);
+		peerid_free(known.peerid);
 		return;
 	}
 
+	if (known.asked)
+		id_set_peerid(id, known.peerid);
 	settings_set_rule(id, rule);
 	id->admitted = admitted;
 	listener_add(listening->listener, id);
@@ -218,6 +271,23 @@ void listen_on_request(struct id *listening, struct fabric_event *event)
 	}
 	out.request = id;
 	out.caps = settings_get_caps(id);
+	record_state(id);
 	notify_event(listening, &out);
 	record_told(id);
+}
+
+void listen_on_request(struct id *listening, struct fabric_event *event)
+{
+	on_request(listening, event, (struct known){ .asked = false });
+}
+
+void listen_on_answer(struct id *listening, struct fabric_event *event, struct peerid *answer)
+{
+	/* Meanwhile the listener can have been revoked, its device removed, or its session has begun to end. */
+	if (listening->state != ID_LISTENING || listening->session->ending) {
+		fabric_id_free(event->request);
+		peerid_free(answer);
+		return;
+	}
+	on_request(listening, event, (struct known){ .asked = true, .peerid = answer });
 }

@@ -6,10 +6,13 @@
 struct fabric_event;
 struct failure;
 struct id;
+struct peerid;
 struct session_event;
 
 int listen_start(struct id *id, unsigned backlog, struct failure *failure);
 /* Handles EVENT, a connection request: notifies the client of a new id, or rejects the peer. */
 void listen_on_request(struct id *listening, struct fabric_event *event);
+/* The same, when it is known who the peer is, or why that is not known. Takes ANSWER; NULL: out of memory. */
+void listen_on_answer(struct id *listening, struct fabric_event *event, struct peerid *answer);
 /* Adds to EVENT the QP attributes for accepting REQUEST. */
 int listen_fill_request(struct id *request, struct session_event *event, struct failure *failure);

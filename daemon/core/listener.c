@@ -56,17 +56,18 @@ int listener_charge(struct session *session, struct charge *charge, struct failu
 
 DEFINE_CLEANUP(struct listener *, listener_free)
 
-int listener_new(struct listener **ret, struct session *session, unsigned backlog,
-		 struct failure *failure)
+int listener_new(struct listener **ret, struct id *id, unsigned backlog, struct failure *failure)
 {
 	_cleanup_(listener_freep) struct listener *listener = calloc(1, sizeof(*listener));
 	int r;
 
 	if (!listener)
 		return failure_errno(failure, -ENOMEM);
+	listener->id = id;
+	list_init(&listener->asked);
 	r = failure_errno(failure, backlog_new(&listener->backlog, backlog));
 	if (r == 0)
-		r = listener_charge(session, &listener->charge, failure);
+		r = listener_charge(id->session, &listener->charge, failure);
 	if (r != 0)
 		return r;
 	*ret = TAKE_PTR(listener);

@@ -7,6 +7,7 @@
 
 #include "proto/status.h"
 #include "util/account.h"
+#include "util/list.h"
 
 struct failure;
 struct id;
@@ -26,10 +27,12 @@ struct backlog {
 struct listener {
 	struct charge charge;
 	struct backlog *backlog;
+	struct id *id; /* that listens */
+	struct list asked; /* asked.link: requests that wait, see asked.h */
 };
 
-int listener_new(struct listener **ret, struct session *session, unsigned backlog,
-		 struct failure *failure);
+/* The listener of ID, which the caller sets. */
+int listener_new(struct listener **ret, struct id *id, unsigned backlog, struct failure *failure);
 struct listener *listener_free(struct listener *listener);
 int listener_charge(struct session *session, struct charge *charge, struct failure *failure);
 /* Replaces the listener's charge by CHARGE, which is the new owner's. */

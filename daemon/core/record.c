@@ -57,6 +57,7 @@ static void record_restricted(const struct session *session)
 
 	row->restriction = session->restriction ? session->restriction->number : 0;
 	row->released = session->released;
+	row->confirms = session->confirms;
 	row->restricted_permits = session->opened && session->restriction ? session->permits : 0;
 }
 
@@ -71,7 +72,7 @@ void record_session(struct session *session)
 	row->permits = session->opened && !session->restriction ? session->permits : 0;
 	record_restricted(session);
 	row->proven = identity->proven;
-	row->watches = session->watch != NULL || session->lends;
+	row->watches = session->watch != NULL || session->lends || session->serves;
 	record_workload(row, &identity->workload);
 	row->number = session->number;
 }
@@ -216,6 +217,9 @@ void record_state(struct id *id)
 	row->route = id->route_timeout_ms > 0;
 	row->ahead = id->ahead.state == AHEAD_WANTED || id->ahead.state == AHEAD_HELD;
 	row->held = id->held != NULL;
+	row->was_asked = id->was_asked;
+	row->unconfirmed = id->unconfirmed;
+	row->ended_from = (uint8_t)id->ended_from;
 	row->state = (uint8_t)state_for_client(id);
 	if (id->state != ID_REQUEST)
 		forget_request(id);

@@ -118,7 +118,7 @@ static int renew_accept(struct id *id, struct failure *failure)
 	struct id_wish wish;
 	int r;
 
-	wish_to_accept(&wish, id->fabric, id->ps, id->request);
+	wish_to_accept_id(&wish, id);
 	wish.wish.id = id;
 	decide(id->session, &wish.wish, &verdict);
 	if (verdict.answer != POLICY_ALLOW) {

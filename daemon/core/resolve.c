@@ -3,12 +3,15 @@
 
 #include "core/bind.h"
 #include "core/decide.h"
+#include "core/dispatch.h"
 #include "core/id.h"
+#include "core/inquiry.h"
 #include "core/notify.h"
 #include "core/record.h"
 #include "core/renew.h"
 #include "core/resolve.h"
 #include "core/wait.h"
+#include "core/wish.h"
 #include "proto/addr.h"
 #include "util/clock.h"
 
@@ -63,6 +66,38 @@ bool resolve_again(struct id *id, int status)
 	return resolve_slice(id, NULL, (struct sockaddr *)&info.peer) == 0;
 }
 
+static void on_answer(void *userdata, struct peerid *answer)
+{
+	struct fabric_event event = { .type = RDMA_CM_EVENT_ADDR_RESOLVED };
+	struct id *id = userdata;
+
+	id->inquiry = NULL;
+	id_set_peerid(id, answer);
+	/* Otherwise another event, such as DEVICE_REMOVAL, has come. */
+	if (id->state == ID_ADDR_QUERY)
+		dispatch_event(id, &event);
+}
+
+bool resolve_asks(struct id *id)
+{
+	struct policy_verdict verdict;
+	struct peerid *unknown;
+	struct id_wish wish;
+
+	if (!policy_asks(id->session->core->policy) || id->state != ID_ADDR_QUERY ||
+	    id->knows_peer || id->inquiry)
+		return id->inquiry != NULL;
+	wish_to_connect(&wish, id);
+	wish.wish.question.can_ask = true;
+	decide_ask(id->session, &wish.wish, &verdict);
+	if (verdict.answer != POLICY_ASK)
+		return false;
+	id->inquiry = inquiry_new(id->session, &wish.wish, on_answer, id, &unknown);
+	if (!id->inquiry)
+		id_set_peerid(id, unknown);
+	return id->inquiry != NULL;
+}
+
 int resolve_addr(struct id *id, const struct sockaddr *src, const struct sockaddr *dst,
 		 unsigned timeout_ms, bool route, struct failure *failure)
 {
@@ -70,8 +105,10 @@ int resolve_addr(struct id *id, const struct sockaddr *src, const struct sockadd
 	char text[ADDR_STRLEN];
 	int r;
 
-	if (id->state != ID_IDLE && id->state != ID_BOUND)
+	/* An id whose address is going to be resolved again keeps its peer. */
+	if ((id->state != ID_IDLE && id->state != ID_BOUND) || id->ahead.state == AHEAD_REBIND)
 		return id_refuse_state(id, "resolve_addr", failure);
+	id_forget_peerid(id);
 	r = decide_may_begin(id->session, "resolve_addr", failure);
 	if (r == 0)
 		r = wait_for_devices(id->session, "resolve_addr", failure);

@@ -35,6 +35,11 @@ unsigned resolve_get_left_ms(const struct id *id);
  */
 bool resolve_again(struct id *id, int status);
 /*
+ * The address of ID is resolved. True: policy can decide only when it is known who the peer is, so ADDR_RESOLVED is
+ * dispatched again later.
+ */
+bool resolve_asks(struct id *id);
+/*
  * If the address is resolved, starts the route resolution that the client requested with resolve_addr(). If that
  * fails, the client gets ROUTE_ERROR. No effect while a resolution is pending.
  */

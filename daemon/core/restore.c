@@ -84,6 +84,7 @@ static int new_id(struct id **ret, struct session *session, const struct ledger_
 	id->tos_asked = row->tos_asked;
 	id->passive = row->passive;
 	id->reuseaddr_asked = row->reuseaddr_asked;
+	id->was_asked = row->was_asked;
 	*ret = id;
 	return 0;
 }
@@ -96,6 +97,8 @@ static void find_rule(struct id *id, struct id_wish *wish)
 {
 	struct policy_verdict verdict;
 
+	/* The answer of whom the previous process has asked is lost, and nobody is asked again. */
+	wish->wish.question.assume_who = id->was_asked;
 	decide_ask(id->session, &wish->wish, &verdict);
 	if (verdict.answer != POLICY_ALLOW)
 		return;
@@ -116,8 +119,13 @@ void restore_tell(struct id *id, enum rdma_cm_event_type type)
 	tell(id, type, -ECONNABORTED);
 }
 
-static enum fabric_stage stage_of(enum id_state state)
+static enum fabric_stage stage_of(const struct ledger_id *row)
 {
+	enum id_state state = (enum id_state)row->state;
+
+	if (state == ID_DISCONNECTING &&
+	    (row->ended_from == ID_CONNECTING || row->ended_from == ID_ACCEPTED))
+		state = (enum id_state)row->ended_from;
 	switch (state) {
 	case ID_CONNECTING:
 		return STAGE_ASKED;
@@ -140,8 +148,7 @@ static int inherit(struct id *id, const struct ledger_id *row)
 
 	info_of(&info, row);
 	return fabric_id_inherit(&id->fabric, core->fabric, id->session->identity.uid, id->ps,
-				 &info, stage_of((enum id_state)row->state), row->passive,
-				 core->on_event, id);
+				 &info, stage_of(row), row->passive, core->on_event, id);
 }
 
 static bool is_living(const struct legacy *legacy)
@@ -204,7 +211,7 @@ static void decide_again(struct id *id)
 	if (!(IN(id->state) & LIVING) || id->state == ID_DISCONNECTED)
 		return;
 	if (id->passive)
-		wish_to_accept(&wish, id->fabric, id->ps, id->request);
+		wish_to_accept_id(&wish, id);
 	else
 		wish_to_connect(&wish, id);
 	wish.wish.id = id;
@@ -229,6 +236,14 @@ bool restore_living(struct session *session, const struct legacy *legacy)
 	id->reuseaddr = row->reuseaddr;
 	id->ack_timeout = row->ack_timeout;
 	id_set_state(id, (enum id_state)row->state);
+	id->ended_from = (enum id_state)row->ended_from;
+	if (id->unconfirmed && !row->unconfirmed) {
+		id->unconfirmed = false;
+		timewait_enter(id);
+	}
+	/* The disconnect that the previous process has put off, see fabric/iwarp.h. */
+	if (id->state == ID_DISCONNECTING && fabric_id_is_iwarp(id->fabric))
+		fabric_id_disconnect(id->fabric);
 	decide_again(id);
 	for (size_t i = 0; i < legacy->n_groups; i++)
 		group_restore(id, &legacy->groups[i], row->untold != 0);
@@ -286,6 +301,12 @@ static void end_with(struct id *id, enum id_state state, enum rdma_cm_event_type
 	tell(id, type, status);
 }
 
+static bool is_connecting(const struct id *id)
+{
+	return id->state == ID_CONNECTING ||
+	       (id->state == ID_DISCONNECTING && id->ended_from == ID_CONNECTING);
+}
+
 /* True: the connect of ID is not waiting for its answer any more, and the event that says so does not wait either. */
 static bool has_lost_answer(struct id *id)
 {
@@ -293,7 +314,7 @@ static bool has_lost_answer(struct id *id)
 	if (!id_is_datagram(id) && fabric_id_is_asking(id->fabric))
 		return false;
 	fabric_inherit_poll(id->session->core->fabric);
-	return id->state == ID_CONNECTING;
+	return is_connecting(id);
 }
 
 /* An event of the id can have been lost. Finds out what it was. */
@@ -301,7 +322,7 @@ static void find_lost_event(struct id *id)
 {
 	bool failed = false;
 
-	if (id->state == ID_CONNECTING) {
+	if (is_connecting(id)) {
 		failed = has_lost_answer(id);
 	} else if (id->state == ID_ACCEPTED && !id_is_datagram(id)) {
 		/* If the peer has not confirmed yet, it is taken as confirmed, and the event follows. */
@@ -354,7 +375,9 @@ static void settle(struct id *id, const struct legacy *legacy)
 	} else if (id->state == ID_ESTABLISHED && !id_is_datagram(id) &&
 		   !fabric_id_is_connected(id->fabric)) {
 		end_with(id, ID_DISCONNECTED, RDMA_CM_EVENT_DISCONNECTED, 0);
-	} else if (legacy->event_lost && id->state == legacy->row->state) {
+	} else if (id->state == legacy->row->state &&
+		   (legacy->event_lost || (is_connecting(id) && fabric_id_is_iwarp(id->fabric)))) {
+		/* On iWARP a connect can have been in a thread of the process that has ended. */
 		find_lost_event(id);
 	}
 }
@@ -402,7 +425,7 @@ static int listen_anew(struct id *id, const struct ledger_id *row)
 {
 	struct failure ignored;
 	struct id_wish wish;
-	int r = listener_new(&id->listener, id->session, row->backlog, &ignored);
+	int r = listener_new(&id->listener, id, row->backlog, &ignored);
 
 	if (r == 0)
 		r = fabric_id_listen(id->fabric, (int)row->backlog);

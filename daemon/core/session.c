@@ -126,6 +126,7 @@ struct session *session_free(struct session *session)
 		return NULL;
 	session->ending = true;
 	session->watch = watch_free(session->watch);
+	inquiries_forget(session);
 	/* A session was reported as opened only if its Hello has succeeded. */
 	if (session->opened && core_is_watched(session->core))
 		watch_session(session, "closed",
@@ -182,21 +183,39 @@ static bool may(struct session *session, enum policy_operation operation, const 
 	return verdict.answer == POLICY_ALLOW;
 }
 
-/*
- * Root and the daemon's own user need no rule, because they could change the policy anyway. In a container, except in
- * that of the daemon, they may not be able to, so there they need one.
- */
-static bool is_admin_by_user(const struct core *core, const struct identity *identity)
+/* Whether the client is certainly in no container, or in that of the daemon. */
+static bool is_on_host(const struct core *core, const struct identity *identity)
 {
 	const char *container = identity->workload.names[WORKLOAD_CONTAINER];
 	const char *own = workloads_get_own(core->workloads)->names[WORKLOAD_CONTAINER];
 
-	if (identity->uid != 0 && identity->uid != geteuid())
-		return false;
 	/* Without a readable hierarchy of control groups, there is no way to know of containers. */
 	if (!container)
 		return identity->proven && !identity->workload.names[WORKLOAD_CGROUP];
 	return !container[0] || (own && strcmp(container, own) == 0);
+}
+
+/*
+ * Root and the daemon's own user need no rule, because they could change the policy anyway. In a container they may not be
+ * able to, so there they need one.
+ */
+static bool is_admin_by_user(const struct core *core, const struct identity *identity)
+{
+	return (identity->uid == 0 || identity->uid == geteuid()) && is_on_host(core, identity);
+}
+
+/*
+ * The helper that answers inquiries does nothing else, so it needs no rule. An image of a container can choose any uid, so
+ * there nobody is the helper.
+ */
+static unsigned get_helper_permit(const struct session *session)
+{
+	uid_t helper = session->core->inquiries.helper_uid;
+
+	return helper != (uid_t)-1 && session->identity.uid == helper && !session->restriction &&
+			       is_on_host(session->core, &session->identity) ?
+		       SESSION_PERMIT_PEERS :
+		       0;
 }
 
 /* Who may administer may observe, too, by policy as well as by a restriction. */
@@ -205,13 +224,14 @@ unsigned session_permits_over_others(struct session *session, bool counts)
 	bool may_administer = is_admin_by_user(session->core, &session->identity) ||
 			      may(session, POLICY_ADMIN, "administration", counts);
 	bool may_observe = may_administer || may(session, POLICY_OBSERVE, "observation", counts);
+	unsigned helper = get_helper_permit(session);
 
 	if (may_administer && !restricts(session, POLICY_ADMIN))
-		return SESSION_PERMIT_ADMIN | SESSION_PERMIT_OBSERVE;
+		return SESSION_PERMIT_ADMIN | SESSION_PERMIT_OBSERVE | helper;
 	if (may_observe &&
 	    !(restricts(session, POLICY_OBSERVE) && restricts(session, POLICY_ADMIN)))
-		return SESSION_PERMIT_OBSERVE;
-	return 0;
+		return SESSION_PERMIT_OBSERVE | helper;
+	return helper;
 }
 
 static int greet(struct session *session, struct failure *failure)
@@ -250,7 +270,7 @@ int session_release(struct session *session, struct failure *failure)
 		return failure_set(failure, STATUS_BAD_STATE,
 				   "release: the session has no restriction");
 	if (session_count_ids(session) > 0 || !list_is_empty(&session->leases) || session->watch ||
-	    session->outlet)
+	    session->serves || session->outlet)
 		return failure_set(
 			failure, STATUS_BAD_STATE,
 			"release: the session has ids, devices, a watch or a published socket");
@@ -371,10 +391,14 @@ void session_restore(struct session *session, int pidfd, const struct ledger_ses
 		record_session(session);
 		return;
 	}
+	session->confirms = row->confirms;
 	identity->proven = row->proven;
 	record_restore_workload(row, &identity->workload);
 	session->workload_asked = true;
 	session->permits = row->permits ?: row->restricted_permits;
+	/* Helper= can be another user now. */
+	if (!get_helper_permit(session))
+		session->permits &= ~(unsigned)SESSION_PERMIT_PEERS;
 	session->opened = true;
 	/* If the charge fails, for example because the limit is lower now, the session goes on without a charge. */
 	charge_session(session, &ignored);

@@ -36,6 +36,7 @@ enum session_permit {
 	SESSION_PERMIT_ADMIN = 1 << 1,
 	/* to see the rules, the status and all sessions: operation "observe"; all admins have this permit too */
 	SESSION_PERMIT_OBSERVE = 1 << 2,
+	SESSION_PERMIT_PEERS = 1 << 3, /* to answer who peers are: the user in Helper= */
 };
 
 struct qp_attr {
@@ -72,10 +73,10 @@ struct session_ops {
 	 */
 	void (*resume)(void *userdata);
 	/*
-	 * Sends NOTICE to the client. The callee must not free the session, nor end it because the client does not
-	 * read.
+	 * Sends NOTICE to the client. False: it is dropped, because the client does not read. A session that is ending
+	 * gets none, which is true. The callee must not free the session, nor end it because the client does not read.
 	 */
-	void (*notice)(void *userdata, const struct notice *notice);
+	bool (*notice)(void *userdata, const struct notice *notice);
 };
 
 struct session {
@@ -90,6 +91,7 @@ struct session {
 	struct ledger_session *row; /* in the ledger; NULL: the session is not kept */
 	unsigned permits;
 	bool opened; /* its Hello has succeeded */
+	bool confirms; /* the client itself replies to a peer's disconnect, see id.unconfirmed */
 	const struct session_ops *ops;
 	void *userdata;
 
@@ -114,6 +116,7 @@ struct session {
 	struct admitted admitted;
 	uint64_t last_request; /* number of the latest request, from 1; 0: none yet */
 	struct watch *watch; /* NULL: none */
+	bool serves; /* the session is the helper that answers inquiries, see inquiry.h */
 	/* empty: no reason is known, for example because the client has disconnected */
 	char end_reason[96];
 	bool ending; /* the session's ids are being freed */
@@ -198,6 +201,11 @@ static inline uid_t session_get_uid(const struct session *session)
 static inline pid_t session_get_pid(const struct session *session)
 {
 	return session->identity.pid;
+}
+
+static inline void session_set_confirms(struct session *session, bool confirms)
+{
+	session->confirms = confirms;
 }
 
 static inline bool session_is_released(const struct session *session)

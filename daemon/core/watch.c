@@ -106,6 +106,8 @@ void watch_decision(const struct session *session, const struct wish *wish,
 		.outcome = overflow ? NOTICE_BUSY :
 			   rejected ? NOTICE_REJECTED :
 				      NOTICE_ALLOWED,
+		.asked = wish->asked,
+		.peerid = wish->peerid,
 	};
 
 	if (overflow) {

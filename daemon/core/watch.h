@@ -19,8 +19,11 @@ enum notice_kind {
 	NOTICE_DECISION, /* policy, or a rule's limit, has decided */
 	NOTICE_CM, /* an event of an id, even if it is not sent to the client */
 	NOTICE_SESSION, /* a session has begun or ended */
+	NOTICE_LOST, /* notices were dropped: made by rpc/ */
+	NOTICE_QUESTION, /* an inquiry: only the helper gets it, see inquiry.h */
 	_NOTICE_KIND_MAX,
 };
+#define NOTICE_KIND_WATCHED_MAX NOTICE_LOST /* sessions can watch the kinds below it */
 
 /* In the order of outcome_names. */
 enum notice_outcome {
@@ -47,6 +50,12 @@ struct notice {
 	enum policy_operation operation;
 	enum notice_outcome outcome;
 	uint32_t retry_after_ms; /* for NOTICE_BUSY, else 0 */
+	bool asked; /* it was asked who the peer is */
+	const struct peerid *peerid; /* if ASKED; NULL: out of memory */
+
+	/* For NOTICE_QUESTION, besides OPERATION: */
+	uint64_t question; /* number of the inquiry */
+	uint32_t peer_qpn; /* 0: not known */
 
 	/* NOTICE_CM: the result of id_event_to_word(); NOTICE_SESSION: "opened" or "closed" */
 	const char *event;

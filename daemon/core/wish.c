@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "core/id.h"
+#include "core/peerid.h"
 #include "core/wish.h"
 #include "proto/addr.h"
 
@@ -29,6 +30,13 @@ static void fill_question(const struct fabric_id_info *info, struct policy_quest
 	question->device = info->device;
 }
 
+void wish_set_peerid(struct wish *wish, const struct peerid *peerid)
+{
+	wish->asked = true;
+	wish->peerid = peerid;
+	wish->question.who = peerid_who(peerid);
+}
+
 void wish_to_connect(struct id_wish *ret, struct id *id)
 {
 	struct policy_question *question = &ret->wish.question;
@@ -42,6 +50,9 @@ void wish_to_connect(struct id_wish *ret, struct id *id)
 	fill_question(&ret->info, question);
 	question->port = question->peer ? addr_port(question->peer) : -1;
 	ret->wish.addrs[0] = question->peer;
+	ret->wish.was_asked = id->was_asked;
+	if (id->knows_peer)
+		wish_set_peerid(&ret->wish, id->peerid);
 }
 
 void wish_to_listen(struct id_wish *ret, struct id *id)
@@ -76,9 +87,19 @@ void wish_to_accept(struct id_wish *ret, struct fabric_id *request, enum rdma_po
 		question->knows_data = true;
 		question->data = event->conn.private_data;
 		question->data_len = event->conn.private_data_len;
+		if (ps == RDMA_PS_TCP || ps == RDMA_PS_IB)
+			ret->wish.peer_qpn = event->conn.qp_num;
 	}
 	ret->wish.addrs[0] = (struct sockaddr *)&ret->info.peer;
 	ret->wish.addrs[1] = (struct sockaddr *)&ret->info.local;
+}
+
+void wish_to_accept_id(struct id_wish *ret, struct id *id)
+{
+	wish_to_accept(ret, id->fabric, id->ps, id->request);
+	ret->wish.was_asked = id->was_asked;
+	if (id->knows_peer)
+		wish_set_peerid(&ret->wish, id->peerid);
 }
 
 void wish_to_join(struct id_wish *ret, struct id *id, const struct sockaddr *addr)

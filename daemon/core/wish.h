@@ -10,6 +10,7 @@
 #include "proto/addr.h"
 
 struct id;
+struct peerid;
 
 /* A policy request. WHAT ("listen on") and OBJECT ("10.9.0.1:7471") describe it in the journal. */
 struct wish {
@@ -20,6 +21,11 @@ struct wish {
 	const struct sockaddr *addrs[2];
 	/* the id that the policy request is about; for a new connection request, the listener; NULL: none */
 	const struct id *id;
+	/* Who the peer is, see peerid.h. ASKED false: it was not asked (yet); then PEERID is NULL. */
+	bool asked;
+	const struct peerid *peerid;
+	bool was_asked; /* as ASKED, or a previous process of the daemon has asked, whose answer is lost */
+	uint32_t peer_qpn; /* of a new connection request; 0: not known */
 };
 
 /*
@@ -42,4 +48,8 @@ void wish_to_connect(struct id_wish *ret, struct id *id);
  */
 void wish_to_accept(struct id_wish *ret, struct fabric_id *request, enum rdma_port_space ps,
 		    const struct fabric_event *event);
+/* The same, for the id of a connection request that the client was told of. */
+void wish_to_accept_id(struct id_wish *ret, struct id *id);
+/* It is known who the peer is, or why that is not known. PEERID NULL: out of memory. */
+void wish_set_peerid(struct wish *wish, const struct peerid *peerid);
 void wish_to_join(struct id_wish *ret, struct id *id, const struct sockaddr *addr);

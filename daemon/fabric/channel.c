@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "fabric/internal.h"
+#include "fabric/iwarp.h"
 #include "util/util.h"
 
 #define BATCH 64 /* events in one dispatch at most, so that other sources get their turn */
@@ -100,6 +101,7 @@ void fabric_id_on_event(struct fabric_id *id, struct fabric_event *event)
 	if (!event->request)
 		fabric_id_note_device(id);
 	note_stage(id, event->type);
+	iwarp_on_event(id, event->type);
 	if (id->farewell)
 		fabric_farewell_on_event(id, event->type);
 	else if (id->on_event)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "fabric/internal.h"
+#include "fabric/iwarp.h"
 #include "proto/addr.h"
 #include "util/util.h"
 
@@ -162,7 +163,10 @@ struct fabric_id *fabric_id_free(struct fabric_id *id)
 	account_add(&id->fabric->ending, &id->ending, ACCOUNT_IDS, 1, id->uid);
 	list_insert(dying_with(id->fabric, id->port), &id->dying);
 	count_dying(id, 1);
-	offload_submit(id->fabric->undertaker, &id->job);
+	if (id->call)
+		iwarp_cancel(id->call);
+	else
+		offload_submit(id->fabric->undertaker, &id->job);
 	return NULL;
 }
 
@@ -295,12 +299,29 @@ int fabric_id_resolve_route(struct fabric_id *id, int timeout_ms)
 	return result(rdma_resolve_route(id->cm, timeout_ms));
 }
 
+bool fabric_id_is_iwarp(const struct fabric_id *id)
+{
+	return iwarp_has(id);
+}
+
+/* The kernel's drivers look for the QP of such an id, and warn as of a fault of their own that there is none. */
+static bool lacks_datagrams(const struct fabric_id *id)
+{
+	enum rdma_port_space ps = id->cm ? id->cm->ps : id->ps;
+
+	return (ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB) && iwarp_has(id);
+}
+
 int fabric_id_connect(struct fabric_id *id, const struct rdma_conn_param *param)
 {
 	int r;
 
 	if (!has_device(id))
 		return -EINVAL;
+	if (lacks_datagrams(id))
+		return -EOPNOTSUPP;
+	if (iwarp_has(id))
+		return iwarp_connect(id, param);
 	r = result(rdma_connect(id->cm, (struct rdma_conn_param *)param));
 	if (r == 0 && id->cm->qp_type != IBV_QPT_UD)
 		id->stage = STAGE_ASKED;
@@ -311,6 +332,8 @@ int fabric_id_accept(struct fabric_id *id, const struct rdma_conn_param *param)
 {
 	int r;
 
+	if (lacks_datagrams(id))
+		return -EOPNOTSUPP;
 	if (id->inherited)
 		return inherited_accept(id, param);
 	if (!has_device(id))
@@ -323,7 +346,11 @@ int fabric_id_accept(struct fabric_id *id, const struct rdma_conn_param *param)
 
 int fabric_id_establish(struct fabric_id *id)
 {
-	int r = id->cm ? result(rdma_establish(id->cm)) : inherited_establish(id);
+	int r;
+
+	if (iwarp_is_calling(id))
+		return -EBUSY;
+	r = id->cm ? result(rdma_establish(id->cm)) : inherited_establish(id);
 
 	if (r == 0)
 		id->stage = STAGE_ESTABLISHED;
@@ -332,6 +359,8 @@ int fabric_id_establish(struct fabric_id *id)
 
 int fabric_id_reject(struct fabric_id *id, const void *data, uint8_t len, bool ece)
 {
+	if (iwarp_is_calling(id))
+		return -EBUSY;
 	if (!id->cm)
 		return inherited_reject(id, data, len, ece);
 	return result(ece ? rdma_reject_ece(id->cm, data, len) : rdma_reject(id->cm, data, len));
@@ -339,6 +368,8 @@ int fabric_id_reject(struct fabric_id *id, const void *data, uint8_t len, bool e
 
 int fabric_id_disconnect(struct fabric_id *id)
 {
+	if (iwarp_puts_off_disconnect(id))
+		return 0;
 	if (id->inherited)
 		return inherited_disconnect(id);
 	return result(rdma_disconnect(id->cm));
@@ -346,6 +377,8 @@ int fabric_id_disconnect(struct fabric_id *id)
 
 int fabric_id_notify(struct fabric_id *id, enum ibv_event_type event)
 {
+	if (iwarp_is_calling(id))
+		return -EBUSY;
 	return id->cm ? result(rdma_notify(id->cm, event)) : inherited_notify(id, event);
 }
 
@@ -366,6 +399,8 @@ int fabric_id_set_option(struct fabric_id *id, int option, int value)
 
 	if (is_byte && byte != value)
 		return -EINVAL;
+	if (iwarp_is_calling(id))
+		return -EBUSY;
 	return id->cm ? result(rdma_set_option(id->cm, RDMA_OPTION_ID, option, p, len)) :
 			inherited_set_option(id, option, p, len);
 }
@@ -376,6 +411,8 @@ int fabric_id_qp_attr(struct fabric_id *id, enum ibv_qp_state state, struct ibv_
 	struct ibv_qp_attr attr = { .qp_state = state };
 	int mask = 0, r;
 
+	if (iwarp_is_calling(id))
+		return -EBUSY;
 	r = id->cm ? result(rdma_init_qp_attr(id->cm, &attr, &mask)) :
 		     inherited_qp_attr(id, state, &attr, &mask);
 	if (r < 0)

@@ -15,6 +15,7 @@ DEFINE_CLEANUP(struct fabric *, fabric_free)
 /* One user occupies at most two of the undertaker's threads (see cmid.c), and one of those for look-ups. */
 #define UNDERTAKER_THREADS 8
 #define LOOKUP_THREADS 4
+#define CALLER_THREADS 64
 #define LOOKUPS_PER_USER 65536
 
 static void announce(void *userdata)
@@ -59,6 +60,8 @@ int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 
 	r = offload_new(&fabric->undertaker, loop, UNDERTAKER_THREADS);
 	if (r == 0)
+		r = offload_new(&fabric->callers, loop, CALLER_THREADS);
+	if (r == 0)
 		r = offload_new(&fabric->lookups, loop, LOOKUP_THREADS);
 	if (r == 0)
 		r = qpscan_new(&fabric->qpscan, loop);
@@ -87,13 +90,16 @@ struct fabric *fabric_free(struct fabric *fabric)
 	fabric->ops = NULL;
 	fabric_end_farewells(fabric);
 	/* A stuck thread still uses FABRIC and its parts, so they stay allocated until the process ends. */
+	/* Ids that a thread connects go to the undertaker when it has ended, so the callers go first. */
+	fabric->callers = offload_free(fabric->callers);
 	fabric->undertaker = offload_free(fabric->undertaker);
 	/* Look-ups that wait for the scan have jobs prepared in LOOKUPS, so the scan goes first. */
 	fabric->qpscan = qpscan_free(fabric->qpscan);
 	fabric->lookups = offload_free(fabric->lookups);
 	offload_release(&fabric->keep_entries);
 	fabric->entries = offload_free(fabric->entries);
-	if (fabric->undertaker || fabric->qpscan || fabric->lookups || fabric->entries)
+	if (fabric->callers || fabric->undertaker || fabric->qpscan || fabric->lookups ||
+	    fabric->entries)
 		return NULL;
 	opener_free(fabric->opener);
 	sd_device_monitor_unref(fabric->monitor);

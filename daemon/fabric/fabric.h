@@ -145,18 +145,25 @@ void fabric_note_reading(struct fabric *fabric, uint32_t *reading);
  *                              descriptors of fabric_get_files()); they stay the caller's and can be closed afterwards.
  *                              N_EXPECTED: the number of ids that are known.
  *   fabric_id_inherit()        takes over an id that the caller knows
+ *   fabric_inherit_was_accepted()
+ *                              whether a previous process has accepted the connection request that has the addresses of
+ *                              INFO. To be called before fabric_id_inherit(). A request must not be accepted twice: the
+ *                              kernel rejects it the second time, but goes on sending the response, and does not let
+ *                              the id be destroyed for a minute.
  *   fabric_inherit_listener()  ends the listener at LOCAL, so that the caller can listen there anew. To be called just
  *                              before, because there is no listener in the meantime.
  *   fabric_inherit_requests()  calls ON_REQUEST for each connection request that has waited. EVENT.request is then
  *                              the callee's. False: nobody wants it. Then it is rejected with the private data BUSY.
- *   fabric_inherit_rest()      rejects or disconnects all other ids, and delivers the events of those that were taken
- *                              over
+ *   fabric_inherit_rest()      ends all other ids, and delivers the events of those that were taken over. A connection
+ *                              request that was not answered is rejected with the private data BUSY.
  *
  * They return 0 or a negative errno: ids that were not found end when FILES are closed.
  */
 typedef bool (*fabric_request_fn)(void *userdata, enum rdma_port_space ps,
 				  struct fabric_event *event);
 int fabric_inherit(struct fabric *fabric, const int *files, size_t n_files, size_t n_expected);
+bool fabric_inherit_was_accepted(struct fabric *fabric, enum rdma_port_space ps,
+				 const struct fabric_id_info *info);
 void fabric_inherit_listener(struct fabric *fabric, enum rdma_port_space ps,
 			     const struct sockaddr_storage *local);
 void fabric_inherit_requests(struct fabric *fabric, const void *busy, size_t busy_len,
@@ -282,6 +289,8 @@ int fabric_id_inherit(struct fabric_id **ret, struct fabric *fabric, uid_t uid,
 		      enum rdma_port_space ps, const struct fabric_id_info *info,
 		      enum fabric_stage stage, bool passive, fabric_event_fn on_event,
 		      void *userdata);
+/* The id is bound to a device of iWARP, whose connection manager is another one, see iwarp.h. */
+bool fabric_id_is_iwarp(const struct fabric_id *id);
 /* Of an id that was taken over. False: the kernel does not have it. */
 bool fabric_id_exists(const struct fabric_id *id);
 /* Of an id that was taken over. True: its connection is established, or only has to be confirmed. */
@@ -318,7 +327,7 @@ int fabric_id_listen(struct fabric_id *id, int backlog);
 int fabric_id_resolve_addr(struct fabric_id *id, const struct sockaddr *src,
 			   const struct sockaddr *dst, int timeout_ms); /* SRC can be NULL */
 int fabric_id_resolve_route(struct fabric_id *id, int timeout_ms);
-/* PARAM->qp_num is the client's QP; the id has no QP of its own. */
+/* PARAM->qp_num is the client's QP; the id has no QP of its own. -EOPNOTSUPP: a datagram id on iWARP. */
 int fabric_id_connect(struct fabric_id *id, const struct rdma_conn_param *param);
 int fabric_id_accept(struct fabric_id *id, const struct rdma_conn_param *param);
 int fabric_id_establish(struct fabric_id *id);

@@ -197,17 +197,52 @@ static bool same_address(const struct sockaddr_storage *a, const struct sockaddr
 	       addr_port(x) == addr_port(y);
 }
 
+static bool is_unclaimed(const struct heir *heir, const struct sockaddr_storage *local,
+			 const struct sockaddr_storage *peer)
+{
+	return !heir->id && !heir->free && same_address(&heir->addresses.local, local) &&
+	       same_address(&heir->addresses.peer, peer);
+}
+
 static struct heir *find_unclaimed(const struct heirs *heirs, const struct sockaddr_storage *local,
 				   const struct sockaddr_storage *peer)
 {
-	for (size_t i = 0; i < heirs->n; i++) {
-		struct heir *heir = heirs->heirs[i];
-
-		if (!heir->id && !heir->free && same_address(&heir->addresses.local, local) &&
-		    same_address(&heir->addresses.peer, peer))
-			return heir;
-	}
+	for (size_t i = 0; i < heirs->n; i++)
+		if (is_unclaimed(heirs->heirs[i], local, peer))
+			return heirs->heirs[i];
 	return NULL;
+}
+
+static unsigned count_unclaimed(const struct heirs *heirs, const struct sockaddr_storage *local,
+				const struct sockaddr_storage *peer)
+{
+	unsigned ret = 0;
+
+	for (size_t i = 0; i < heirs->n; i++)
+		ret += is_unclaimed(heirs->heirs[i], local, peer);
+	return ret;
+}
+
+static bool has_event(struct heirs *heirs, const struct heir *heir)
+{
+	read_early(heirs);
+	for (size_t i = 0; i < heirs->n_early; i++)
+		if (heirs->early[i].id == heir->number &&
+		    heirs->early[i].type != RDMA_CM_EVENT_CONNECT_REQUEST)
+			return true;
+	return false;
+}
+
+bool heirs_has_begun(struct heirs *heirs, const struct sockaddr_storage *local,
+		     const struct sockaddr_storage *peer)
+{
+	const struct heir *heir = find_unclaimed(heirs, local, peer);
+	struct ibv_qp_attr attr;
+	int mask;
+
+	return heir && count_unclaimed(heirs, local, peer) == 1 &&
+	       (ucm_qp_attr(heirs->file, heir->number, IBV_QPS_RTS, &attr, &mask) == 0 ||
+		has_event(heirs, heir));
 }
 
 struct heir *heirs_claim(struct heirs *heirs, const struct sockaddr_storage *local,

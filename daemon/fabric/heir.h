@@ -34,6 +34,12 @@ int heirs_get_file(const struct heirs *heirs);
 int heirs_take(struct heirs *heirs, const int *files, size_t n_files, size_t n_expected);
 
 /*
+ * Whether the id that has these addresses can be connected, or was, and events tell of it. False also if several ids
+ * have them. Nobody must have claimed the id.
+ */
+bool heirs_has_begun(struct heirs *heirs, const struct sockaddr_storage *local,
+		     const struct sockaddr_storage *peer);
+/*
  * Claims the id that has these addresses for ID. Returns NULL if there is none that is not
  * claimed yet.
  */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <fcntl.h>
-#include <rdma/rdma_netlink.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "fabric/cmdump.h"
 #include "fabric/holders.h"
 #include "proto/addr.h"
 #include "proto/text.h"
@@ -32,15 +32,6 @@ struct holders {
 		pid_t pid;
 	} threads[N_THREADS];
 };
-
-struct entry {
-	uint32_t tid; /* 0: the thread that made the id has ended */
-	bool kernel;
-	uint8_t state; /* a value of the kernel's enum rdma_cm_state; NO_STATE: not reported */
-	struct sockaddr_storage local, peer;
-};
-
-#define NO_STATE UINT8_MAX
 
 /*
  * Two values of the kernel's enum rdma_cm_state, and the names of all its values, as `rdma resource show
@@ -184,44 +175,10 @@ static bool find_or_add(struct holders *holders, uint32_t tid, struct fabric_hol
 	return true;
 }
 
-static void read_address(const struct nlattr *attr, struct sockaddr_storage *ret)
-{
-	size_t len = mnl_attr_get_payload_len(attr);
-
-	memcpy(ret, mnl_attr_get_payload(attr), len < sizeof(*ret) ? len : sizeof(*ret));
-}
-
-static int on_entry_attr(const struct nlattr *attr, void *data)
-{
-	struct entry *entry = data;
-	size_t len = mnl_attr_get_payload_len(attr);
-
-	switch (mnl_attr_get_type(attr)) {
-	case RDMA_NLDEV_ATTR_RES_PID:
-		if (len == sizeof(uint32_t))
-			entry->tid = mnl_attr_get_u32(attr);
-		break;
-	case RDMA_NLDEV_ATTR_RES_KERN_NAME:
-		entry->kernel = true;
-		break;
-	case RDMA_NLDEV_ATTR_RES_STATE:
-		if (len == sizeof(uint8_t))
-			entry->state = mnl_attr_get_u8(attr);
-		break;
-	case RDMA_NLDEV_ATTR_RES_SRC_ADDR:
-		read_address(attr, &entry->local);
-		break;
-	case RDMA_NLDEV_ATTR_RES_DST_ADDR:
-		read_address(attr, &entry->peer);
-		break;
-	}
-	return MNL_CB_OK;
-}
-
 /* For each holder, the first of its ids with the highest rank is shown. */
-static unsigned rank(const struct entry *entry)
+static unsigned rank(const struct cmdump_id *id)
 {
-	switch (entry->state) {
+	switch (id->state) {
 	case STATE_LISTEN:
 		return 3;
 	case STATE_CONNECT:
@@ -238,58 +195,44 @@ static bool is_unset(const struct sockaddr_storage *storage)
 	return addr_is_wildcard(addr) && addr_port(addr) == 0;
 }
 
-static void take_entry(struct holders *holders, const struct entry *entry)
+static int take_id(void *userdata, const struct cmdump_id *id)
 {
+	struct holders *holders = userdata;
 	struct fabric_holder *holder;
 	unsigned *shown;
 
-	if (entry->kernel)
-		return;
-	if (entry->tid == 0) {
+	if (id->kernel)
+		return 0;
+	if (id->tid == 0) {
 		holders->n_nameless_ids++;
-		return;
+		return 0;
 	}
-	if (!find_or_add(holders, entry->tid, &holder))
-		return;
+	if (!find_or_add(holders, id->tid, &holder))
+		return 0;
 	if (!holder) {
 		holders->n_more_ids++;
-		return;
+		return 0;
 	}
 	holder->n_ids++;
 	shown = &holders->ranks[holder - holders->holders];
-	if (rank(entry) <= *shown)
-		return;
-	*shown = rank(entry);
-	holder->state = entry->state < ELEMENTS_OF(states) ? states[entry->state] : "?";
-	holder->local = entry->local;
+	if (rank(id) <= *shown)
+		return 0;
+	*shown = rank(id);
+	holder->state = id->state < ELEMENTS_OF(states) ? states[id->state] : "?";
+	holder->local = id->local;
 	/* A listening id has no peer; the kernel reports 0.0.0.0:0 for it. */
-	if (!is_unset(&entry->peer))
-		holder->peer = entry->peer;
+	if (!is_unset(&id->peer))
+		holder->peer = id->peer;
 	else
 		holder->peer.ss_family = AF_UNSPEC;
-}
-
-static int on_entry(const struct nlattr *attr, void *data)
-{
-	struct entry entry = { .state = NO_STATE };
-
-	if (mnl_attr_get_type(attr) != RDMA_NLDEV_ATTR_RES_CM_ID_ENTRY)
-		return MNL_CB_OK;
-	mnl_attr_parse_nested(attr, on_entry_attr, &entry);
-	take_entry(data, &entry);
-	return MNL_CB_OK;
-}
-
-static int on_attr(const struct nlattr *attr, void *data)
-{
-	if (mnl_attr_get_type(attr) != RDMA_NLDEV_ATTR_RES_CM_ID)
-		return MNL_CB_OK;
-	return mnl_attr_parse_nested(attr, on_entry, data);
+	return 0;
 }
 
 int holders_take(const struct nlmsghdr *header, void *data)
 {
-	return mnl_attr_parse(header, 0, on_attr, data);
+	struct cmdump dump = { .on_id = take_id, .userdata = data };
+
+	return cmdump_take(header, &dump);
 }
 
 struct fabric_holders *holders_finish(const struct holders *holders)

@@ -5,8 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fabric/cmscan.h"
 #include "fabric/heir.h"
 #include "fabric/internal.h"
+#include "fabric/iwarp.h"
 #include "proto/addr.h"
 #include "util/log.h"
 #include "util/util.h"
@@ -144,6 +146,51 @@ static void find_device(struct fabric *fabric, uint32_t index, char ret[64])
 	}
 }
 
+static int scan_device(struct fabric *fabric, struct fabric_device *device)
+{
+	int r = fabric->nldev ? 0 : nldev_new(&fabric->nldev);
+
+	if (r == 0 && device->nldev.n_ports == 0)
+		r = nldev_find_device(fabric->nldev, device->name, &device->nldev);
+	if (r == 0)
+		r = cmscan_add(fabric->scanned, fabric->nldev, &device->nldev);
+	if (r < 0) {
+		/* A dump that has failed can have left answers. */
+		fabric->nldev = nldev_free(fabric->nldev);
+		log_warning(
+			"Cannot find out which connections of %s the previous process has accepted: "
+			"%s.",
+			device->name, strerror(-r));
+	}
+	return r;
+}
+
+/* Scans once. If that fails, SCANNED stays NULL. While ids are destroyed a scan can lack others, see cmscan_add(). */
+static void scan(struct fabric *fabric)
+{
+	struct fabric_device *device = NULL;
+	int r;
+
+	if (fabric->is_scanned)
+		return;
+	fabric->is_scanned = true;
+	r = cmscan_new(&fabric->scanned);
+	while (r == 0 && (device = fabric_next_device(fabric, device)))
+		r = scan_device(fabric, device);
+	if (r < 0)
+		fabric->scanned = cmscan_free(fabric->scanned);
+}
+
+bool fabric_inherit_was_accepted(struct fabric *fabric, enum rdma_port_space ps,
+				 const struct fabric_id_info *info)
+{
+	/* An accept has given the id a QP number. The number stays also if the accept has failed. */
+	if (!fabric->heirs || !heirs_has_begun(fabric->heirs, &info->local, &info->peer))
+		return false;
+	scan(fabric);
+	return fabric->scanned && cmscan_has(fabric->scanned, ps, &info->local, &info->peer);
+}
+
 static int alloc(struct fabric_id **ret, struct fabric *fabric, uid_t uid, bool is_request)
 {
 	struct inherited *inherited = calloc(1, sizeof(*inherited));
@@ -213,13 +260,34 @@ static bool has_qp_attr(const struct fabric_id *id, enum ibv_qp_state state)
 	return inherited_qp_attr(id, state, &attr, &mask) == 0;
 }
 
+/* Whether the id can be a connection request, which has attributes for RTR. */
+static bool can_be_request(const struct heir *heir)
+{
+	struct ibv_qp_attr attr;
+	int mask;
+
+	return ucm_qp_attr(heir_get_file(heir), heir_get_number(heir), IBV_QPS_RTR, &attr, &mask) ==
+	       0;
+}
+
+/* False also if it is not known. */
+static bool is_unanswered(const struct fabric *fabric, const struct heir *heir)
+{
+	const struct ucm_addresses *addresses = heir_get_addresses(heir);
+
+	return can_be_request(heir) && fabric->scanned &&
+	       !cmscan_has(fabric->scanned, /* ps= */ 0, &addresses->local, &addresses->peer);
+}
+
 /*
- * Ends an id that nobody has claimed: a connection request is rejected, and anything else is disconnected. A thread
- * destroys it, because the kernel may wait. If memory runs out, the id ends with the file.
+ * Ends an id that nobody has claimed: a connection request that was not answered is rejected, and a thread destroys the
+ * id, because the kernel may wait. If memory runs out, the id ends with the file. The kernel disconnects or rejects what
+ * it destroys. An id whose request or response was sent must not be rejected before: the kernel would go on sending, and
+ * would not let it be destroyed for a minute or more. On iWARP, to destroy the id is enough in each state.
  */
 static void end(struct fabric *fabric, struct heir *heir, const void *busy, size_t busy_len)
 {
-	struct inherited *inherited;
+	const struct ucm_addresses *addresses = heir_get_addresses(heir);
 	struct fabric_id *id;
 
 	if (alloc(&id, fabric, geteuid(), /* is_request= */ false) < 0) {
@@ -227,25 +295,32 @@ static void end(struct fabric *fabric, struct heir *heir, const void *busy, size
 		return;
 	}
 	heir_claim(heir, id);
-	inherited = id->inherited;
-	inherited->heir = heir;
-	inherited->info.local = heir_get_addresses(heir)->local;
-	/*
-	 * Before its peer has answered, an id that connects has no attributes for RTR. The kernel would reject it, too,
-	 * but would go on sending its request, and would not let it be destroyed for a minute or more.
-	 */
-	id->is_request = has_qp_attr(id, IBV_QPS_RTR) &&
+	id->inherited->heir = heir;
+	id->inherited->info.local = addresses->local;
+	if (addresses->port_num > 0)
+		find_device(fabric, addresses->device, id->device);
+	id->is_request = is_unanswered(fabric, heir) && !iwarp_has(id) &&
 			 inherited_reject(id, busy, busy_len, /* ece= */ false) == 0;
-	if (!id->is_request)
-		id->stage = STAGE_ESTABLISHED;
 	fabric_id_free(id);
+}
+
+static void end_unclaimed(struct fabric *fabric, const void *busy, size_t busy_len)
+{
+	struct heir *heir;
+	size_t position;
+
+	/* Before the first one is destroyed. */
+	for (position = 0; (heir = heirs_next_unclaimed(fabric->heirs, &position));)
+		if (can_be_request(heir))
+			scan(fabric);
+	for (position = 0; (heir = heirs_next_unclaimed(fabric->heirs, &position));)
+		end(fabric, heir, busy, busy_len);
+	fabric->scanned = cmscan_free(fabric->scanned);
 }
 
 int fabric_inherit_rest(struct fabric *fabric, const void *busy, size_t busy_len)
 {
 	struct fabric_device *device = NULL;
-	size_t position = 0;
-	struct heir *heir;
 
 	fabric->inherits = false;
 	while ((device = fabric_next_device(fabric, device))) {
@@ -254,8 +329,7 @@ int fabric_inherit_rest(struct fabric *fabric, const void *busy, size_t busy_len
 	}
 	if (!fabric->heirs)
 		return 0;
-	while ((heir = heirs_next_unclaimed(fabric->heirs, &position)))
-		end(fabric, heir, busy, busy_len);
+	end_unclaimed(fabric, busy, busy_len);
 	/* The ids that are made again need the ports of those that end. */
 	if (!offload_settle(fabric->undertaker, SETTLE_MS))
 		log_warning("The kernel does not end all connections of the previous process.");
@@ -322,6 +396,13 @@ bool fabric_id_is_connected(const struct fabric_id *id)
 
 bool fabric_id_is_asking(const struct fabric_id *id)
 {
+	struct ibv_qp_attr attr;
+	int mask;
+
+	/* Before the connect, the kernel allows the peer nothing. */
+	if (iwarp_has(id))
+		return inherited_qp_attr(id, IBV_QPS_INIT, &attr, &mask) == 0 &&
+		       attr.qp_access_flags != 0;
 	return has_qp_attr(id, IBV_QPS_INIT) && !has_qp_attr(id, IBV_QPS_RTR);
 }
 

@@ -31,6 +31,7 @@ struct fabric {
 	unsigned n_dying_unwanted; /* ids in DYING with is_unwanted */
 	struct account ending; /* counts the ids in DYING, by user */
 	struct offload *undertaker; /* threads that destroy the ids in DYING */
+	struct offload *callers; /* threads that connect, see iwarp.h */
 	/* changes the ACLs of nodes, with one thread and one lane; see lease.c */
 	struct offload *entries;
 	bool has_lender; /* the entries are a lender's, see fabric_set_lender() */
@@ -45,6 +46,9 @@ struct fabric {
 	uint32_t *reading; /* see fabric_note_reading() */
 	uint32_t no_reading; /* READING, if nobody needs it */
 	struct heirs *heirs; /* ids that a previous process has left; NULL: there were none */
+	/* Their QP numbers, while they are taken over, see inherit.c; NULL: not scanned, or the scan has failed. */
+	struct cmscan *scanned;
+	bool is_scanned;
 	/* fabric_inherit_rest() was not called yet. Until then no ACL entries are cleared and no scans begin. */
 	bool inherits;
 	sd_event_source *io; /* reads events from CM's descriptor */
@@ -138,6 +142,8 @@ struct fabric_id {
 
 	struct offload_job job; /* for fabric.undertaker */
 	struct list dying; /* a list of fabric.dying, while the id is being destroyed */
+	struct iwarp_call *call; /* a thread connects; NULL: none */
+	bool disconnect_is_put_off; /* until ESTABLISHED, see iwarp.h */
 	bool disconnects; /* destroy() disconnects the id first */
 	bool is_request; /* the id began as a connection request: its port is the listener's */
 	bool is_unwanted; /* a connection request that no session has taken over */

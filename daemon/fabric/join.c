@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "fabric/internal.h"
+#include "fabric/iwarp.h"
 #include "proto/addr.h"
 
 /* Multicast groups. */
@@ -39,8 +40,12 @@ int fabric_join_new(struct fabric_join **ret, struct fabric_id *id, const struct
 		    uint32_t join_flags, void *userdata)
 {
 	struct fabric_join *join;
-	int r = alloc(&join, id, addr, userdata);
+	int r;
 
+	/* It has no multicast, and the kernel would wait for a connect that is under way. */
+	if (iwarp_has(id))
+		return -EOPNOTSUPP;
+	r = alloc(&join, id, addr, userdata);
 	if (r < 0)
 		return r;
 	r = id->cm ? join_by_librdmacm(join, join_flags) : inherited_join(join, join_flags);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fabric/cmdump.h"
 #include "fabric/holders.h"
 #include "fabric/internal.h"
 #include "proto/addr.h"
@@ -23,8 +24,6 @@
  * For each datagram the kernel counts all earlier ids, which takes 1 ms at the 25,000th id.
  */
 
-#define DATAGRAM_MAX 32768 /* size of the largest datagram that the kernel makes */
-#define DATAGRAMS_MAX 8192 /* limit for one device: some 700,000 ids */
 #define READ_AT_ONCE \
 	32 /* most datagrams that fabric_look() reads before it returns; later turns read the rest */
 #define REST_MS 1000 /* shortest pause between two scans by fabric_look() */
@@ -40,7 +39,7 @@ struct look {
 	/* REST_UNTIL_MS: until then fabric_look() begins no scan */
 	uint64_t begun_ms, rest_until_ms;
 	struct ratelimit failures;
-	_Alignas(struct nlmsghdr) char buf[DATAGRAM_MAX];
+	_Alignas(struct nlmsghdr) char buf[NLDEV_DATAGRAM_MAX];
 };
 
 static bool read_one(struct look *look);
@@ -139,7 +138,6 @@ static int ask(struct look *look, struct fabric_device *device)
 {
 	struct nldev_device *known = &device->nldev;
 	_Alignas(struct nlmsghdr) char buf[256];
-	struct nlmsghdr *header;
 	int r;
 
 	r = open_netlink(look);
@@ -149,9 +147,7 @@ static int ask(struct look *look, struct fabric_device *device)
 		r = nldev_find_device(look->nldev, device->name, known);
 	if (r < 0)
 		return r;
-	header = nldev_request(buf, RDMA_NLDEV_CMD_RES_CM_ID_GET, NLM_F_DUMP);
-	mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_DEV_INDEX, known->index);
-	r = nldev_send(look->nldev, header);
+	r = nldev_send(look->nldev, cmdump_request(buf, known));
 	if (r < 0)
 		return r;
 	r = sd_event_source_set_enabled(look->io, SD_EVENT_ON);
@@ -248,7 +244,7 @@ static bool read_one(struct look *look)
 	r = nldev_receive(look->nldev, look->buf, sizeof(look->buf), holders_take, look->found);
 	if (r == -EAGAIN || r == -EINTR)
 		return false;
-	if (r > 0 && ++look->n_datagrams < DATAGRAMS_MAX)
+	if (r > 0 && ++look->n_datagrams < NLDEV_DATAGRAMS_MAX)
 		return true;
 	if (r > 0) {
 		log_limited(&look->failures, LOG_WARNING,

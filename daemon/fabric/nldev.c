@@ -119,6 +119,25 @@ int nldev_receive(struct nldev *nl, void *buf, size_t size, mnl_cb_t on_answer, 
 	return r == -EAGAIN ? -EIO : r;
 }
 
+int nldev_dump(struct nldev *nl, struct nlmsghdr *header, mnl_cb_t on_answer, void *data)
+{
+	_cleanup_free_ char *buf = malloc(NLDEV_DATAGRAM_MAX);
+	int n = 0, r;
+
+	if (!buf)
+		return -ENOMEM;
+	r = nldev_send(nl, header);
+	if (r < 0)
+		return r;
+	do {
+		r = nldev_receive(nl, buf, NLDEV_DATAGRAM_MAX, on_answer, data);
+		if (r > 0 && ++n == NLDEV_DATAGRAMS_MAX)
+			r = -EOVERFLOW;
+	} while (r > 0 || r == -EINTR);
+	/* An empty socket (EAGAIN) is a failure: the kernel makes the next datagram while one is received. */
+	return r == -EAGAIN ? -EIO : r < 0 ? r : n;
+}
+
 /*
  * Discards the datagrams of an earlier exchange that failed. Until a dump was read to its end, the kernel
  * refuses another dump with EBUSY. ENOSPC (a datagram larger than BUF) and ENOBUFS (the kernel could not add

@@ -10,6 +10,9 @@
 #include <libmnl/libmnl.h>
 #include <stdint.h>
 
+#define NLDEV_DATAGRAM_MAX 32768 /* size of the largest datagram that the kernel makes */
+#define NLDEV_DATAGRAMS_MAX 8192 /* limit for a dump: some 700,000 resources */
+
 struct nldev;
 
 /* The kernel never reuses an index. */
@@ -38,6 +41,12 @@ int nldev_exchange(struct nldev *nl, struct nlmsghdr *header, mnl_cb_t on_answer
 int nldev_get_fd(const struct nldev *nl);
 int nldev_send(struct nldev *nl, struct nlmsghdr *header);
 int nldev_receive(struct nldev *nl, void *buf, size_t size, mnl_cb_t on_answer, void *data);
+
+/*
+ * Sends the request of a dump, and reads all of it. Returns the number of datagrams before the last one, or a negative
+ * errno: -EOVERFLOW: there are more than NLDEV_DATAGRAMS_MAX. After a failure NL has to be freed.
+ */
+int nldev_dump(struct nldev *nl, struct nlmsghdr *header, mnl_cb_t on_answer, void *data);
 
 /* -ENODEV: there is no device NAME. */
 int nldev_find_device(struct nldev *nl, const char *name, struct nldev_device *ret);

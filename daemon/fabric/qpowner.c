@@ -16,8 +16,6 @@
  */
 
 #define NONE UINT32_MAX
-#define DATAGRAM_MAX 32768 /* size of the largest datagram that the kernel makes */
-#define DATAGRAMS_MAX 8192 /* limit for one dump: some 700,000 QPs */
 
 static const struct qpowner_facts nothing = { .pdn = NONE, .ctxn = NONE };
 
@@ -192,25 +190,12 @@ static int on_dump(const struct nlmsghdr *header, void *data)
 /* Returns the number of datagrams before the last one, or a negative errno. */
 static int dump(struct nldev *nl, const struct nldev_device *device, struct scan *scan)
 {
-	_cleanup_free_ char *buf = malloc(DATAGRAM_MAX);
 	_Alignas(struct nlmsghdr) char request[256];
 	struct nlmsghdr *header;
-	int n = 0, r;
 
-	if (!buf)
-		return -ENOMEM;
 	header = nldev_request(request, RDMA_NLDEV_CMD_RES_QP_GET, NLM_F_DUMP);
 	mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_DEV_INDEX, device->index);
-	r = nldev_send(nl, header);
-	if (r < 0)
-		return r;
-	do {
-		r = nldev_receive(nl, buf, DATAGRAM_MAX, on_dump, scan);
-		if (r > 0 && ++n == DATAGRAMS_MAX)
-			r = -EOVERFLOW;
-	} while (r > 0 || r == -EINTR);
-	/* An empty socket (EAGAIN) is a failure: the kernel makes the next datagram while one is received. */
-	return r == -EAGAIN ? -EIO : r < 0 ? r : n;
+	return nldev_dump(nl, header, on_dump, scan);
 }
 
 /*

@@ -184,7 +184,7 @@ int ucm_qp_attr(int fd, uint32_t id, enum ibv_qp_state state, struct ibv_qp_attr
 int ucm_accept(int fd, uint32_t id, const struct ucm_conn *conn, const struct ibv_ece *ece)
 {
 	struct rdma_ucm_accept in = {
-		.uid = id,
+		.uid = 1, /* not 0: the kernel would drop the id's events; nobody needs the value */
 		.id = id,
 		.conn_param = {
 			.qp_num = conn->qpn,

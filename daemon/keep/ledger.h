@@ -81,7 +81,8 @@ struct ledger_session {
 	uint8_t container_known, pod_known, job_known, cgroup_known;
 	char container[128], pod[128], job[128], cgroup[1024];
 	uint8_t released; /* see session_release() */
-	uint8_t reserved[3];
+	uint8_t confirms; /* session.confirms */
+	uint8_t reserved[2];
 	uint64_t restriction; /* the number of its restriction; 0: none */
 	/*
 	 * The permits of a restricted session. They are not in PERMITS, because a daemon that does not know of restrictions
@@ -112,6 +113,10 @@ struct ledger_id {
 	uint8_t state_before, route_before, ahead_before; /* before the event that is UNTOLD */
 	char device[LEDGER_DEVICE_LEN];
 	struct sockaddr_storage local, peer; /* ss_family 0: none */
+	uint8_t was_asked; /* id.was_asked; if it is not known, it counts as false: nothing is allowed by it */
+	uint8_t unconfirmed; /* id.unconfirmed */
+	uint8_t ended_from; /* id.ended_from */
+	uint8_t reserved[5];
 };
 
 /* Whether the client has got the outcome of a join. */

@@ -8,9 +8,11 @@
 #include <unistd.h>
 
 #include "keep/store.h"
+#include "proto/notifier.h"
 #include "util/util.h"
 
 #define NAME_MAX_LEN 64
+#define SETTLE_MSEC 10000
 
 struct stored {
 	char kind[NAME_MAX_LEN];
@@ -19,6 +21,7 @@ struct stored {
 };
 
 struct store {
+	struct notifier *notifier;
 	bool present;
 	struct stored *stored; /* what the previous process has left */
 	size_t n_stored;
@@ -85,13 +88,14 @@ static bool has_manager(void)
 
 DEFINE_CLEANUP(struct store *, store_free)
 
-int store_new(struct store **ret)
+int store_new(struct store **ret, struct notifier *notifier)
 {
 	_cleanup_(store_freep) struct store *store = calloc(1, sizeof(*store));
 	int r;
 
 	if (!store)
 		return -ENOMEM;
+	store->notifier = notifier;
 	store->present = has_manager();
 	r = take_over(store);
 	if (r < 0)
@@ -144,24 +148,38 @@ unsigned store_last(const struct store *store, const char *kind)
 	return last;
 }
 
-/* FDPOLL=0: systemd does not drop the descriptor because of a hang-up or an error, which it may have for a moment. */
 int store_add(struct store *store, const char *kind, unsigned n, int fd)
 {
-	char text[NAME_MAX_LEN + 64];
+	char name[NAME_MAX_LEN + 16];
 	int r;
 
 	if (!store_is_present(store))
 		return 0;
-	snprintf(text, sizeof(text), "FDSTORE=1\nFDPOLL=0\nFDNAME=%s-%u", kind, n);
-	r = sd_pid_notify_with_fds(0, /* unset_environment= */ 0, text, &fd, 1);
+	snprintf(name, sizeof(name), "%s-%u", kind, n);
+	r = notifier_store(store->notifier, name, fd);
 	/* The manager is not there. */
-	if (r < 0)
+	if (r == -ENOENT || r == -ECONNREFUSED || r == -EACCES)
 		store->present = false;
-	return r < 0 ? r : 0;
+	return r;
+}
+
+bool store_is_behind(const struct store *store)
+{
+	return store && notifier_is_behind(store->notifier);
+}
+
+void store_settle(struct store *store)
+{
+	if (store)
+		notifier_flush(store->notifier, SETTLE_MSEC);
 }
 
 void store_remove(struct store *store, const char *kind, unsigned n)
 {
-	if (store_is_present(store))
-		sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=%s-%u", kind, n);
+	char name[NAME_MAX_LEN + 16];
+
+	if (!store_is_present(store))
+		return;
+	snprintf(name, sizeof(name), "%s-%u", kind, n);
+	notifier_remove(store->notifier, name);
 }

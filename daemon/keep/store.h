@@ -15,10 +15,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct notifier;
 struct store;
 
-/* Takes over the descriptors that systemd has passed, except listening sockets. */
-int store_new(struct store **ret);
+/* Takes over the descriptors that systemd has passed, except listening sockets. NOTIFIER tells systemd what to keep. */
+int store_new(struct store **ret, struct notifier *notifier);
 /* Closes the descriptors that nobody has taken. What systemd keeps, it keeps. */
 struct store *store_free(struct store *store);
 /* True: what is added is passed to the next process. */
@@ -33,6 +34,10 @@ unsigned store_count(const struct store *store);
 int store_take(struct store *store, const char *kind, unsigned *ret_n);
 /* Adds a copy of FD with the name "KIND-N". Returns 0 or a negative errno. Without a store, returns 0. */
 int store_add(struct store *store, const char *kind, unsigned n, int fd);
+/* True: systemd has not read all that it was told. What store_add() has added can be lost with this process. */
+bool store_is_behind(const struct store *store);
+/* Waits until systemd has read it, for ten seconds at most. For the time in which nobody is served. */
+void store_settle(struct store *store);
 void store_remove(struct store *store, const char *kind, unsigned n);
 /* The highest N of the descriptors of KIND that systemd has passed; 0: there was none. */
 unsigned store_last(const struct store *store, const char *kind);

@@ -150,11 +150,16 @@ static void empty(struct vault *vault, int out)
 	}
 }
 
-/* Makes a new vault with the sessions that exist, and removes the present one. */
+/*
+ * Makes a new vault with the sessions that exist, and removes the present one. -EBUSY: systemd does not read, so the
+ * present one stays: it is the one that systemd has.
+ */
 static int rebuild(struct vault *vault)
 {
 	int in = -1, out = -1, r;
 
+	if (vault->out >= 0 && store_is_behind(vault->store))
+		return -EBUSY;
 	r = make_pair(&in, &out);
 	for (size_t i = 0; r == 0 && i < vault->n_entries; i += ENTRIES_PER_MESSAGE) {
 		size_t n = vault->n_entries - i;
@@ -169,6 +174,10 @@ static int rebuild(struct vault *vault)
 	}
 	if (r == 0) {
 		r = store_add(vault->store, KIND, vault->n + 1, out);
+		if (r == 0 && vault->out >= 0 && store_is_behind(vault->store)) {
+			store_remove(vault->store, KIND, vault->n + 1);
+			r = -EBUSY;
+		}
 		if (r < 0) {
 			close(in);
 			empty(vault, out);
@@ -235,6 +244,11 @@ int vault_put(struct vault *vault, uint64_t number, const int *fds, unsigned n_f
 	if (r < 0)
 		vault->n_entries--;
 	return r;
+}
+
+const char *vault_strerror(int r)
+{
+	return r == -EBUSY ? "systemd does not read what it is told" : strerror(-r);
 }
 
 /* Searches from the end, because most sessions that end are short and have begun a short time ago. */
@@ -335,6 +349,8 @@ int vault_open(struct vault *vault, void (*found)(void *userdata, const struct v
 
 void vault_forget_old(struct vault *vault)
 {
+	if (vault->n_old > 0)
+		store_settle(vault->store);
 	for (size_t i = 0; i < vault->n_old; i++) {
 		empty(vault, vault->old[i].out);
 		store_remove(vault->store, KIND, vault->old[i].n);

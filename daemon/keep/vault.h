@@ -50,6 +50,8 @@ struct vault *vault_free(struct vault *vault);
  * kept. Without a store, does nothing and returns 0.
  */
 int vault_put(struct vault *vault, uint64_t number, const int *fds, unsigned n_fds);
+/* What an error of vault_put() means. */
+const char *vault_strerror(int r);
 /* To be called before the descriptors of the session are closed. */
 void vault_drop(struct vault *vault, uint64_t number);
 

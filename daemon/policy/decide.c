@@ -5,11 +5,13 @@
 #include "policy/rules.h"
 #include "policy/words.h"
 
+/* RET_ASK: whether the result is unknown only because it is not known who the peer is. Can be NULL. */
 static enum ternary condition_match(const struct policy *policy,
 				    const struct policy_condition *condition,
-				    const struct policy_facts *facts)
+				    const struct policy_facts *facts, bool *ret_ask)
 {
 	enum ternary all = TERNARY_YES, one;
+	bool ask = true;
 
 	if (!(condition->operations & 1u << facts->question->operation))
 		return TERNARY_NO;
@@ -20,9 +22,13 @@ static enum ternary condition_match(const struct policy *policy,
 		one = match->word->match(&match->value, facts);
 		if (one == TERNARY_NO)
 			return TERNARY_NO;
-		if (one == TERNARY_UNKNOWN)
+		if (one == TERNARY_UNKNOWN) {
 			all = TERNARY_UNKNOWN;
+			ask = ask && match->word->is_about_who && !facts->question->who;
+		}
 	}
+	if (ret_ask)
+		*ret_ask = all == TERNARY_UNKNOWN && ask;
 	return all;
 }
 
@@ -36,7 +42,7 @@ static bool must_reject(const struct policy *policy, const struct policy_index *
 	candidates_init(&candidates, index, policy->n_rules, facts, MAYBE_ALLOW, first);
 	while (candidates_next(&candidates, &i)) {
 		const struct policy_condition *condition = &policy->conditions[i];
-		enum ternary t = condition_match(policy, condition, facts);
+		enum ternary t = condition_match(policy, condition, facts, NULL);
 
 		if (t == TERNARY_NO)
 			continue;
@@ -75,10 +81,23 @@ static void decide(const struct policy *policy, const struct policy_index *index
 			question->early ? MAYBE_ALLOW | MAYBE_REJECT : MAYBE_REJECT, 0);
 	while (candidates_next(&candidates, &i)) {
 		const struct policy_condition *condition = &policy->conditions[i];
-		enum ternary t = condition_match(policy, condition, &facts);
+		bool ask;
+		enum ternary t = condition_match(policy, condition, &facts, &ask);
 
 		if (t == TERNARY_NO)
 			continue;
+		if (ask && question->assume_who) {
+			if (!condition->allow)
+				continue;
+			*ret = verdict_from_rule(policy, i);
+			return;
+		}
+		if (ask && question->can_ask &&
+		    (condition->allow || !must_reject(policy, index, i + 1, &facts))) {
+			*ret = (struct policy_verdict){ .answer = POLICY_ASK,
+							.rule = &policy->rules[i] };
+			return;
+		}
 		if (t == TERNARY_UNKNOWN && question->early) {
 			if (condition->allow || !must_reject(policy, index, i + 1, &facts)) {
 				*ret = (struct policy_verdict){ .answer = POLICY_DEFER,

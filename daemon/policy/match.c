@@ -217,14 +217,33 @@ enum ternary match_user(const union policy_value *value, const struct policy_fac
 	return ternary(has_id(value->ids, facts->question->uid));
 }
 
-enum ternary match_group(const union policy_value *value, const struct policy_facts *facts)
+static enum ternary match_gids(const struct policy_ids *ids, const gid_t *gids, size_t n)
 {
-	if (value->ids->is_incomplete)
+	if (ids->is_incomplete)
 		return TERNARY_UNKNOWN;
-	for (size_t i = 0; i < facts->question->n_gids; i++)
-		if (has_id(value->ids, facts->question->gids[i]))
+	for (size_t i = 0; i < n; i++)
+		if (has_id(ids, gids[i]))
 			return TERNARY_YES;
 	return TERNARY_NO;
+}
+
+enum ternary match_group(const union policy_value *value, const struct policy_facts *facts)
+{
+	return match_gids(value->ids, facts->question->gids, facts->question->n_gids);
+}
+
+enum ternary match_peer_user(const union policy_value *value, const struct policy_facts *facts)
+{
+	if (!facts->question->who || value->ids->is_incomplete)
+		return TERNARY_UNKNOWN;
+	return ternary(has_id(value->ids, facts->question->who->uid));
+}
+
+enum ternary match_peer_group(const union policy_value *value, const struct policy_facts *facts)
+{
+	const struct policy_peer *who = facts->question->who;
+
+	return who ? match_gids(value->ids, who->gids, who->n_gids) : TERNARY_UNKNOWN;
 }
 
 int match_parse_prefix(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
@@ -418,6 +437,62 @@ enum ternary match_pod(const union policy_value *value, const struct policy_fact
 enum ternary match_job(const union policy_value *value, const struct policy_facts *facts)
 {
 	return match_workload(value, facts, WORKLOAD_JOB, FNM_PATHNAME);
+}
+
+enum ternary match_peer_unit(const union policy_value *value, const struct policy_facts *facts)
+{
+	const struct policy_peer *who = facts->question->who;
+	const char *name = who ? who->workload[WORKLOAD_UNIT] : NULL;
+
+	if (!name)
+		return TERNARY_UNKNOWN;
+	return ternary(*name && !fnmatch(value->glob, name, 0));
+}
+
+/* What 'peer-same' compares. */
+static const char *const same_names[] = { "user", "unit", "job", NULL };
+
+int match_parse_same(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
+{
+	const struct token *token = parser_take(parser);
+	struct word_guess guess = { .word = token->text, .len = token->len };
+
+	(void)rule;
+	for (int i = 0; same_names[i]; i++) {
+		if (token_is(token, same_names[i])) {
+			ret->number = i;
+			return 0;
+		}
+		word_guess(&guess, same_names[i]);
+	}
+	return parser_complain_value(parser, token, "'peer-same' takes user, unit or job", &guess);
+}
+
+/*
+ * Two processes that belong to no unit, or to no job, have not the same one. If the client belongs to none, nobody has to
+ * be asked who the peer is.
+ */
+static enum ternary match_same_workload(const struct policy_question *question,
+					enum workload_name workload)
+{
+	const char *own = question->workload[workload];
+	const char *peers = question->who ? question->who->workload[workload] : NULL;
+
+	if ((own && !*own) || (peers && !*peers))
+		return TERNARY_NO;
+	return own && peers ? ternary(strcmp(own, peers) == 0) : TERNARY_UNKNOWN;
+}
+
+enum ternary match_peer_same(const union policy_value *value, const struct policy_facts *facts)
+{
+	const struct policy_question *question = facts->question;
+
+	if (strcmp(same_names[value->number], "user") == 0)
+		return question->who ? ternary(question->uid == question->who->uid) :
+				       TERNARY_UNKNOWN;
+	return match_same_workload(question, strcmp(same_names[value->number], "unit") == 0 ?
+						     WORKLOAD_UNIT :
+						     WORKLOAD_JOB);
 }
 
 /* The pattern of a control group matches those below it too. */

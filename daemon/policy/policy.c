@@ -60,6 +60,7 @@ int policy_add_match(struct policy *policy, const struct policy_match *match)
 	}
 
 	policy->matches[policy->n_matches++] = *match;
+	policy->asks = policy->asks || match->word->is_about_who;
 	return 0;
 }
 
@@ -166,6 +167,11 @@ const struct policy_rule *policy_rule_at(const struct policy *policy, size_t i)
 bool policy_is_fallback(const struct policy *policy)
 {
 	return policy->is_fallback;
+}
+
+bool policy_asks(const struct policy *policy)
+{
+	return policy->asks;
 }
 
 size_t policy_n_missing_names(const struct policy *policy, const char **ret_first)

@@ -10,6 +10,10 @@
  *   true   POLICY_DEFER: the caller decides again when it knows more.
  *   false  an allow rule that depends on the fact does not match, a reject rule does.
  *
+ * Who the peer is can be asked, but that takes time. With policy_question.can_ask the result is POLICY_ASK if the
+ * decision depends on that, and on no other unknown fact. If it was asked before, and the answer is lost,
+ * policy_question.assume_who makes the decision as if the answer had favoured the client.
+ *
  * Policies are reference counted. An id holds a reference to the policy whose rule admitted it, so that the rule can
  * be reported after a reload.
  */
@@ -26,6 +30,7 @@ enum policy_answer {
 	POLICY_REJECT,
 	POLICY_ALLOW,
 	POLICY_DEFER, /* only if policy_question.early is set */
+	POLICY_ASK, /* only if policy_question.can_ask is set */
 };
 
 enum policy_reuseaddr {
@@ -105,7 +110,7 @@ struct policy_rule {
 
 struct policy_verdict {
 	enum policy_answer answer;
-	/* the rule that decided; NULL: no rule matched; on POLICY_DEFER: the first rule that can still match */
+	/* the rule that decided; NULL: no rule matched; on POLICY_DEFER and POLICY_ASK: the first rule that can still match */
 	const struct policy_rule *rule;
 	/*
 	 * on POLICY_REJECT: the rule's reason; "denied": the rule has none; "no-rule": no rule matched; or a text
@@ -171,6 +176,8 @@ int policy_load_restriction(struct policy **ret, const char *name, const char *t
 struct policy *policy_ref(struct policy *policy);
 struct policy *policy_unref(struct policy *policy); /* takes NULL; returns NULL */
 
+/* False: no rule depends on who the peer is, so no decision is POLICY_ASK. */
+bool policy_asks(const struct policy *policy);
 bool policy_is_fallback(const struct policy *policy);
 /*
  * Returns the number of names that could not be looked up. *ret_first: the complaint about the first one; NULL: none.

@@ -25,6 +25,8 @@ struct trial {
 	const char *reason; /* what is expected; NULL: anything */
 	bool has_uid;
 	gid_t gids[GIDS_MAX];
+	struct policy_peer who; /* if question.who is set */
+	gid_t peer_gids[GIDS_MAX];
 	struct sockaddr_storage local, peer;
 	/* bit i: row i of the table was given */
 	unsigned given;
@@ -49,7 +51,7 @@ static int take_uid(struct parser *parser, const struct fact *fact, struct trial
 	return r;
 }
 
-static int take_gid(struct parser *parser, const struct fact *fact, struct trial *trial)
+static int take_gids(struct parser *parser, const struct fact *fact, gid_t *gids, size_t *n_gids)
 {
 	uint32_t n;
 	int r;
@@ -57,14 +59,20 @@ static int take_gid(struct parser *parser, const struct fact *fact, struct trial
 	do {
 		if (parser->token->type == TOKEN_COMMA)
 			parser_take(parser);
-		if (trial->question.n_gids == GIDS_MAX)
+		if (*n_gids == GIDS_MAX)
 			return parser_complain(parser, parser->token,
-					       "'gid' takes at most %d numbers", GIDS_MAX);
+					       "'%s' takes at most %d numbers", fact->name,
+					       GIDS_MAX);
 		r = parser_take_number(parser, fact->name, 0, UINT32_MAX - 1, &n);
 		if (r == 0)
-			trial->gids[trial->question.n_gids++] = n;
+			gids[(*n_gids)++] = n;
 	} while (r == 0 && parser->token->type == TOKEN_COMMA);
 	return r;
+}
+
+static int take_gid(struct parser *parser, const struct fact *fact, struct trial *trial)
+{
+	return take_gids(parser, fact, trial->gids, &trial->question.n_gids);
 }
 
 /* NULL: a complaint was added, or there is no memory (*RET_R). */
@@ -187,6 +195,33 @@ static int take_tos(struct parser *parser, const struct fact *fact, struct trial
 	return r;
 }
 
+/* Who the peer is. A fact that is not given is none, as that of the client. */
+
+static int take_peer_uid(struct parser *parser, const struct fact *fact, struct trial *trial)
+{
+	uint32_t n;
+	int r = parser_take_number(parser, fact->name, 0, UINT32_MAX - 1, &n);
+
+	if (r < 0)
+		return r;
+	trial->who.uid = n;
+	trial->question.who = &trial->who;
+	return 0;
+}
+
+static int take_peer_gid(struct parser *parser, const struct fact *fact, struct trial *trial)
+{
+	return take_gids(parser, fact, trial->peer_gids, &trial->who.n_gids);
+}
+
+static int take_peer_workload(struct parser *parser, const struct fact *fact, struct trial *trial)
+{
+	int r;
+
+	trial->who.workload[fact->which] = take_text(parser, fact, /* quoted= */ false, &r);
+	return r;
+}
+
 static const struct fact facts[] = {
 	{ "uid", true, true, take_uid, 0 },
 	{ "gid", true, true, take_gid, 0 },
@@ -201,6 +236,10 @@ static const struct fact facts[] = {
 	{ "device", true, true, take_device, 0 },
 	{ "ps", true, true, take_ps, 0 },
 	{ "data", true, true, take_data, 0 },
+	{ "peer-uid", true, true, take_peer_uid, 0 },
+	{ "peer-gid", true, true, take_peer_gid, 0 },
+	{ "peer-unit", true, true, take_peer_workload, WORKLOAD_UNIT },
+	{ "peer-job", true, true, take_peer_workload, WORKLOAD_JOB },
 	{ "tos", true, false, take_tos, 0 },
 	{ "reason", false, true, take_reason, 0 },
 };
@@ -250,6 +289,12 @@ static int read_operation(struct parser *parser, struct trial *trial)
 				       "admin");
 }
 
+static bool has_peer_fact(const struct trial *trial)
+{
+	return trial->who.n_gids > 0 || *(trial->who.workload[WORKLOAD_UNIT] ?: "") ||
+	       *(trial->who.workload[WORKLOAD_JOB] ?: "");
+}
+
 /* Reads the line of LEXER, at which PARSER is. */
 static int read_trial(struct parser *parser, struct trial *trial)
 {
@@ -264,6 +309,9 @@ static int read_trial(struct parser *parser, struct trial *trial)
 		r = read_fact(parser, trial);
 	if (r == 0 && !trial->has_uid)
 		r = parser_complain(parser, first, "the test has no uid");
+	if (r == 0 && !trial->question.who && has_peer_fact(trial))
+		r = parser_complain(parser, first,
+				    "the test says who the peer is, but has no peer-uid");
 	return r;
 }
 
@@ -287,6 +335,7 @@ static int judge(struct parser *parser, const struct token *token, const struct 
 	char found[256];
 
 	trial->question.gids = trial->gids;
+	trial->who.gids = trial->peer_gids;
 	policy_decide(policy, &trial->question, &verdict);
 	policy_check_port(&trial->question, &verdict);
 	describe(&verdict, found, sizeof(found));
@@ -308,7 +357,7 @@ static int run_line(struct parser *parser, const struct policy *policy)
 	int r;
 
 	for (int i = 0; i < _WORKLOAD_MAX; i++)
-		trial.question.workload[i] = "";
+		trial.question.workload[i] = trial.who.workload[i] = "";
 	r = read_trial(parser, &trial);
 	return r == 0 ? judge(parser, token, policy, &trial) : r;
 }

@@ -29,6 +29,7 @@ int match_parse_port(struct parser *parser, struct policy_rule *rule, union poli
 /* Reads a pattern for the word before it. */
 int match_parse_glob(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
 int match_parse_ps(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
+int match_parse_same(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
 int match_parse_cgroup(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
 int match_parse_data(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
 
@@ -44,6 +45,10 @@ enum ternary match_container(const union policy_value *value, const struct polic
 enum ternary match_pod(const union policy_value *value, const struct policy_facts *facts);
 enum ternary match_job(const union policy_value *value, const struct policy_facts *facts);
 enum ternary match_cgroup(const union policy_value *value, const struct policy_facts *facts);
+enum ternary match_peer_user(const union policy_value *value, const struct policy_facts *facts);
+enum ternary match_peer_group(const union policy_value *value, const struct policy_facts *facts);
+enum ternary match_peer_unit(const union policy_value *value, const struct policy_facts *facts);
+enum ternary match_peer_same(const union policy_value *value, const struct policy_facts *facts);
 enum ternary match_data(const union policy_value *value, const struct policy_facts *facts);
 
 /*

@@ -38,6 +38,7 @@ struct out_listed_session {
 struct out_listed_id {
 	Rdmabroker__ListedId id;
 	struct out_id_info info;
+	struct out_peerid peerid;
 	char rule[TEXT_MAX / 2];
 };
 
@@ -68,6 +69,12 @@ struct call {
 		Rdmabroker__OpenDeviceResult open_device;
 		Rdmabroker__GetOptionResult get_option;
 		Rdmabroker__PublishSocketResult publish_socket;
+		struct {
+			Rdmabroker__PeerIdentity find_peer;
+			struct out_workload workload;
+			uint32_t gids[MAX_GIDS];
+			char unit[TEXT_MAX / 2];
+		};
 		struct {
 			Rdmabroker__ImportIdResult import_id;
 			Rdmabroker__ConnParam conn;
@@ -167,6 +174,10 @@ int do_restrict_session(struct call *call);
 int do_publish_socket(struct call *call);
 int do_release_session(struct call *call);
 int do_adopt_session(struct call *call);
+/* do_peers.c */
+int do_serve_peers(struct call *call);
+int do_answer_peer(struct call *call);
+int do_find_peer(struct call *call);
 /* do_status.c */
 int do_get_status(struct call *call);
 /* do_policy.c */

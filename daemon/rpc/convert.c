@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/peerid.h"
 #include "core/watch.h"
 #include "proto/address.h"
 #include "rpc/convert.h"
@@ -212,32 +213,77 @@ static Rdmabroker__IdInfo *out_notice_info(struct out_notice *space, const struc
 	return &space->info;
 }
 
-/* Copies at most SIZE - 1 bytes. */
-static char *out_name(char *space, size_t size, const struct session *session,
-		      enum workload_name workload)
+/* Copies at most SIZE - 1 bytes. NAME NULL: not known. */
+static char *out_name(char *space, size_t size, const char *name)
 {
-	const char *name = session_get_workload(session, workload);
-	size_t len = strnlen(name, size - 1);
+	size_t len = name ? strnlen(name, size - 1) : 0;
 
-	memcpy(space, name, len);
+	memcpy(space, name ?: "", len);
 	space[len] = 0;
 	return space;
 }
 
-Rdmabroker__Workload *out_workload(struct out_workload *space, const struct session *session)
+static Rdmabroker__Workload *out_names(struct out_workload *space,
+				       const char *const names[_WORKLOAD_MAX])
 {
 	Rdmabroker__Workload *ret = &space->workload;
 
-	if (!session_get_workload(session, WORKLOAD_CGROUP)[0])
-		return NULL;
 	rdmabroker__workload__init(ret);
-#define NAME(name, NAME_) (ret->name = out_name(space->name, sizeof(space->name), session, NAME_))
+#define NAME(name, NAME_) (ret->name = out_name(space->name, sizeof(space->name), names[NAME_]))
 	NAME(container, WORKLOAD_CONTAINER);
 	NAME(pod, WORKLOAD_POD);
 	NAME(job, WORKLOAD_JOB);
 	NAME(cgroup, WORKLOAD_CGROUP);
 #undef NAME
 	return ret;
+}
+
+Rdmabroker__Workload *out_workload(struct out_workload *space, const struct session *session)
+{
+	const char *names[_WORKLOAD_MAX];
+
+	if (!session_get_workload(session, WORKLOAD_CGROUP)[0])
+		return NULL;
+	for (int i = 0; i < _WORKLOAD_MAX; i++)
+		names[i] = session_get_workload(session, (enum workload_name)i);
+	return out_names(space, names);
+}
+
+const char *in_peer_identity(struct policy_peer *ret, const Rdmabroker__PeerIdentity *m)
+{
+	const Rdmabroker__Workload *workload = m->workload;
+
+	if (m->n_gids > MAX_GIDS)
+		return "the peer has more than 1024 groups";
+	if (m->uid == (uint32_t)-1)
+		return "the peer's uid is not valid";
+	*ret = (struct policy_peer){ .uid = m->uid, .gids = m->gids, .n_gids = m->n_gids };
+	if (m->knows_workload) {
+		ret->workload[WORKLOAD_UNIT] = m->unit;
+		ret->workload[WORKLOAD_CONTAINER] = workload ? workload->container : "";
+		ret->workload[WORKLOAD_POD] = workload ? workload->pod : "";
+		ret->workload[WORKLOAD_JOB] = workload ? workload->job : "";
+		ret->workload[WORKLOAD_CGROUP] = workload ? workload->cgroup : "";
+	}
+	return NULL;
+}
+
+void out_peerid(struct out_peerid *space, const struct peerid *peerid,
+		Rdmabroker__PeerIdentity **ret_who, char **ret_why)
+{
+	const struct policy_peer *who = peerid_who(peerid);
+
+	if (!who) {
+		*ret_why = (char *)peerid_why(peerid);
+		return;
+	}
+	rdmabroker__peer_identity__init(&space->identity);
+	space->identity.uid = who->uid;
+	space->identity.knows_workload = who->workload[WORKLOAD_UNIT] != NULL;
+	space->identity.unit =
+		out_name(space->unit, sizeof(space->unit), who->workload[WORKLOAD_UNIT]);
+	space->identity.workload = out_names(&space->workload, who->workload);
+	*ret_who = &space->identity;
 }
 
 void out_notice(struct out_notice *space, const struct notice *notice)
@@ -250,12 +296,21 @@ void out_notice(struct out_notice *space, const struct notice *notice)
 	ret->session = session_get_number(notice->session);
 	ret->uid = session_get_uid(notice->session);
 	ret->pid = (uint32_t)session_get_pid(notice->session);
-	ret->unit = out_name(space->unit, sizeof(space->unit), notice->session, WORKLOAD_UNIT);
+	ret->unit = out_name(space->unit, sizeof(space->unit),
+			     session_get_workload(notice->session, WORKLOAD_UNIT));
 	ret->workload = out_workload(&space->workload, notice->session);
+	if (notice->kind == NOTICE_QUESTION) {
+		ret->operation = (char *)policy_operation_to_string(notice->operation);
+		ret->question = notice->question;
+		ret->peer_qpn = notice->peer_qpn;
+	}
 	if (notice->kind == NOTICE_DECISION) {
 		ret->operation = (char *)policy_operation_to_string(notice->operation);
 		ret->outcome = (char *)notice_outcome_to_string(notice->outcome);
 		ret->retry_after_ms = notice->retry_after_ms;
+		if (notice->asked)
+			out_peerid(&space->peerid, notice->peerid, &ret->peer_identity,
+				   &ret->peer_unknown);
 	}
 	if (notice->event)
 		ret->event = (char *)notice->event;

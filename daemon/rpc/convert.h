@@ -14,6 +14,8 @@
 #include "core/watch.h"
 #include "proto/rdmabroker.pb-c.h"
 
+#define MAX_GIDS 1024 /* of a client or a peer; rdmabroker.proto promises this number */
+
 const char *in_ece(struct ibv_ece *ret, const Rdmabroker__Ece *ece); /* ECE NULL: none */
 /* ret->private_data points into PARAM, or is NULL. */
 const char *in_conn_param(struct rdma_conn_param *ret, const Rdmabroker__ConnParam *param,
@@ -51,8 +53,15 @@ struct out_workload {
 	char container[128], pod[128], job[128], cgroup[256];
 };
 
+struct out_peerid {
+	Rdmabroker__PeerIdentity identity;
+	struct out_workload workload;
+	char unit[256];
+};
+
 struct out_notice {
 	Rdmabroker__Notice notice;
+	struct out_peerid peerid;
 	struct out_workload workload;
 	Rdmabroker__IdInfo info;
 	Rdmabroker__Address local, peer;
@@ -61,6 +70,14 @@ struct out_notice {
 
 /* What the client of SESSION belongs to, besides its unit. NULL: nothing is known. */
 Rdmabroker__Workload *out_workload(struct out_workload *space, const struct session *session);
+/* RET points into M. */
+const char *in_peer_identity(struct policy_peer *ret, const Rdmabroker__PeerIdentity *m);
+/*
+ * Who the peer of a connection is, without its groups, because a packet can have no room for them. PEERID NULL: out of
+ * memory. Sets *RET_WHO or, if it is not known who the peer is, *RET_WHY.
+ */
+void out_peerid(struct out_peerid *space, const struct peerid *peerid,
+		Rdmabroker__PeerIdentity **ret_who, char **ret_why);
 /* Returns NULL if there is no ECE. */
 Rdmabroker__Ece *out_ece(Rdmabroker__Ece *ret, const struct ibv_ece *ece);
 void out_ud_param(struct out_ud_param *space, const struct rdma_ud_param *ud);

@@ -91,6 +91,8 @@ int do_hello(struct call *call)
 		result->proof = (char *)question;
 		return 0;
 	}
+	session_set_confirms(call->session,
+			     hello->features & RDMABROKER__FEATURE__FEATURE_CONFIRMS_DISCONNECT);
 	if (r == 0)
 		r = session_find_workload(call->session, &call->failure);
 	if (r == 0)

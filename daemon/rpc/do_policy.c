@@ -172,8 +172,14 @@ static void add_effects(struct call *call, enum policy_operation operation,
 		add_max(call, "pending", s->pending);
 }
 
+/* The memory that a question points to. */
+struct facts {
+	struct sockaddr_storage local, peer;
+	struct policy_peer who;
+};
+
 static const char *in_question(struct policy_question *ret, const Rdmabroker__Explain *m,
-			       struct sockaddr_storage *local, struct sockaddr_storage *peer)
+			       struct facts *facts)
 {
 	const char *wrong = NULL;
 
@@ -199,17 +205,21 @@ static const char *in_question(struct policy_question *ret, const Rdmabroker__Ex
 	}
 	if (find_operation(m->operation, &ret->operation) < 0)
 		return "unknown operation";
-	if (m->n_gids > 1024)
+	if (m->n_gids > MAX_GIDS)
 		return "more than 1024 groups";
 	if (m->port > UINT16_MAX)
 		return "the port is out of range 0..65535";
 	if (m->local) {
-		wrong = address_unpack(local, m->local);
-		ret->local = (struct sockaddr *)local;
+		wrong = address_unpack(&facts->local, m->local);
+		ret->local = (struct sockaddr *)&facts->local;
 	}
 	if (!wrong && m->peer) {
-		wrong = address_unpack(peer, m->peer);
-		ret->peer = (struct sockaddr *)peer;
+		wrong = address_unpack(&facts->peer, m->peer);
+		ret->peer = (struct sockaddr *)&facts->peer;
+	}
+	if (!wrong && m->peer_identity) {
+		wrong = in_peer_identity(&facts->who, m->peer_identity);
+		ret->who = &facts->who;
 	}
 	return wrong;
 }
@@ -218,15 +228,15 @@ int do_explain(struct call *call)
 {
 	const struct core *core = session_get_core(call->session);
 	Rdmabroker__ExplainResult *result = &call->space.explain;
-	struct sockaddr_storage local, peer;
 	struct policy_verdict verdict, early;
 	struct policy_question question;
-	const char *wrong = in_question(&question, call->request->explain, &local, &peer);
+	struct facts facts;
+	const char *wrong = in_question(&question, call->request->explain, &facts);
 
 	if (wrong)
 		return bad_request(call, wrong);
 	policy_decide(core_get_policy(core), &question, &verdict);
-	question.early = true;
+	question.early = question.can_ask = true;
 	policy_decide(core_get_policy(core), &question, &early);
 	policy_check_port(&question, &verdict);
 
@@ -238,7 +248,8 @@ int do_explain(struct call *call)
 					core_get_tally(core, verdict.rule));
 	if (verdict.answer == POLICY_REJECT)
 		result->reason = (char *)verdict.reason;
-	if (early.answer == POLICY_DEFER)
+	result->asks = early.answer == POLICY_ASK;
+	if (early.answer == POLICY_DEFER || early.answer == POLICY_ASK)
 		result->depends = out_rule(&call->space.depends, early.rule,
 					   core_get_tally(core, early.rule));
 	if (result->allow)

@@ -48,6 +48,7 @@ static Rdmabroker__ListedSession *out_session(struct out_listed_session *space,
 static Rdmabroker__ListedId *out_id(struct out_listed_id *space, const struct id *id)
 {
 	Rdmabroker__ListedId *out = &space->id;
+	const struct peerid *peerid;
 
 	rdmabroker__listed_id__init(out);
 	out->session = session_get_number(id_get_session(id));
@@ -63,6 +64,8 @@ static Rdmabroker__ListedId *out_id(struct out_listed_id *space, const struct id
 	out->tos = id_get_tos(id);
 	name_rule(space->rule, id_get_rule(id));
 	out->rule = space->rule;
+	if (id_get_peerid(id, &peerid))
+		out_peerid(&space->peerid, peerid, &out->peer_identity, &out->peer_unknown);
 	return out;
 }
 
@@ -174,7 +177,7 @@ int do_watch(struct call *call)
 	};
 	const char *wrong = NULL;
 
-	if (!find_word(m->kind, kind_name, _NOTICE_KIND_MAX, &filter.kind))
+	if (!find_word(m->kind, kind_name, NOTICE_KIND_WATCHED_MAX, &filter.kind))
 		return no_such(call, "kind", m->kind);
 	if (!find_word(m->operation, operation_name, _POLICY_OPERATION_MAX, &filter.operation))
 		return no_such(call, "operation", m->operation);

@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "core/inquiry.h"
 #include "fabric/absence.h"
 #include "proto/address.h"
 #include "proto/version.h"
@@ -114,6 +115,14 @@ static void out_take_over(struct call *call, const struct core_take_over *in)
 	call->space.status.take_over = out;
 }
 
+static void out_helper(struct call *call, const struct core *core)
+{
+	const char *fault = inquiries_find_fault(core);
+
+	if (fault)
+		add_warning(call, "%s", fault);
+}
+
 int do_get_status(struct call *call)
 {
 	const struct core *core = session_get_core(call->session);
@@ -135,6 +144,7 @@ int do_get_status(struct call *call)
 	status->fds = control_count_fds();
 	out_take_over(call, core_get_take_over(core));
 	out_absence(call);
+	out_helper(call, core);
 	fabric_look(core_get_fabric(core));
 	call->space.n_holders = 0;
 	status->devices = call->space.pointers;

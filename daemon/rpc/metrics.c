@@ -89,6 +89,10 @@ static void print_gauges(const struct core *core, struct metrics_text *text, siz
 		{ "missing_names", "Users and groups in the rules that cannot be looked up.",
 		  policy_n_missing_names(core->policy, &first) },
 		{ "draining", "1 while new work is refused.", core->draining },
+		{ "peer_helper", "1 while rdmabroker-peerd is connected.",
+		  core->inquiries.helper != NULL },
+		{ "asked_peers", "Peers that other hosts are being asked about.",
+		  core->account.used[ACCOUNT_INQUIRIES] },
 	};
 
 	(void)i;

@@ -130,7 +130,7 @@ static int start(struct outlet *outlet)
 	if (r < 0) {
 		log_limited(session_log_limit(outlet->session), LOG_WARNING,
 			    "The socket %s will not survive a restart of the broker: %s.",
-			    outlet->path, strerror(-r));
+			    outlet->path, vault_strerror(r));
 		return 0;
 	}
 	outlet->row = ledger_add_outlet(core_get_ledger(outlets->core));

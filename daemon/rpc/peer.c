@@ -233,23 +233,24 @@ static int send_notice(struct peer *peer, Rdmabroker__Notice *notice)
 }
 
 /* If a notice cannot be sent, it is dropped and counted; the session goes on, unless the client is gone. */
-static void on_session_notice(void *userdata, const struct notice *notice)
+static bool on_session_notice(void *userdata, const struct notice *notice)
 {
 	struct peer *peer = userdata;
 	struct out_notice out;
 	int r;
 
 	if (peer->ending)
-		return;
+		return true;
 	out_notice(&out, notice);
 	r = send_notice(peer, &out.notice);
 	if (r == -ECONNRESET) {
 		peer_close(peer);
-		return;
+		return true;
 	}
 	peer->n_lost = r < 0 ? peer->n_lost + 1 : 0;
 	/* If notices were dropped, this selects EPOLLOUT; peer_on_io() reports their number when there is room. */
 	update_io(peer);
+	return r >= 0;
 }
 
 /* If notices were dropped and the queue is empty, reports to the client how many. */
@@ -522,7 +523,7 @@ static void keep_socket(struct peer *peer)
 		log_limited(session_log_limit(peer->session), LOG_WARNING,
 			    "Session %llu, uid %u will not survive a restart of the broker: %s.",
 			    (unsigned long long)session_get_number(peer->session),
-			    session_get_uid(peer->session), strerror(-r));
+			    session_get_uid(peer->session), vault_strerror(r));
 }
 
 /* ROW: the session of a previous process, with its PIDFD; NULL: a new client, with RESTRICTION. */

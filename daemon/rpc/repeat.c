@@ -127,6 +127,13 @@ static enum verdict judge(const struct repeat *repeat, const Rdmabroker__Request
 		return is_joined(repeat, handle, request->join_multicast->addr) ? DONE : again;
 	case OP(LEAVE_MULTICAST):
 		return is_joined(repeat, handle, request->leave_multicast->addr) ? again : DONE;
+	case OP(DISCONNECT):
+		/* It may have to reply to the peer's disconnect, and to reply twice does no harm. */
+		if (again == UNKNOWN)
+			return DONE;
+		return row && row->state == ID_DISCONNECTED && repeat->row->confirms ? again :
+		       !row || IN(row->state) & before                               ? again :
+										       DONE;
 	case OP(HELLO):
 		/* Only sessions whose Hello has succeeded are taken over, so it is only answered. */
 		return AGAIN;
@@ -145,7 +152,16 @@ static enum verdict judge(const struct repeat *repeat, const Rdmabroker__Request
 	}
 }
 
-void repeat_prepare(const struct repeat *repeat)
+static bool was_accepted(struct fabric *fabric, const struct ledger_id *row)
+{
+	const struct fabric_id_info info = { .local = row->local, .peer = row->peer };
+
+	/* Of a datagram id, the second answer only fails. */
+	return row->ps != RDMA_PS_UDP && row->ps != RDMA_PS_IPOIB &&
+	       fabric_inherit_was_accepted(fabric, (enum rdma_port_space)row->ps, &info);
+}
+
+void repeat_prepare(const struct repeat *repeat, struct fabric *fabric)
 {
 	union request_memory memory;
 	struct arena arena;
@@ -159,6 +175,10 @@ void repeat_prepare(const struct repeat *repeat)
 		row->local.ss_family = AF_UNSPEC;
 	} else if (request->op_case == OP(LISTEN) && row->state == ID_LISTENING) {
 		row->state = ID_BOUND;
+	} else if (request->op_case == OP(ACCEPT) && row->state == ID_REQUEST &&
+		   was_accepted(fabric, row)) {
+		row->state = ID_ACCEPTED;
+		row->qpn = request->accept->param ? request->accept->param->qp_num : 0;
 	}
 }
 

@@ -4,7 +4,7 @@
 /*
  * The request that a previous process of the daemon had received and not answered, perhaps because it had to wait. The
  * process can have died before, while or after it carried the request out. So the next one looks at what the ledger
- * says of the request's id, and carries the request out, or only answers it.
+ * says of the request's id (of an accept, also at what the kernel says), and carries the request out, or only answers it.
  *
  * A request of which the process has perhaps died would end the next one, too, and with it all sessions in the end. So no
  * request is carried out a third time, and none while a second process tries to take over.
@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct fabric;
 struct ledger_group;
 struct ledger_id;
 struct ledger_session;
@@ -29,9 +30,10 @@ struct repeat {
 };
 
 /*
- * The replies to some requests can only be made by carrying them out again. For such a request, sets its id back to the
- * state before the request. To be called before the ids are restored.
+ * Gives the request's id the state in which it can go on. To be called before the ids are restored. The replies to some
+ * requests can only be made by carrying them out again: their ids get the state before the request. If the kernel has
+ * accepted a connection request, and the ledger does not say so, its id gets the state after the accept.
  */
-void repeat_prepare(const struct repeat *repeat);
+void repeat_prepare(const struct repeat *repeat, struct fabric *fabric);
 /* Carries the request out again, or answers it. To be called when the ids are restored. */
 void repeat_go_on(const struct repeat *repeat, struct peer *peer);

@@ -53,6 +53,9 @@ static const struct operation {
 	{ OP(RESTRICT_SESSION), "restrict_session", SESSION_PERMIT_CLIENT, do_restrict_session },
 	{ OP(PUBLISH_SOCKET), "publish_socket", SESSION_PERMIT_CLIENT, do_publish_socket },
 	{ OP(RELEASE_SESSION), "release_session", SESSION_PERMIT_CLIENT, do_release_session },
+	{ OP(SERVE_PEERS), "serve_peers", SESSION_PERMIT_PEERS, do_serve_peers },
+	{ OP(ANSWER_PEER), "answer_peer", SESSION_PERMIT_PEERS, do_answer_peer },
+	{ OP(FIND_PEER), "find_peer", SESSION_PERMIT_PEERS, do_find_peer },
 	{ OP(ADOPT_SESSION), "adopt_session", 0, do_adopt_session },
 	{ OP(LEND_DEVICE), "lend_device", SESSION_PERMIT_ADMIN, do_lend_device },
 #undef OP
@@ -105,6 +108,8 @@ static const char *why_not(unsigned permits)
 	if (permits & SESSION_PERMIT_OBSERVE)
 		return "only root outside of containers, the daemon's own user and users whom a "
 		       "rule allows the operation observe or admin may do this";
+	if (permits & SESSION_PERMIT_PEERS)
+		return "only the user in Helper= of rdmabrokerd.conf may do this";
 	return "no session rule allows this user to use RDMA";
 }
 

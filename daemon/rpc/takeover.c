@@ -356,7 +356,7 @@ int takeover_run(struct peers *peers, struct outlets *outlets, size_t max_queued
 		}
 		taken->row = row;
 		find_rows(taken, old);
-		repeat_prepare(&taken->repeat);
+		repeat_prepare(&taken->repeat, core_get_fabric(peers->core));
 		take_session(taken, peers, max_queued_bytes);
 		n += taken->peer != NULL;
 	}

@@ -18,6 +18,7 @@ enum account_slot {
 	ACCOUNT_LISTENERS,
 	ACCOUNT_BYTES, /* queued for clients that do not read */
 	ACCOUNT_FDS, /* held open for clients */
+	ACCOUNT_INQUIRIES, /* peers that another host is being asked about */
 	_ACCOUNT_SLOT_MAX,
 };
 

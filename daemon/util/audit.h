@@ -16,13 +16,13 @@
 #define AUDIT_BUSY_ID "b3d2c4e19a7e4d52a0c6f18e2b9d7f43"
 #define AUDIT_ALLOWED_ID "e27c95d0418f4b3c8d1a6f7e0b5c2a94"
 
-#define AUDIT_FIELDS_MAX 20
+#define AUDIT_FIELDS_MAX 24
 
 struct audit {
 	unsigned n_suppressed; /* entries that the rate limit left out before this one */
 	struct iovec fields[AUDIT_FIELDS_MAX];
 	size_t n_fields;
-	char space[3072]; /* holds the text that FIELDS point to */
+	char space[4096]; /* holds the text that FIELDS point to */
 	size_t used;
 };
 

@@ -429,6 +429,14 @@ void offload_submit(struct offload *offload, struct offload_job *job)
 		add_thread(offload);
 }
 
+unsigned offload_n_jobs_of(const struct offload *offload, uint64_t key)
+{
+	const struct offload_lane *lane;
+
+	HASH_FIND(hh, offload->lanes, &key, sizeof(key), lane);
+	return lane ? lane->n_jobs : 0;
+}
+
 unsigned offload_n_jobs(const struct offload *offload)
 {
 	return offload->n_jobs;

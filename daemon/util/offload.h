@@ -56,5 +56,7 @@ void offload_submit(struct offload *offload, struct offload_job *job);
  * left after the timeout.
  */
 bool offload_settle(struct offload *offload, unsigned timeout_ms);
+/* The number of jobs of KEY that are prepared or submitted, and not done. */
+unsigned offload_n_jobs_of(const struct offload *offload, uint64_t key);
 /* The number of jobs that are submitted and not done. */
 unsigned offload_n_jobs(const struct offload *offload);

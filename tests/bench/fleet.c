@@ -47,7 +47,7 @@ static struct host {
 	char dir[PATH_MAX / 4], state_dir[PATH_MAX / 2], result[PATH_MAX / 2], site[PATH_MAX / 2];
 	pthread_t thread;
 	int stop[2];
-	char staged[VERSION_NAME_MAX + 1], in_force[VERSION_NAME_MAX + 1];
+	char staged[SITE_NAME_MAX + 1], in_force[SITE_NAME_MAX + 1];
 	double staged_ms, in_force_ms; /* since the roll-out */
 	bool is_there;
 } * hosts;
@@ -248,14 +248,14 @@ static void install(const struct host *host, const char *version)
 		die("cannot make %s", host->result);
 }
 
-static void take_text(const json_t *state, const char *name, char ret[VERSION_NAME_MAX + 1],
+static void take_text(const json_t *state, const char *name, char ret[SITE_NAME_MAX + 1],
 		      double *ret_ms, const char *version)
 {
 	const char *text = json_string_value(json_object_get(state, name)) ?: "";
 
 	if (strcmp(text, version) == 0 && strcmp(ret, version) != 0)
 		*ret_ms = now_ms() - begun_ms;
-	snprintf(ret, VERSION_NAME_MAX + 1, "%s", text);
+	snprintf(ret, SITE_NAME_MAX + 1, "%s", text);
 }
 
 /* Takes the next state of a host. */

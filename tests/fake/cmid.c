@@ -104,16 +104,26 @@ static bool is_any(const struct sockaddr *addr)
 	       ((const struct sockaddr_in *)addr)->sin_addr.s_addr == INADDR_ANY;
 }
 
-/* Returns the oldest id that holds PORT; NULL: none. */
-static struct fabric_id *find_holder(struct fabric *fabric, in_port_t port)
+/* Whether ADDR of ID covers addresses of both families. */
+static bool has_both_families(const struct fabric_id *id, const struct sockaddr *addr)
+{
+	return addr->sa_family == AF_INET6 && id->options[RDMA_OPTION_ID_AFONLY] <= 0;
+}
+
+/* Returns the oldest id that keeps ID from binding to PORT of ADDR; NULL: none. */
+static struct fabric_id *find_holder(const struct fabric_id *id, const struct sockaddr *addr,
+				     in_port_t port)
 {
 	struct list *l;
 
-	list_for_each(l, &fabric->ids) {
-		struct fabric_id *id = container_of(l, struct fabric_id, link);
+	list_for_each(l, &id->fabric->ids) {
+		struct fabric_id *other = container_of(l, struct fabric_id, link);
+		const struct sockaddr *local = (struct sockaddr *)&other->info.local;
 
-		if (!id->is_request && *fake_port(&id->info.local) == port)
-			return id;
+		if (!other->is_request && *fake_port(&other->info.local) == port &&
+		    (local->sa_family == addr->sa_family || has_both_families(id, addr) ||
+		     has_both_families(other, local)))
+			return other;
 	}
 	return NULL;
 }
@@ -127,7 +137,7 @@ int fabric_id_bind(struct fabric_id *id, const struct sockaddr *addr)
 
 	if (r < 0)
 		return r;
-	other = port ? find_holder(id->fabric, port) : NULL;
+	other = port ? find_holder(id, addr, port) : NULL;
 	if (other && !(other->options[RDMA_OPTION_ID_REUSEADDR] > 0 &&
 		       id->options[RDMA_OPTION_ID_REUSEADDR] > 0))
 		return -EADDRINUSE;
@@ -229,11 +239,10 @@ int fabric_id_accept(struct fabric_id *id, const struct rdma_conn_param *param)
 		return r;
 	if (!id->peer)
 		return -EINVAL;
-	/* As the kernel: an accept that fails rejects the request. */
-	if (id->answered && id->is_inherited) {
-		part(id);
+	if (id->is_datagram && id->answered)
 		return -EINVAL;
-	}
+	/* The kernel would reject the request, and would not let the id be destroyed for a minute. */
+	assert(!id->answered);
 	id->answered = true;
 	fake_post(id->peer,
 		  id->is_datagram ? RDMA_CM_EVENT_ESTABLISHED : RDMA_CM_EVENT_CONNECT_RESPONSE, 0,
@@ -274,6 +283,12 @@ int fabric_id_reject(struct fabric_id *id, const void *data, uint8_t len, bool e
 	id->peer->peer = NULL;
 	id->peer = NULL;
 	return 0;
+}
+
+bool fabric_id_is_iwarp(const struct fabric_id *id)
+{
+	(void)id;
+	return false;
 }
 
 int fabric_id_disconnect(struct fabric_id *id)

@@ -175,6 +175,25 @@ int fabric_id_inherit(struct fabric_id **ret, struct fabric *fabric, uid_t uid,
 	return 0;
 }
 
+static bool has_event(struct fabric *fabric, const struct fabric_id *id)
+{
+	struct list *l;
+
+	list_for_each(l, &fabric->pending)
+		if (container_of(l, struct pending, link)->id == id)
+			return true;
+	return false;
+}
+
+bool fabric_inherit_was_accepted(struct fabric *fabric, enum rdma_port_space ps,
+				 const struct fabric_id_info *info)
+{
+	struct fabric_id *id = find_left(fabric, info);
+
+	(void)ps;
+	return id && id->answered && (id->peer || has_event(fabric, id));
+}
+
 void fabric_inherit_listener(struct fabric *fabric, enum rdma_port_space ps,
 			     const struct sockaddr_storage *local)
 {
@@ -217,7 +236,7 @@ int fabric_inherit_rest(struct fabric *fabric, const void *busy, size_t busy_len
 
 		if (!id->is_left)
 			continue;
-		if (id->peer && !id->connected)
+		if (id->peer && !id->connected && !id->answered)
 			fabric_id_reject(id, busy, (uint8_t)busy_len, false);
 		fabric_id_free(id);
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,7 +69,8 @@ static void write_file(const char *name, const char *text)
 
 static void make_dir(void)
 {
-	char path[128];
+	char path[128], config[256];
+	const struct passwd *user;
 
 	umask(022);
 	if (!mkdtemp(dir)) {
@@ -77,11 +79,19 @@ static void make_dir(void)
 	}
 	snprintf(path, sizeof(path), "%s/policy.d", dir);
 	mkdir(path, 0755);
+	user = getpwuid(geteuid());
 	/* The daemon warns of MetricsListen=, a key of an earlier version. */
-	write_file("rdmabrokerd.conf",
-		   "[Daemon]\nLogLevel=debug\nOnReload=enforce\nMetricsListen=/metrics\n");
+	snprintf(
+		config, sizeof(config),
+		"[Daemon]\nLogLevel=debug\nOnReload=enforce\nMetricsListen=/metrics\n[Peers]\nHelper=%s\n",
+		user ? user->pw_name : "nobody");
+	write_file("rdmabrokerd.conf", config);
 	write_file("policy.d/1.rules", "set lab = { 10.9.0.0/16, fd00::/16 }\n"
 				       "allow session max-per-user 100\n"
+				       "allow connect port 7477 peer-user 1234\n"
+				       "reject connect port 7477\n"
+				       "allow accept port 7476 peer-user 1234 log\n"
+				       "reject accept port 7476\n"
 				       "allow connect peer @lab tos-max 64 rate-per-peer 10000/s\n"
 				       "allow accept local @lab pending 50 log\n");
 	write_file("policy.d/2.rules", "reject listen port 9999 reason \"no\"\nallow any\n");

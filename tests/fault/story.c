@@ -398,11 +398,73 @@ static void tell_without_blocking(struct story *story)
 	rdmabroker_close(session);
 }
 
+/* The next question of the daemon; 0: there is none. */
+static uint64_t get_question(struct story *story, struct rdmabroker *helper)
+{
+	struct rdmabroker_notice *notice;
+	uint64_t question;
+
+	let_daemon_run();
+	if (!did(story, rdmabroker_get_notice(helper, 0, &notice), "get_notice"))
+		return 0;
+	question = notice->question;
+	rdmabroker_free_notice(notice);
+	return question;
+}
+
+static void answer_question(struct story *story, struct rdmabroker *helper)
+{
+	static const uint32_t gids[] = { 5, 6 };
+	const struct rdmabroker_peer_identity who = { .size = sizeof(who),
+						      .uid = 1234,
+						      .gids = gids,
+						      .n_gids = 2,
+						      .knows_workload = true,
+						      .unit = "a.service",
+						      .job = "17" };
+	uint64_t question = get_question(story, helper);
+
+	if (question)
+		DID(rdmabroker_answer_peer(helper, question, &who, NULL));
+}
+
+/* The session H is the helper that says who peers are. */
+static void tell_of_peers(struct story *story, struct rdmabroker *c, struct rdmabroker *s,
+			  struct rdmabroker *h)
+{
+	struct rdmabroker_peer_address address = { .size = sizeof(address),
+						   .listens = true,
+						   .ps = RDMABROKER_PS_TCP,
+						   .local = addr(7476) };
+	struct rdmabroker_id *listener = start_listening(story, s, RDMABROKER_PS_TCP, 7476);
+	struct rdmabroker_id *active = resolve(story, c, RDMABROKER_PS_TCP, 7476), *to = NULL;
+	struct rdmabroker_peer_identity *found;
+
+	if (!DID(rdmabroker_serve_peers(h)))
+		goto out;
+	if (listener && DID(rdmabroker_find_peer(h, &address, &found)))
+		rdmabroker_free_peer_identity(found);
+	if (listener && active && make_qp(story, active) && DID(rdmabroker_connect(active, NULL))) {
+		answer_question(story, h);
+		rdmabroker_destroy_id(get_request(story, listener));
+	}
+	if (DID(rdmabroker_create_id(c, RDMABROKER_PS_TCP, NULL, &to)) &&
+	    DID(rdmabroker_resolve_addr(to, NULL, addr(7477), T))) {
+		answer_question(story, h);
+		LOOK_FOR(c, ADDR_RESOLVED);
+	}
+out:
+	rdmabroker_destroy_id(to);
+	rdmabroker_destroy_id(active);
+	rdmabroker_destroy_id(listener);
+}
+
 static void tell_it(struct story *story, struct rdmabroker *c, struct rdmabroker *s,
 		    struct rdmabroker *w)
 {
 	struct rdmabroker_id *listener = start_listening(story, s, RDMABROKER_PS_TCP, 7471);
 	struct rdmabroker_id *passive = NULL;
+	struct rdmabroker *h;
 
 	if (listener && c) {
 		tell_a_connection(story, c, s, w, listener);
@@ -418,6 +480,10 @@ static void tell_it(struct story *story, struct rdmabroker *c, struct rdmabroker
 	tell_devices(story, s);
 	tell_administration(story, s);
 	tell_without_blocking(story);
+	h = c ? open_session(story, 0) : NULL;
+	if (h)
+		tell_of_peers(story, c, s, h);
+	rdmabroker_close(h);
 	/* The end of the client's session disconnects these ids. */
 	if (listener && c)
 		connect_ids(story, c, s, listener, &passive);

@@ -18,7 +18,8 @@ fresh-debs: fresh-root
 	$(Q)mkdir -p $(O)/fresh/debs $(O)/guest/share/debs
 	$(Q)$(fresh-run) packages $(O)/fresh/debs
 	$(Q)$(fresh-run) installed '' $(O)/fresh/debs
-	$(Q)cp -t $(O)/guest/share/debs $(foreach p,rdmabroker rdmabroker-exporter rdmabroker-fleet librdmabroker2 librdmabroker-rdmacm,$(O)/fresh/debs/$(p)_*.deb)
+	$(Q)cp -t $(O)/guest/share/debs $(foreach p,rdmabroker rdmabroker-exporter rdmabroker-fleet rdmabroker-peerd \
+		librdmabroker2 librdmabroker-rdmacm,$(O)/fresh/debs/$(p)_*.deb)
 
 fresh-newcomer: fresh-root
 	$(Q)$(fresh-run) newcomer

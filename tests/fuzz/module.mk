@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Fuzzing with libFuzzer, built with clang in $(O)/fuzz. corpus/TARGET has a target's seeds and the inputs that found
 # an error; TARGET.dict has the tokens of its input.
-FUZZERS := packet requests rules config client reject
+FUZZERS := packet requests rules config client reject peers
 FUZZ_SHARED := tests/fuzz/fuzz.c tests/fuzz/hostile.c
 FUZZ_CFLAGS := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all \
 	-fno-omit-frame-pointer
@@ -10,11 +10,13 @@ FUZZ_JOBS ?= $(shell nproc)
 FUZZ_PACKAGES := $(BUILD_PACKAGES) clang libclang-rt-14-dev
 
 # The make that builds with clang uses these rules:
+$(O)/tests/fuzz/peers: $(call objs,client/peerd/message.c)
+
 $(addprefix $(O)/tests/fuzz/,$(FUZZERS)): $(O)/tests/fuzz/%: $(O)/obj/tests/fuzz/%.o \
 		$(call objs,$(FUZZ_SHARED)) $(HOOKED)
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(DAEMON_LIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(DAEMON_LIBS) -Wl,--as-needed $(PEERD_LIBS)
 
 .PHONY: fuzzers fuzz check-fuzz fuzz-packages
 fuzz-packages: NEEDED = $(FUZZ_PACKAGES)

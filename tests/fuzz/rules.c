@@ -61,7 +61,9 @@ static const struct policy_match *pick_match(const struct policy *policy, const 
 struct facts {
 	struct sockaddr_storage local, peer;
 	gid_t gids[4];
-	char device[32], unit[32];
+	char device[32], unit[32], peer_unit[32];
+	struct policy_peer who;
+	gid_t peer_gid;
 };
 
 static const struct sockaddr *pick_address(const struct policy *policy, const char *word,
@@ -101,6 +103,30 @@ static uint32_t pick_id(const struct policy *policy, const char *word, struct in
 	return match && match->value.ids->n ?
 		       match->value.ids->ids[take(input) % match->value.ids->n] :
 		       take(input);
+}
+
+/* Who the peer is; NULL: not known. */
+static const struct policy_peer *pick_who(const struct policy *policy, struct input *input,
+					  struct facts *facts)
+{
+	const struct policy_match *match = pick_match(policy, "peer-unit", take(input));
+	unsigned known = take_digit(input);
+
+	if (!(known & 1))
+		return NULL;
+	facts->peer_gid = pick_id(policy, "peer-group", input);
+	facts->who = (struct policy_peer){
+		.uid = pick_id(policy, "peer-user", input),
+		.gids = &facts->peer_gid,
+		.n_gids = 1,
+	};
+	if (!(known & 2))
+		return &facts->who;
+	strncpy(facts->peer_unit, match ? match->value.glob : "x.service",
+		sizeof(facts->peer_unit) - 1);
+	facts->who.workload[WORKLOAD_UNIT] = facts->peer_unit;
+	facts->who.workload[WORKLOAD_JOB] = known & 4 ? "7" : "";
+	return &facts->who;
 }
 
 static void make_question(const struct policy *policy, struct input *input, struct facts *facts,
@@ -144,6 +170,12 @@ static void make_question(const struct policy *policy, struct input *input, stru
 		ret->data = match && known & 32 ? match->value.data->bytes : NULL;
 		ret->data_len = ret->data ? match->value.data->len : 0;
 	}
+	if (!policy_asks(policy))
+		return;
+	ret->workload[WORKLOAD_JOB] = known & 64 ? "7" : NULL;
+	ret->can_ask = take_digit(input) & 1;
+	ret->assume_who = take_digit(input) & 1;
+	ret->who = pick_who(policy, input, facts);
 }
 
 static void ask(const struct policy *policy, struct input *input)
@@ -159,6 +191,8 @@ static void ask(const struct policy *policy, struct input *input)
 	must(fast.rule == slow.rule);
 	must(fast.reason == slow.reason);
 	must(fast.answer != POLICY_DEFER || question.early);
+	must(fast.answer != POLICY_ASK ||
+	     (question.can_ask && !question.who && !question.assume_who && policy_asks(policy)));
 	must(fast.answer != POLICY_REJECT || fast.reason);
 }
 
@@ -167,7 +201,8 @@ static bool is_same_value(const struct policy_match *a, const struct policy_matc
 	const char *name = a->word->name;
 	size_t n;
 
-	if (strcmp(name, "user") == 0 || strcmp(name, "group") == 0) {
+	if (strcmp(name, "user") == 0 || strcmp(name, "group") == 0 ||
+	    strcmp(name, "peer-user") == 0 || strcmp(name, "peer-group") == 0) {
 		n = a->value.ids->n;
 		return n == b->value.ids->n &&
 		       memcmp(a->value.ids->ids, b->value.ids->ids, n * sizeof(uint32_t)) == 0;
@@ -189,7 +224,7 @@ static bool is_same_value(const struct policy_match *a, const struct policy_matc
 		return n == b->value.data->len &&
 		       memcmp(a->value.data->bytes, b->value.data->bytes, n) == 0;
 	}
-	if (strcmp(name, "ps") == 0)
+	if (strcmp(name, "ps") == 0 || strcmp(name, "peer-same") == 0)
 		return a->value.number == b->value.number;
 	return strcmp(a->value.glob, b->value.glob) == 0;
 }

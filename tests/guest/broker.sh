@@ -15,8 +15,11 @@ daemon_pid() {
 	systemctl show --property=MainPID --value rdmabrokerd
 }
 
+# The mark is the daemon's last entry: with the cursor of an entry that does not match, journalctl would skip the first
+# entry that matches. Without an entry of the daemon, it is the last one of all.
 mark_journal() {
-	journal_mark=$(journalctl -n 0 --show-cursor | sed -n 's/^-- cursor: //p')
+	journal_mark=$(journalctl -u rdmabrokerd -n 0 --show-cursor | sed -n 's/^-- cursor: //p')
+	[ -n "$journal_mark" ] || journal_mark=$(journalctl -n 0 --show-cursor | sed -n 's/^-- cursor: //p')
 }
 
 journal() {
@@ -68,6 +71,21 @@ status_field() {
 
 count_open_files() {
 	find "/proc/$(daemon_pid)/fd" -type l | wc -l
+}
+
+# open_files: prints what the daemon has open, a line for each kind: "2 socket netlink".
+open_files() {
+	find "/proc/$(daemon_pid)/fd" -type l -printf '%l\n' | awk '
+		BEGIN {
+			while ((getline < "/proc/net/unix") > 0) kind[$7] = "unix"
+			while ((getline < "/proc/net/netlink") > 0) kind[$10] = "netlink, protocol " $2
+		}
+		match($0, /^socket:\[/) {
+			inode = substr($0, RLENGTH + 1) + 0
+			$0 = "socket " (inode in kind ? kind[inode] : "of another kind")
+		}
+		{ n[$0]++ }
+		END { for (name in n) print n[name], name }' | sort -k 2
 }
 
 # counted_holdings: prints the daemon's counters and its number of open files. "fds" counts the socket and the pidfd
@@ -131,12 +149,13 @@ await_line() {
 	}
 }
 
-# finish NAME [STATUS]: waits for the program's end. Its exit status must be STATUS (0).
+# finish NAME [STATUS]: waits for the program's end. Its exit status must be STATUS (0). See rping_raced().
 finish() {
 	local status=0
 	wait "${pid[$1]}" || status=$?
 	echo "--- $1:"
 	cat "$1"
+	[ "${2:-0}" != 0 ] || ! rping_raced $status "$1" || status=0
 	assert_eq "$1 ended with $status" "$1 ended with ${2:-0}"
 }
 
@@ -145,9 +164,10 @@ stop() {
 	finish "$1"
 }
 
-# capture DEVICE: records the RoCE packets on DEVICE, until "stop capture".
+# capture DEVICE: records the headers of the RoCE packets on DEVICE, until "stop capture". The buffer has room for few whole
+# packets, and what does not fit is lost.
 capture() {
-	tcpdump -Z root -U --immediate-mode -ni "$1" -w packets.pcap udp dst port 4791 \
+	tcpdump -Z root -U --immediate-mode -s 128 -ni "$1" -w packets.pcap udp dst port 4791 \
 		> capture 2>&1 &
 	pid[capture]=$!
 	await_line capture "listening on"

@@ -23,14 +23,14 @@ $(guest-stamp):
 	$(Q)$(guest-dir)/build $(O)/guest
 	$(Q)touch $@
 
-# hostile speaks the protocol without the library; api, calls and killed use the library; sidebyside uses the library
-# and librdmacm; dropin uses librdmacm or the drop-in.
+# hostile speaks the protocol without the library; api, calls, connects and killed use the library; sidebyside uses the library
+# and librdmacm; dropin uses librdmacm or the drop-in; unconfirmed uses librdmacm.
 guest-examples := $(patsubst %.c,$(O)/%,$(wildcard conf/examples/*.c))
-guest-programs := $(addprefix $(O)/tests/guest/,api calls dropin dropin-dlopen hostile killed \
-	restricted sanitizer-probe sidebyside killer.so slow.so ucp_client_server) \
+guest-programs := $(addprefix $(O)/tests/guest/,api calls connects dropin dropin-dlopen hostile killed \
+	restricted sanitizer-probe sidebyside unconfirmed killer.so late.so slow.so ucp_client_server) \
 	$(O)/tests/bench/overload $(guest-examples)
 
-$(O)/tests/guest/api $(O)/tests/guest/restricted: $(O)/tests/guest/%: $(O)/obj/$(guest-dir)/%.o $(O)/librdmabroker.so
+$(O)/tests/guest/api $(O)/tests/guest/connects $(O)/tests/guest/restricted: $(O)/tests/guest/%: $(O)/obj/$(guest-dir)/%.o $(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
@@ -65,6 +65,11 @@ $(O)/tests/guest/calls: $(call objs,$(calls-sources)) $(O)/librdmabroker.so
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
 		$(shell pkg-config --libs libibverbs 2>/dev/null)
 
+$(O)/tests/guest/unconfirmed: $(O)/obj/$(guest-dir)/unconfirmed.o
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs librdmacm libibverbs 2>/dev/null)
+
 dropin-sources := $(addprefix $(guest-dir)/dropin,.c -threads.c)
 
 $(O)/tests/guest/dropin: $(call objs,$(dropin-sources))
@@ -73,7 +78,7 @@ $(O)/tests/guest/dropin: $(call objs,$(dropin-sources))
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $^ \
 		$(shell pkg-config --libs librdmacm libibverbs 2>/dev/null)
 
-$(O)/tests/guest/slow.so $(O)/tests/guest/killer.so: $(O)/tests/guest/%.so: $(O)/obj/$(guest-dir)/%.o
+$(addprefix $(O)/tests/guest/,killer.so late.so slow.so): $(O)/tests/guest/%.so: $(O)/obj/$(guest-dir)/%.o
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -o $@ $^ -ldl
@@ -131,6 +136,8 @@ guest-dest: all $(guest-programs) $(old-stamp)
 		$(O)/guest/share/
 	$(Q)cp -t $(O)/guest/share/bin $(guest-programs) tests/openmetrics
 	$(Q)cp -r conf/examples README $(O)/guest/old $(O)/guest/share/
+	$(Q)! git cat-file -e $(old-commit)^{commit} 2>/dev/null || \
+		git show $(old-commit):conf/rdmabrokerd.conf >$(O)/guest/share/old/rdmabrokerd.conf
 	$(Q)$(MAKE) --no-print-directory -n uninstall DESTDIR= PREFIX=/usr >$(O)/guest/share/uninstall
 
 # -dev and -dbgsym are left out, because the guest lacks their dependencies.
@@ -138,7 +145,8 @@ guest-dest: all $(guest-programs) $(old-stamp)
 guest-debs: deb
 	$(Q)rm -rf $(O)/guest/share/debs
 	$(Q)mkdir -p $(O)/guest/share/debs
-	$(Q)cp -t $(O)/guest/share/debs $(foreach p,rdmabroker rdmabroker-exporter rdmabroker-fleet librdmabroker2 librdmabroker-rdmacm,$(O)/deb/$(p)_*.deb)
+	$(Q)cp -t $(O)/guest/share/debs $(foreach p,rdmabroker rdmabroker-exporter rdmabroker-fleet rdmabroker-peerd \
+		librdmabroker2 librdmabroker-rdmacm,$(O)/deb/$(p)_*.deb)
 
 # Installation, upgrade, removal.
 check-guest-packages: guest-image guest-dest guest-debs
@@ -187,7 +195,7 @@ check-guest-restricted: guest-image guest-dest
 	$(Q)$(guest-run) suites/restricted.sh $(CASES)
 
 # Software iWARP for the guest's kernel.
-.PHONY: guest-siw check-guest-iwarp check-guest-pair
+.PHONY: guest-siw check-guest-iwarp check-guest-pair check-guest-peers
 guest-siw: $(O)/guest/share/modules/siw-$(notdir $(guest-stamp))
 
 $(O)/guest/share/modules/siw-$(notdir $(guest-stamp)): $(guest-dir)/siw | guest-image
@@ -199,9 +207,17 @@ $(O)/guest/share/modules/siw-$(notdir $(guest-stamp)): $(guest-dir)/siw | guest-
 check-guest-pair: guest-image guest-dest
 	$(Q)$(guest-dir)/run --second $(wordlist 2,99,$(guest-run)) suites/pair.sh $(CASES)
 
+# Two guests, whose brokers ask each other who peers are.
+check-guest-peers: guest-image guest-dest
+	$(Q)$(guest-dir)/run --second $(wordlist 2,99,$(guest-run)) suites/peers.sh $(CASES)
+
 # Software iWARP instead of Soft-RoCE.
 check-guest-iwarp: guest-image guest-dest guest-siw
 	$(Q)$(guest-run) suites/iwarp.sh $(CASES)
+
+.PHONY: check-guest-iwarp-sidebyside
+check-guest-iwarp-sidebyside: guest-image guest-dest guest-siw
+	$(Q)$(guest-run) suites/iwarp-sidebyside.sh $(CASES)
 
 check-guest-fleet: guest-image guest-dest
 	$(Q)$(guest-run) suites/fleet.sh $(CASES)

@@ -45,7 +45,7 @@ sanitizers_prepare() {
 	local unit
 	mkdir -p $reports
 	chmod 1777 $reports
-	for unit in rdmabrokerd rdmabroker-exporter; do
+	for unit in rdmabrokerd rdmabroker-exporter rdmabroker-peerd; do
 		mkdir -p /run/systemd/system/$unit.service.d
 		sanitizer_dropin > /run/systemd/system/$unit.service.d/90-sanitizers.conf
 	done
@@ -55,7 +55,7 @@ sanitizers_prepare() {
 sanitizers_begin() {
 	sanitizers_prepare
 	echo "The product has sanitizers: $(grep -oaE 'lib(asan|ubsan)\.so' /usr/sbin/rdmabrokerd | sort -u | xargs)."
-	echo "90-sanitizers.conf of rdmabrokerd.service and rdmabroker-exporter.service:"
+	echo "90-sanitizers.conf of rdmabrokerd.service, rdmabroker-exporter.service and rdmabroker-peerd.service:"
 	sanitizer_dropin | sed 's/^/    /'
 	ASAN_OPTIONS=$(sanitizer_options)
 	UBSAN_OPTIONS=${ASAN_OPTIONS%%:verify*}

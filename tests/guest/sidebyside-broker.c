@@ -17,8 +17,12 @@ static char waits;
 
 static int broker_open(enum side side)
 {
-	int r = rdmabroker_open(NULL, &sessions[side]);
+	struct rdmabroker_options options = RDMABROKER_OPTIONS_INIT;
+	int r;
 
+	/* As with librdmacm, the program replies to its peer's disconnect. */
+	options.flags = RDMABROKER_CONFIRM_DISCONNECT;
+	r = rdmabroker_open(&options, &sessions[side]);
 	if (r < 0)
 		fprintf(stderr, "sidebyside: %s\n", rdmabroker_last_failure()->text);
 	return r;

@@ -551,58 +551,84 @@ const struct script scripts[] = {
 #define ATTR_WITH_EVENT \
 	"the attributes came with the request, so only accept reports that the peer is gone"
 #define MOVED_AWAY "a request on the old channel is rejected; with librdmacm its peer waits in vain"
-#define ANSWERED "the peer's broker replies to a disconnect at once, without the peer's program"
 #define AS_NEW "if the first call on an id is refused, the next call finds it unchanged"
 #define JOINED_ONCE "an id can be in a group only once, so it leaves it only once"
 #define KERNEL_NUMBER "524 is the kernel's own ENOTSUPP, which no program knows"
 #define TOO_BIG "E2BIG names the error, and nothing was sent"
+#define ONE_LIMIT "the library's limits of private data are InfiniBand's, on each fabric"
+#define BY_EVENT "software iWARP's connect waits for the peer, so a thread calls it"
+#define NO_WAIT "the kernel's disconnect waits until the connect has failed, the broker's does not"
 #define NO_SHARED_LISTENERS "an id with REUSEADDR can only connect"
 
 const struct exception exceptions[] = {
 	/* These steps are not executed with librdmacm. */
-	{ "route-unbound", "resolve-route active", "not tried", "EINVAL", DEVICE_FIRST },
-	{ "connect-unbound", "connect active", "not tried", "EINVAL", DEVICE_FIRST },
-	{ "accept-unbound", "accept active", "not tried", "EINVAL", DEVICE_FIRST },
+	{ "route-unbound", "resolve-route active", "not tried", "EINVAL", DEVICE_FIRST, ON_BOTH },
+	{ "connect-unbound", "connect active", "not tried", "EINVAL", DEVICE_FIRST, ON_BOTH },
+	{ "accept-unbound", "accept active", "not tried", "EINVAL", DEVICE_FIRST, ON_BOTH },
 	{ "accept-without-qp", "accept passive none", "not tried", "EINVAL",
-	  "librdmacm reads the QP number from parameters that are not there" },
-	{ "accept-twice-own-qp", "accept passive", "not tried", "EINVAL", KERNEL_BLOCKS },
-	{ "establish-without-response", "establish active", "not tried", "EINVAL", KERNEL_BLOCKS },
-	{ "reject-own-request", "reject active data=no", "not tried", "EINVAL", KERNEL_BLOCKS },
-	{ "reject-accepted", "reject passive data=late", "not tried", "EINVAL", KERNEL_BLOCKS },
+	  "librdmacm reads the QP number from parameters that are not there", ON_BOTH },
+	{ "accept-twice-own-qp", "accept passive", "not tried", "EINVAL", KERNEL_BLOCKS, ON_BOTH },
+	{ "establish-without-response", "establish active", "not tried", "EINVAL", KERNEL_BLOCKS,
+	  ON_BOTH },
+	{ "reject-own-request", "reject active data=no", "not tried", "EINVAL", KERNEL_BLOCKS,
+	  ON_BOTH },
+	{ "reject-accepted", "reject passive data=late", "not tried", "EINVAL", KERNEL_BLOCKS,
+	  ON_BOTH },
 
-	{ "reuseaddr-listen", "listen listener", "0", "EINVAL", NO_SHARED_LISTENERS },
-	{ "reuseaddr-listen", "listen other", "0", "EINVAL", NO_SHARED_LISTENERS },
-	{ "reuseaddr-listen-shared", "listen listener", "EADDRINUSE", "EINVAL",
-	  NO_SHARED_LISTENERS },
-	{ "reuseaddr-listen-shared", "listen other", "EADDRINUSE", "EINVAL", NO_SHARED_LISTENERS },
+	{ "reuseaddr-listen", "listen listener", "0", "EINVAL", NO_SHARED_LISTENERS, ON_BOTH },
+	{ "reuseaddr-listen", "listen other", "0", "EINVAL", NO_SHARED_LISTENERS, ON_BOTH },
+	{ "reuseaddr-listen-shared", "listen listener", "EADDRINUSE", "EINVAL", NO_SHARED_LISTENERS,
+	  ON_BOTH },
+	{ "reuseaddr-listen-shared", "listen other", "EADDRINUSE", "EINVAL", NO_SHARED_LISTENERS,
+	  ON_BOTH },
 
-	{ "accept-peer-gone", "create-qp passive", "EINVAL", "0", ATTR_WITH_EVENT },
+	{ "accept-peer-gone", "create-qp passive", "EINVAL", "0", ATTR_WITH_EVENT, ON_IB },
 
-	{ "bind-in-use", "bind other 10.9.0.2:7471", "ENODEV", "0", AS_NEW },
-
-	{ "disconnect-unanswered", "quiet active", "nothing", "DISCONNECTED active, status 0",
-	  ANSWERED },
-	{ "option-tos-late", "rest of active", "nothing", "DISCONNECTED active, status 0; ",
-	  ANSWERED },
+	{ "bind-in-use", "bind other 10.9.0.2:7471", "ENODEV", "0", AS_NEW, ON_IB },
 
 	{ "migrate-with-events", "quiet active", "nothing", "REJECTED active, status 28",
-	  MOVED_AWAY },
-	{ "join-twice", "join active 239.9.0.1:0", "0", "EEXIST", JOINED_ONCE },
+	  MOVED_AWAY, ON_IB },
+	{ "join-twice", "join active 239.9.0.1:0", "0", "EEXIST", JOINED_ONCE, ON_BOTH },
 	{ "join-twice", "quiet active",
 	  "MULTICAST_JOIN active, status 0, qp multicast, qkey 0x1234567, sl 0, port 1, "
 	  "dgid ::ffff:239.9.0.1, sgid index 1, hop limit 64, traffic class 0, context member",
-	  "nothing", JOINED_ONCE },
-	{ "join-ipv6", "join active group6", "errno 524", "EOPNOTSUPP", KERNEL_NUMBER },
+	  "nothing", JOINED_ONCE, ON_BOTH },
+	{ "join-ipv6", "join active group6", "errno 524", "EOPNOTSUPP", KERNEL_NUMBER, ON_BOTH },
 
-	{ "connect-too-much-data", "connect active length=57", "EINVAL", "E2BIG", TOO_BIG },
-	{ "accept-too-much-data", "accept passive length=197", "EINVAL", "E2BIG", TOO_BIG },
+	{ "connect-too-much-data", "connect active length=57", "EINVAL", "E2BIG", TOO_BIG, ON_IB },
+	{ "accept-too-much-data", "accept passive length=197", "EINVAL", "E2BIG", TOO_BIG, ON_IB },
 	/* With librdmacm, the kernel rejects a connection that it cannot accept. */
-	{ "accept-too-much-data", "quiet active", "REJECTED active, status 28", "nothing",
-	  TOO_BIG },
-	{ "reject-too-much-data", "reject passive length=149", "EINVAL", "E2BIG", TOO_BIG },
-	{ "lookup-too-much-data", "connect active length=181", "EINVAL", "E2BIG", TOO_BIG },
-	{ "lookup-answer-too-long", "accept passive length=137", "EINVAL", "E2BIG", TOO_BIG },
+	{ "accept-too-much-data", "quiet active", "REJECTED active, status 28", "nothing", TOO_BIG,
+	  ON_IB },
+	{ "reject-too-much-data", "reject passive length=149", "EINVAL", "E2BIG", TOO_BIG, ON_IB },
+	{ "lookup-too-much-data", "connect active length=181", "EINVAL", "E2BIG", TOO_BIG,
+	  ON_BOTH },
+	{ "lookup-answer-too-long", "accept passive length=137", "EINVAL", "E2BIG", TOO_BIG,
+	  ON_BOTH },
 	{ "lookup-answer-too-long", "quiet active", "UNREACHABLE active, status 2", "nothing",
-	  TOO_BIG },
-	{ NULL, NULL, NULL, NULL, NULL },
+	  TOO_BIG, ON_BOTH },
+	/* iWARP */
+	{ "migrate-with-events", "quiet active", "nothing", "REJECTED active, status ECONNRESET",
+	  MOVED_AWAY, ON_IWARP },
+	{ "disconnect-requested", "quiet active", "UNREACHABLE *", "nothing", NO_WAIT, ON_IWARP },
+	{ "disconnect-connecting", "accept passive", "ECONNRESET", "0", NO_WAIT, ON_IWARP },
+	{ "disconnect-connecting", "event active", "UNREACHABLE *", "CONNECT_ERROR *", NO_WAIT,
+	  ON_IWARP },
+	{ "disconnect-connecting", "event passive", "ETIMEDOUT", "@(ESTABLISHED|DISCONNECTED) *",
+	  NO_WAIT, ON_IWARP },
+	{ "connect-nobody", "connect active", "ECONNREFUSED", "@(0|EINVAL)", BY_EVENT, ON_IWARP },
+	{ "connect-nobody", "event active", "ETIMEDOUT", "REJECTED active, status ECONNREFUSED",
+	  BY_EVENT, ON_IWARP },
+	{ "connect-too-much-data", "connect active length=57", "0", "E2BIG", ONE_LIMIT, ON_IWARP },
+	{ "connect-too-much-data", "rest of passive", "CONNECT_REQUEST *", "nothing", ONE_LIMIT,
+	  ON_IWARP },
+	{ "accept-too-much-data", "accept passive length=197", "0", "E2BIG", ONE_LIMIT, ON_IWARP },
+	{ "accept-too-much-data", "quiet active", "ESTABLISHED *", "nothing", ONE_LIMIT, ON_IWARP },
+	{ "accept-too-much-data", "rest of passive", "ESTABLISHED *", "nothing", ONE_LIMIT,
+	  ON_IWARP },
+	{ "reject-too-much-data", "reject passive length=149", "0", "E2BIG", ONE_LIMIT, ON_IWARP },
+	{ "reject-too-much-data", "quiet active", "REJECTED *", "nothing", ONE_LIMIT, ON_IWARP },
+	{ "reject-too-much-data", "reject passive", "EINVAL", "0", ONE_LIMIT, ON_IWARP },
+	{ "reject-too-much-data", "event active", "ETIMEDOUT", "REJECTED *", ONE_LIMIT, ON_IWARP },
+	{ NULL, NULL, NULL, NULL, NULL, ON_BOTH },
 };

@@ -10,6 +10,7 @@
  * The suite compares the lines of the runs.
  */
 
+#include <fnmatch.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,14 +27,35 @@ const struct script *script;
  */
 static bool is_dropin;
 
+/* The fabric of the host's devices. */
+static enum exception_fabric fabric;
+
+static enum exception_fabric find_fabric(void)
+{
+	enum exception_fabric ret = ON_IB;
+	struct ibv_device **list = ibv_get_device_list(NULL);
+
+	if (list && list[0] && list[0]->transport_type == IBV_TRANSPORT_IWARP)
+		ret = ON_IWARP;
+	if (list)
+		ibv_free_device_list(list);
+	return ret;
+}
+
+static bool is_like(const char *pattern, const char *outcome)
+{
+	return fnmatch(pattern, outcome, FNM_EXTMATCH) == 0;
+}
+
 static const struct exception *find_exception(const char *step, const char *outcome)
 {
 	const struct exception *e;
 
 	for (e = exceptions; e->script; e++)
 		if (strcmp(e->script, script->name) == 0 && strcmp(e->step, step) == 0 &&
-		    (strcmp(backend == &direct_backend ? e->direct : e->broker, outcome) == 0 ||
-		     (is_dropin && strcmp(e->broker, outcome) == 0)))
+		    (e->fabric == ON_BOTH || e->fabric == fabric) &&
+		    (is_like(backend == &direct_backend ? e->direct : e->broker, outcome) ||
+		     (is_dropin && is_like(e->broker, outcome))))
 			return e;
 	return NULL;
 }
@@ -143,12 +165,30 @@ static int list(void)
 	return 0;
 }
 
+static bool uses_datagrams(const char *steps)
+{
+	return strstr(steps, " udp") && (strstr(steps, "create-qp") || strstr(steps, "make-qp") ||
+					 strstr(steps, "connect") || strstr(steps, "join"));
+}
+
+/* The scripts with QPs for datagrams, or with multicast. */
+static int list_datagrams(void)
+{
+	for (script = scripts; script->name; script++)
+		if (uses_datagrams(script->steps))
+			printf("%s\n", script->name);
+	return 0;
+}
+
 static int list_exceptions(void)
 {
 	const struct exception *e;
 
 	for (e = exceptions; e->script; e++)
-		printf("# differs by design: %s: %s: directly %s, by the broker %s: %s\n",
+		printf("# differs by design%s: %s: %s: directly %s, by the broker %s: %s\n",
+		       e->fabric == ON_IB    ? " (not iWARP)" :
+		       e->fabric == ON_IWARP ? " (iWARP)" :
+					       "",
 		       e->script, e->step, e->direct, e->broker, e->reason);
 	printf("# %zu exceptions\n", (size_t)(e - exceptions));
 	return 0;
@@ -156,7 +196,8 @@ static int list_exceptions(void)
 
 static int usage(void)
 {
-	fprintf(stderr, "sidebyside list|exceptions, or sidebyside direct|broker|dropin SCRIPT\n");
+	fprintf(stderr,
+		"sidebyside list|datagrams|exceptions, or sidebyside direct|broker|dropin SCRIPT\n");
 	return 2;
 }
 
@@ -164,6 +205,8 @@ int main(int argc, char **argv)
 {
 	if (argc == 2 && strcmp(argv[1], "list") == 0)
 		return list();
+	if (argc == 2 && strcmp(argv[1], "datagrams") == 0)
+		return list_datagrams();
 	if (argc == 2 && strcmp(argv[1], "exceptions") == 0)
 		return list_exceptions();
 	if (argc != 3)
@@ -184,6 +227,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 
+	fabric = find_fabric();
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	/* Calls of librdmacm can wait for ever. */
 	alarm(300);

@@ -88,6 +88,12 @@ struct script {
 	const char *steps;
 };
 
+enum exception_fabric {
+	ON_BOTH,
+	ON_IB, /* InfiniBand, RoCE */
+	ON_IWARP,
+};
+
 /*
  * Intended differences between librdmacm and librdmabroker. If a step has the result that this table has for the
  * run's backend, the whole entry is printed instead, so that both runs print the same line.
@@ -95,8 +101,9 @@ struct script {
 struct exception {
 	const char *script;
 	const char *step;
-	const char *direct, *broker;
+	const char *direct, *broker; /* patterns of fnmatch() */
 	const char *reason;
+	enum exception_fabric fabric;
 };
 
 extern const struct script scripts[];

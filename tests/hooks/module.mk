@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # The daemon, the library and the drop-in are linked into one object each, see hooks.h. In the client objects,
 # functions that are not exported become local, because the daemon has functions of the same names.
+# The functions of proto/sdnotify.c are weak: tests/unit/manager.c replaces them.
 HOOKS_SRC := $(wildcard tests/hooks/*.c)
 OBJCOPY ?= objcopy
 LD ?= ld
 
-$(O)/tests/hooks/daemon.o: $(call objs,$(DAEMON_SRC) $(PROTO_SRC) $(PROTO_TOOL_SRC)) $(PROTO_GEN).o \
+$(O)/tests/hooks/daemon.o: $(call objs,$(DAEMON_SRC) $(PROTO_SRC) $(PROTO_TOOL_SRC) $(PROTO_NOTIFY_SRC)) $(PROTO_GEN).o \
 		tests/hooks/daemon.symbols
 	$(call say,HOOK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LD) -r -o $@ $(filter %.o,$^)
-	$(Q)$(OBJCOPY) --redefine-syms=tests/hooks/daemon.symbols $@
+	$(Q)$(OBJCOPY) --redefine-syms=tests/hooks/daemon.symbols --wildcard --weaken-symbol='sdnotify_*' $@
 
 $(O)/tests/hooks/client.o: $(call objs,$(LIB_SRC) $(PROTO_SRC)) $(PROTO_GEN).o \
 		tests/hooks/client.symbols

@@ -95,12 +95,14 @@ FILLED(rdmabroker_foreign_ids, n_nameless);
 FILLED(rdmabroker_rule, n_pending);
 FILLED(rdmabroker_rules, rules);
 FILLED(rdmabroker_listed_session, restriction);
-FILLED(rdmabroker_listed_id, rule);
+FILLED(rdmabroker_listed_id, peer_unknown);
 FILLED(rdmabroker_list, ids);
 FILLED(rdmabroker_filter, unused);
-FILLED(rdmabroker_notice, cgroup);
-FILLED(rdmabroker_question, cgroup);
-FILLED(rdmabroker_explanation, depends);
+FILLED(rdmabroker_notice, peer_unknown);
+FILLED(rdmabroker_peer_identity, cgroup);
+FILLED(rdmabroker_peer_address, unused2);
+FILLED(rdmabroker_question, peer_identity);
+FILLED(rdmabroker_explanation, unused);
 FILLED(rdmabroker_reload_result, complaints);
 
 static const struct {

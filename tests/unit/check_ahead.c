@@ -212,6 +212,9 @@ START_TEST(the_old_id_still_has_the_port)
 	session_begin_request(client.session);
 	fake_fail_next(core->fabric, FAKE_BIND, -EINPROGRESS);
 	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), -EINPROGRESS);
+	/* It keeps its peer. */
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 7471), 100, false, &why),
+			 STATUS_BAD_STATE);
 	/* The caller repeats the request when the port is free. */
 	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), 0);
 	expect_last(2, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);

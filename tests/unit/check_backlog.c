@@ -148,11 +148,12 @@ static void on_event(void *userdata, const struct session_event *event)
 	(void)event;
 }
 
-static void on_notice(void *userdata, const struct notice *notice)
+static bool on_notice(void *userdata, const struct notice *notice)
 {
 	(void)userdata;
 	last = *notice;
 	strcpy(reason, notice->reason);
+	return true;
 }
 
 START_TEST(a_full_backlog_is_reported)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <ftw.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +100,8 @@ static void assert_refused(const char *text, const char *expected)
 
 static void assert_defaults(void)
 {
+	const struct passwd *helper = getpwnam("rdmabroker-peerd");
+
 	ck_assert_str_eq(config.socket_path, "/run/rdmabroker/rdmabroker.sock");
 	ck_assert_str_eq(config.policy_dir, "/etc/rdmabroker/policy.d");
 	ck_assert_str_eq(config.site_policy_dir, "/var/lib/rdmabroker/site/current");
@@ -111,6 +114,7 @@ static void assert_defaults(void)
 	ck_assert_uint_eq(config.max_ids_per_session, 16384);
 	ck_assert_uint_eq(config.max_ids_per_user, 65536);
 	ck_assert_uint_eq(config.max_queued_bytes, 1048576);
+	ck_assert_uint_eq(config.helper_uid, helper ? helper->pw_uid : (uid_t)-1);
 	ck_assert_uint_eq(config.backlog, 1024);
 	ck_assert_int_eq(config.tos, -1);
 	ck_assert_uint_eq(config.resolve_timeout_ms, 10000);
@@ -139,6 +143,7 @@ START_TEST(every_key_is_read)
 			"[Devices]\nAccess=open\n"
 			"[Limits]\nSessions=1\nSessionsPerUser=2\nIdsPerSession=3\nIdsPerUser=4\n"
 			"QueuedBytesPerSession=65536\n"
+			"[Peers]\nHelper=root\n"
 			"[Defaults]\nBacklog=6\nTOS=104\nResolveTimeoutMSec=600000");
 	assert_loads();
 	ck_assert_str_eq(config.socket_path, "/s");
@@ -150,9 +155,20 @@ START_TEST(every_key_is_read)
 	ck_assert_uint_eq(config.max_ids_per_session, 3);
 	ck_assert_uint_eq(config.max_ids_per_user, 4);
 	ck_assert_uint_eq(config.max_queued_bytes, 65536);
+	ck_assert_uint_eq(config.helper_uid, 0);
 	ck_assert_uint_eq(config.backlog, 6);
 	ck_assert_int_eq(config.tos, 104);
 	ck_assert_uint_eq(config.resolve_timeout_ms, 600000);
+}
+END_TEST
+
+/* The package that brings the helper's user can be installed later. */
+START_TEST(a_helper_that_does_not_exist)
+{
+	write_file("c", "[Peers]\nHelper=nobody-at-all\n");
+	assert_loads();
+	ck_assert_uint_eq(config.helper_uid, (uid_t)-1);
+	ck_assert_uint_eq(diag_count(diag), 0);
 }
 END_TEST
 
@@ -250,6 +266,7 @@ START_TEST(bad_values_are_named)
 	assert_refused("[Daemon]\nLogLevel=loud\n",
 		       "c:2:10: LogLevel= takes error, warning, notice, info or debug");
 	assert_refused("[Devices]\nAccess=fd\n", "c:2:8: Access= takes acl or open");
+	assert_refused("[Peers]\nHelper=\n", "c:2:8: Helper= takes the name of a user");
 }
 END_TEST
 
@@ -432,13 +449,13 @@ START_TEST(the_shipped_file_shows_the_defaults)
 	assert_defaults();
 	for (char *c = text; (c = strstr(c, "\n")); c++)
 		n += c[1] >= 'A' && c[1] <= 'Z';
-	ck_assert_int_eq(n, 19);
+	ck_assert_int_eq(n, 20);
 }
 END_TEST
 
 UNIT_MAIN("config", set_up, tear_down, missing_files_mean_defaults, a_named_file_has_to_be_there,
-	  every_key_is_read, blanks_and_comments_do_not_matter, later_values_win,
-	  dropins_apply_without_the_file, bad_lines_are_named, bad_values_are_named,
-	  bad_bytes_are_named, long_lines, all_errors_are_collected,
+	  every_key_is_read, a_helper_that_does_not_exist, blanks_and_comments_do_not_matter,
+	  later_values_win, dropins_apply_without_the_file, bad_lines_are_named,
+	  bad_values_are_named, bad_bytes_are_named, long_lines, all_errors_are_collected,
 	  what_others_can_write_is_refused, what_is_no_file_is_refused, keys_of_earlier_versions,
 	  the_shipped_file_shows_the_defaults)

@@ -15,62 +15,6 @@
 
 /* Tests of the verb "events" of rdmabrokerctl. */
 
-struct child {
-	pid_t pid;
-	FILE *out;
-	char err_path[96];
-};
-
-/* Starts rdmabrokerctl, waits until it watches, and leaves it running. */
-static void start_ctl(struct child *child, const char *const *argv)
-{
-	int fds[2], err;
-
-	snprintf(child->err_path, sizeof(child->err_path), "%s/err", harness.dir);
-	ck_assert_int_eq(pipe2(fds, O_CLOEXEC), 0);
-	err = open(child->err_path, O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0600);
-	ck_assert_int_ge(err, 0);
-	child->pid = fork();
-	ck_assert_int_ge(child->pid, 0);
-	if (child->pid == 0) {
-		dup2(fds[1], STDOUT_FILENO);
-		dup2(err, STDERR_FILENO);
-		execv(argv[0], (char *const *)argv);
-		_exit(127);
-	}
-	close(fds[1]);
-	close(err);
-	child->out = fdopen(fds[0], "r");
-	await_watches(1);
-}
-
-#define START(child, ...)                                                                 \
-	start_ctl(child, (const char *const[]){ program, "--socket", harness.socket_path, \
-						"events", __VA_ARGS__, NULL })
-
-static const char *read_line(struct child *child)
-{
-	ck_assert_ptr_nonnull(fgets(got.out, sizeof(got.out), child->out));
-	return got.out;
-}
-
-/* Waits for the program's end, and returns its exit status. The program's stderr is in got.err. */
-static int end_ctl(struct child *child)
-{
-	int status;
-	FILE *err;
-
-	ck_assert_int_eq(waitpid(child->pid, &status, 0), child->pid);
-	if (child->out)
-		fclose(child->out);
-	err = fopen(child->err_path, "r");
-	got.err[fread(got.err, 1, sizeof(got.err) - 1, err)] = '\0';
-	fclose(err);
-	unlink(child->err_path);
-	ck_assert(WIFEXITED(status));
-	return WEXITSTATUS(status);
-}
-
 START_TEST(ctl_prints_lines)
 {
 	struct rdmabroker *s;
@@ -78,7 +22,7 @@ START_TEST(ctl_prints_lines)
 
 	set_policy(watch_rules);
 	s = open_session(0);
-	START(&child, "--operation", "listen", "--count", "3");
+	START_EVENTS(&child, "--operation", "listen", "--count", "3");
 	assert_has(read_line(&child), "TIME ");
 	ck_assert_int_eq(try_to_listen(s, 7471), 0);
 	read_line(&child);
@@ -104,7 +48,7 @@ START_TEST(ctl_prints_json)
 
 	set_policy(watch_rules);
 	s = open_session(0);
-	START(&child, "--json");
+	START_EVENTS(&child, "--json");
 	got.err[0] = '\0';
 	ck_assert_int_eq(try_to_listen(s, 7480), -EACCES);
 	read_line(&child);
@@ -134,14 +78,14 @@ START_TEST(ctl_ends)
 	struct rdmabroker *s = open_session(0);
 	struct child child;
 
-	START(&child, "--kind", "cm");
+	START_EVENTS(&child, "--kind", "cm");
 	read_line(&child);
 	ck_assert_int_eq(kill(child.pid, SIGINT), 0);
 	ck_assert_int_eq(end_ctl(&child), 0);
 	await_watches(0);
 
 	/* The program ends when the reader of its output is gone, even if it has nothing to write. */
-	START(&child, "--kind", "cm");
+	START_EVENTS(&child, "--kind", "cm");
 	read_line(&child);
 	fclose(child.out);
 	child.out = NULL;
@@ -149,7 +93,7 @@ START_TEST(ctl_ends)
 	ck_assert_str_eq(got.err, "");
 	await_watches(0);
 
-	START(&child, "--kind", "cm");
+	START_EVENTS(&child, "--kind", "cm");
 	stop_server();
 	ck_assert_int_eq(end_ctl(&child), 1);
 	ck_assert_str_eq(got.err,
@@ -165,7 +109,7 @@ START_TEST(ctl_ends_while_the_pipe_is_full)
 	struct child child;
 	int size;
 
-	START(&child, "--json");
+	START_EVENTS(&child, "--json");
 	size = fcntl(fileno(child.out), F_SETPIPE_SZ, 4096);
 	ck_assert_int_ge(size, 4096);
 	for (int i = 0; i < 1000; i++)

@@ -263,7 +263,7 @@ START_TEST(slow_readers_have_a_limit)
 	}
 	for (unsigned i = 0; i < n; i++)
 		close(fds[i]);
-	await_sockets(2);
+	await_sockets(IDLE_SOCKETS);
 	ask(service.metrics, "HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
 	ck_assert_uint_eq(answer.status, 200);
 	stop();

@@ -22,6 +22,7 @@
 #include "proto/status.h"
 #include "tests/unit/harness.h"
 #include "tests/wire/requests.h"
+#include "util/util.h"
 
 /*
  * A pid does not identify a process. An attacker can connect, pass the socket on and exit, and then a victim gets the
@@ -39,9 +40,17 @@
 
 /* The errno with which the kernel refuses SO_PEERPIDFD; 0: the real kernel decides. */
 static int no_peerpidfd;
+/* The supplementary groups of clients; NULL: the real kernel decides. */
+static const gid_t *groups;
+static socklen_t groups_size;
 
 int getsockopt(int fd, int level, int option, void *value, socklen_t *len)
 {
+	if (groups && level == SOL_SOCKET && option == SO_PEERGROUPS) {
+		*len = groups_size;
+		memcpy(value, groups, groups_size);
+		return 0;
+	}
 	if (no_peerpidfd && level == SOL_SOCKET && option == SO_PEERPIDFD) {
 		errno = no_peerpidfd;
 		return -1;
@@ -628,6 +637,32 @@ static void prove_it(struct attack *a)
 	}
 }
 
+static void do_get_groups(void *arg)
+{
+	const struct identity *identity =
+		&container_of(harness.core->sessions.prev, struct session, link)->identity;
+
+	ck_assert_uint_eq(identity->n_gids, 3);
+	memcpy(arg, identity->gids, 3 * sizeof(gid_t));
+}
+
+/* The primary group is there once, and first, wherever the kernel has it among the supplementary ones. */
+START_TEST(groups_of_a_client)
+{
+	gid_t own = getegid(), given[] = { 4711, own, 4712 }, got[3];
+	struct rdmabroker *session;
+
+	groups = given;
+	groups_size = sizeof(given);
+	session = open_session(0);
+	in_server(do_get_groups, got);
+	ck_assert_uint_eq(got[0], own);
+	ck_assert_uint_eq(got[1], 4711);
+	ck_assert_uint_eq(got[2], 4712);
+	rdmabroker_close(session);
+}
+END_TEST
+
 START_TEST(a_proof_counts_for_one_process)
 {
 	static const int two_kernels[] = { 0, ENOPROTOOPT };
@@ -657,5 +692,5 @@ UNIT_MAIN("identity", set_up_attack, tear_down_attack, the_attacker_does_not_get
 	  two_hellos_before_the_question, wrong_proofs_are_refused,
 	  only_hello_is_accepted_before_the_proof, a_proof_of_another_user,
 	  a_right_proof_is_accepted, a_client_without_a_proof_is_served,
-	  no_question_if_the_kernel_knows, the_library_sends_a_proof,
+	  no_question_if_the_kernel_knows, the_library_sends_a_proof, groups_of_a_client,
 	  a_proof_counts_for_one_process)

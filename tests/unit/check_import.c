@@ -242,11 +242,12 @@ static void on_event(void *userdata, const struct session_event *event)
 	(void)event;
 }
 
-static void on_notice(void *userdata, const struct notice *notice)
+static bool on_notice(void *userdata, const struct notice *notice)
 {
 	(void)userdata;
 	last = *notice;
 	n_notices++;
+	return true;
 }
 
 START_TEST(imports_are_reported)

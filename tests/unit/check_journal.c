@@ -1,63 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <errno.h>
-#include <poll.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mount.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
 
+#include "tests/unit/journald.h"
 #include "tests/unit/unit.h"
 #include "util/log.h"
 
-/* The log while journald does not read. A socket of this test takes the place of journald's, in a private /run. */
+/* The log while journald does not read. */
 
 #define LINES 20000 /* more than the socket and the queue hold */
 #define LINE_LEN 200
 
-static int journal = -1;
-
-/* Returns false, and prints the reason, if this machine does not allow a private /run. */
-static bool take_place_of_journald(void)
-{
-	struct sockaddr_un sun = { .sun_family = AF_UNIX,
-				   .sun_path = "/run/systemd/journal/socket" };
-	struct stat st;
-	char stream[64];
-
-	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
-	    mount("tmpfs", "/run", "tmpfs", 0, NULL) < 0) {
-		fprintf(stderr, "skipped: cannot have a /run of its own: %s\n", strerror(errno));
-		return false;
-	}
-	ck_assert_int_eq(mkdir("/run/systemd", 0755), 0);
-	ck_assert_int_eq(mkdir("/run/systemd/journal", 0755), 0);
-	journal = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	ck_assert_int_eq(bind(journal, (struct sockaddr *)&sun, sizeof(sun)), 0);
-	ck_assert_int_eq(fstat(STDERR_FILENO, &st), 0);
-	snprintf(stream, sizeof(stream), "%llu:%llu", (unsigned long long)st.st_dev,
-		 (unsigned long long)st.st_ino);
-	setenv("JOURNAL_STREAM", stream, 1);
-	return true;
-}
-
 /* Returns the MESSAGE of the next entry; NULL: no entry came within the timeout. */
 static const char *next_message(void)
 {
-	struct pollfd p = { .fd = journal, .events = POLLIN };
-	static char buf[4096];
-	ssize_t n;
-	char *text;
+	char *text = next_entry();
 
-	if (poll(&p, 1, 2000) == 0)
+	if (!text)
 		return NULL;
-	n = recv(journal, buf, sizeof(buf) - 1, 0);
-	ck_assert_int_gt(n, 0);
-	buf[n] = 0;
-	text = strstr(buf, "MESSAGE=");
+	text = strstr(text, "MESSAGE=");
 	ck_assert_ptr_nonnull(text);
 	text[strcspn(text, "\n")] = 0;
 	return text + strlen("MESSAGE=");

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <netinet/in.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 #include <limits.h>
 #include <string.h>
 
@@ -385,6 +388,61 @@ static void answer_come_again(const Rdmabroker__Request *request)
 	liar_send_event(&event);
 }
 
+static void send_bound_event(void)
+{
+	Rdmabroker__Event event = RDMABROKER__EVENT__INIT;
+
+	event.id = 1;
+	event.type = RDMABROKER_EVENT_UNREACHABLE;
+	liar_send_event(&event);
+}
+
+static void reply_with_event(const Rdmabroker__Request *request)
+{
+	liar_say_yes(request);
+	send_bound_event();
+}
+
+static void take_all(void)
+{
+	struct rdmabroker_event *event;
+	unsigned n = 0;
+
+	for (; rdmabroker_get_event(session, 0, &event) == 0; n++)
+		rdmabroker_free_event(event);
+	ck_assert_uint_eq(n, 1);
+}
+
+/*
+ * An event is right behind the reply of a call. A program that polls the descriptor is woken, even if its epoll is
+ * edge-triggered, as that of UCX is, and looks at the descriptor only once for each event.
+ */
+START_TEST(an_event_behind_a_reply)
+{
+	struct epoll_event wanted = { .events = EPOLLIN | EPOLLET }, got;
+	int epoll = epoll_create1(EPOLL_CLOEXEC);
+	const struct sockaddr_in any = { .sin_family = AF_INET };
+	struct rdmabroker_id *id;
+
+	liar_open(0, LIAR_TIMEOUT);
+	id = liar_make_id();
+	ck_assert_int_eq(epoll_ctl(epoll, EPOLL_CTL_ADD, rdmabroker_get_fd(session), &wanted), 0);
+	ck_assert_int_eq(epoll_wait(epoll, &got, 1, 0), 0);
+	send_bound_event();
+	ck_assert_int_eq(epoll_wait(epoll, &got, 1, 0), 1);
+	take_all();
+	liar.answer = reply_with_event;
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(rdmabroker_bind_addr(id, (const struct sockaddr *)&any), 0);
+		ck_assert_int_eq(epoll_wait(epoll, &got, 1, 0), 1);
+		take_all();
+	}
+	close(epoll);
+	liar.answer = liar_say_yes;
+	rdmabroker_destroy_id(id);
+}
+END_TEST
+
 /* With the random delay added, the retry time does not fit an int. The QP must be moved to ERR nevertheless. */
 START_TEST(a_retry_time_past_the_maximum)
 {
@@ -411,4 +469,4 @@ UNIT_MAIN("library_hostile", liar_set_up, liar_tear_down, a_handle_past_the_maxi
 	  notices_without_end, a_wait_for_an_event_in_a_flood, a_wait_for_a_notice_in_a_flood,
 	  a_wait_for_room_in_a_flood, an_answer_before_the_request, a_wait_for_a_handle_in_a_flood,
 	  an_event_behind_a_flood_is_found, requests_for_no_listener_without_end,
-	  a_retry_time_past_the_maximum)
+	  an_event_behind_a_reply, a_retry_time_past_the_maximum)

@@ -194,9 +194,9 @@ START_TEST(other_processes_are_logged)
 	char line[256];
 
 	ck_assert_ptr_null(fabric_device_holders(device));
-	add_id((struct id){ (uint32_t)child.pid, NULL, ADDR_BOUND, "10.9.0.1", NULL });
-	add_id((struct id){ (uint32_t)child.pid, NULL, LISTEN, "10.9.0.2", "0.0.0.0" });
-	add_id((struct id){ (uint32_t)child.pid, NULL, CONNECT, "10.9.0.3", "10.9.0.4" });
+	add_id((struct id){ (uint32_t)child.pid, NULL, ADDR_BOUND, "10.9.0.1", NULL, 0 });
+	add_id((struct id){ (uint32_t)child.pid, NULL, LISTEN, "10.9.0.2", "0.0.0.0", 0 });
+	add_id((struct id){ (uint32_t)child.pid, NULL, CONNECT, "10.9.0.3", "10.9.0.4", 0 });
 	run();
 
 	holders = fabric_device_holders(device);
@@ -226,7 +226,7 @@ START_TEST(peers_are_logged)
 	struct child child = start_child("client", 0);
 
 	add_device("rxe0");
-	add_id((struct id){ (uint32_t)child.pid, NULL, CONNECT, "10.9.0.3", "10.9.0.4" });
+	add_id((struct id){ (uint32_t)child.pid, NULL, CONNECT, "10.9.0.3", "10.9.0.4", 0 });
 	run();
 	ck_assert_ptr_nonnull(strstr(said(), "CONNECT 10.9.0.3:7471 to 10.9.0.4:7471."));
 	end_child(&child);
@@ -239,7 +239,7 @@ static void *own_thread(void *arg)
 
 	(void)arg;
 	/* An id that another running thread of this process has made counts as the process's own. */
-	add_id((struct id){ (uint32_t)gettid(), NULL, LISTEN, "10.9.0.1", NULL });
+	add_id((struct id){ (uint32_t)gettid(), NULL, LISTEN, "10.9.0.1", NULL, 0 });
 	run();
 	return own;
 }
@@ -250,8 +250,8 @@ START_TEST(own_and_kernel_ids_are_left_out)
 	const struct fabric_holders *holders;
 	pthread_t thread;
 
-	add_id((struct id){ (uint32_t)getpid(), NULL, LISTEN, "10.9.0.1", NULL });
-	add_id((struct id){ 0, "nvmet_rdma", LISTEN, "10.9.0.1", NULL });
+	add_id((struct id){ (uint32_t)getpid(), NULL, LISTEN, "10.9.0.1", NULL, 0 });
+	add_id((struct id){ 0, "nvmet_rdma", LISTEN, "10.9.0.1", NULL, 0 });
 	ck_assert_int_eq(pthread_create(&thread, NULL, own_thread, NULL), 0);
 	pthread_join(thread, NULL);
 	holders = fabric_device_holders(device);
@@ -267,8 +267,8 @@ START_TEST(threads_that_have_ended_are_counted)
 {
 	struct fabric_device *device = add_device("rxe0");
 
-	add_id((struct id){ 0, NULL, LISTEN, "10.9.0.1", NULL });
-	add_id((struct id){ 0, NULL, CONNECT, "10.9.0.1", NULL });
+	add_id((struct id){ 0, NULL, LISTEN, "10.9.0.1", NULL, 0 });
+	add_id((struct id){ 0, NULL, CONNECT, "10.9.0.1", NULL, 0 });
 	run();
 	ck_assert_uint_eq(fabric_device_holders(device)->n_nameless_ids, 2);
 	ck_assert_uint_eq(fabric_device_holders(device)->n_holders, 0);
@@ -283,9 +283,9 @@ START_TEST(threads_are_one_process)
 	struct fabric_device *device = add_device("rxe0");
 	const struct fabric_holders *holders;
 
-	add_id((struct id){ child.tids[0], NULL, LISTEN, "10.9.0.1", NULL });
-	add_id((struct id){ child.tids[1], NULL, LISTEN, "10.9.0.1", NULL });
-	add_id((struct id){ (uint32_t)child.pid, NULL, LISTEN, "10.9.0.1", NULL });
+	add_id((struct id){ child.tids[0], NULL, LISTEN, "10.9.0.1", NULL, 0 });
+	add_id((struct id){ child.tids[1], NULL, LISTEN, "10.9.0.1", NULL, 0 });
+	add_id((struct id){ (uint32_t)child.pid, NULL, LISTEN, "10.9.0.1", NULL, 0 });
 	run();
 	holders = fabric_device_holders(device);
 	ck_assert_uint_eq(holders->n_holders, 1);
@@ -300,7 +300,7 @@ START_TEST(control_characters_of_names_are_replaced)
 	struct child child = start_child("a\033[31m\nb\xff", 0);
 	struct fabric_device *device = add_device("rxe0");
 
-	add_id((struct id){ (uint32_t)child.pid, NULL, LISTEN, "10.9.0.1", NULL });
+	add_id((struct id){ (uint32_t)child.pid, NULL, LISTEN, "10.9.0.1", NULL, 0 });
 	run();
 	ck_assert_str_eq(fabric_device_holders(device)->holders[0].name, "a?[31m\\nb?");
 	ck_assert_uint_eq(count_lines(said()), 1);
@@ -313,7 +313,7 @@ START_TEST(a_process_without_an_entry_in_proc)
 	struct fabric_device *device = add_device("rxe0");
 	const struct fabric_holders *holders;
 
-	add_id((struct id){ 0x7ffffff0, NULL, LISTEN, "10.9.0.1", NULL });
+	add_id((struct id){ 0x7ffffff0, NULL, LISTEN, "10.9.0.1", NULL, 0 });
 	run();
 	holders = fabric_device_holders(device);
 	ck_assert_uint_eq(holders->n_holders, 1);
@@ -333,7 +333,7 @@ START_TEST(the_number_of_holders_is_limited)
 	/* Each process has two ids, in different pieces of the dump. */
 	kernel.n_pieces = 2 * N;
 	for (unsigned i = 0; i < 2 * N; i++) {
-		kernel.ids[i][0] = (struct id){ BASE + i % N, NULL, LISTEN, "10.9.0.1", NULL };
+		kernel.ids[i][0] = (struct id){ BASE + i % N, NULL, LISTEN, "10.9.0.1", NULL, 0 };
 		kernel.n_ids[i] = 1;
 	}
 	run();
@@ -394,7 +394,7 @@ START_TEST(a_dump_without_end)
 	struct fabric_device *device = add_device("rxe0");
 
 	kernel.n_pieces = UINT_MAX;
-	add_id((struct id){ (uint32_t)child.pid, NULL, LISTEN, "10.9.0.1", NULL });
+	add_id((struct id){ (uint32_t)child.pid, NULL, LISTEN, "10.9.0.1", NULL, 0 });
 	run();
 	ck_assert_uint_eq(kernel.n_read, 8192 + 2);
 	/* The holders that were found up to the limit are reported. */
@@ -418,7 +418,7 @@ START_TEST(a_requested_scan)
 
 	run();
 	ck_assert_uint_eq(kernel.n_dumps, 1);
-	add_id((struct id){ (uint32_t)child.pid, NULL, LISTEN, "10.9.0.1", NULL });
+	add_id((struct id){ (uint32_t)child.pid, NULL, LISTEN, "10.9.0.1", NULL, 0 });
 	/* A scan has just ended, so fabric_look() does not begin another one. */
 	fabric_look(fabric);
 	ck_assert_uint_eq(kernel.n_dumps, 1);
@@ -443,7 +443,7 @@ START_TEST(a_long_dump_is_read_later)
 
 	run();
 	let_rest_be_over();
-	add_id((struct id){ (uint32_t)child.pid, NULL, LISTEN, "10.9.0.1", NULL });
+	add_id((struct id){ (uint32_t)child.pid, NULL, LISTEN, "10.9.0.1", NULL, 0 });
 	kernel.n_pieces = 100;
 	kernel.n_read = 0;
 	fabric_look(fabric);
@@ -462,7 +462,7 @@ START_TEST(a_scan_that_fails)
 	struct child child = start_child("rping", 0);
 	struct fabric_device *device = add_device("rxe0");
 
-	add_id((struct id){ (uint32_t)child.pid, NULL, LISTEN, "10.9.0.1", NULL });
+	add_id((struct id){ (uint32_t)child.pid, NULL, LISTEN, "10.9.0.1", NULL, 0 });
 	kernel.error = -ENOMEM;
 	run();
 	ck_assert_ptr_null(fabric_device_holders(device));

@@ -244,6 +244,25 @@ static void print_container(FILE *f)
 		fprintf(f, " container %s%d", one_in(2) ? "user-" : "c", n);
 }
 
+static void print_who(FILE *f)
+{
+	static const char *const same[] = { "user", "unit", "job" };
+
+	switch (pick(4)) {
+	case 0:
+		print_ids(f, "peer-user", shape.users);
+		break;
+	case 1:
+		print_ids(f, "peer-group", shape.groups);
+		break;
+	case 2:
+		fprintf(f, " peer-unit user@%d%s", pick(shape.units), one_in(2) ? "*" : ".scope");
+		break;
+	default:
+		fprintf(f, " peer-same %s", same[pick(3)]);
+	}
+}
+
 /* Most rules get a match, because otherwise the first few rules would decide everything. */
 static void print_rule(FILE *f)
 {
@@ -275,6 +294,8 @@ static void print_rule(FILE *f)
 		fprintf(f, " ps %s", port_spaces[pick(4)]);
 	if (operation == POLICY_ACCEPT && one_in(common + 2))
 		fprintf(f, " data %s", data_texts[pick(8)]);
+	if ((operation == POLICY_CONNECT || operation == POLICY_ACCEPT) && one_in(common + 1))
+		print_who(f);
 	if (one_in(common) || (ftell(f) == start && !one_in(50)))
 		print_ids(f, "user", shape.users);
 	fputc('\n', f);
@@ -312,7 +333,10 @@ struct facts {
 	struct sockaddr_storage local, peer;
 	gid_t gids[GIDS_MAX];
 	char device[16], unit[128];
-	char cgroup[64], container[32];
+	char cgroup[64], container[32], job[16];
+	struct policy_peer who;
+	gid_t peer_gids[4];
+	char peer_unit[32], peer_job[16];
 };
 
 static const struct sockaddr *random_address(struct sockaddr_storage *ret, bool is_known)
@@ -389,6 +413,35 @@ static const char *random_container(struct facts *facts)
 	return facts->container;
 }
 
+static const char *random_job(char job[16])
+{
+	if (one_in(3))
+		return "";
+	snprintf(job, 16, "%d", pick(3));
+	return job;
+}
+
+static const struct policy_peer *random_who(struct facts *facts)
+{
+	struct policy_peer *who = &facts->who;
+
+	*who = (struct policy_peer){
+		.uid = 1000 + pick(shape.users),
+		.gids = facts->peer_gids,
+		.n_gids = pick(5),
+	};
+	for (size_t i = 0; i < who->n_gids; i++)
+		facts->peer_gids[i] = 1000 + pick(shape.groups + 1);
+	/* What the peer belongs to can be unknown. */
+	if (one_in(4))
+		return who;
+	snprintf(facts->peer_unit, sizeof(facts->peer_unit), "user@%d.%s", pick(shape.units),
+		 one_in(2) ? "scope" : "service");
+	who->workload[WORKLOAD_UNIT] = one_in(6) ? "" : facts->peer_unit;
+	who->workload[WORKLOAD_JOB] = random_job(facts->peer_job);
+	return who;
+}
+
 static size_t random_n_gids(void)
 {
 	switch (pick(100)) {
@@ -402,13 +455,19 @@ static size_t random_n_gids(void)
 	}
 }
 
-/*
- * In half of the questions almost all facts are known. In the others, facts other than the user and the groups can be
- * unknown.
- */
-static void random_question(struct policy_question *ret, struct facts *facts)
+/* UNKNOWN 0: no fact is missing. */
+static bool is_missing(int unknown)
 {
-	int unknown = one_in(2) ? 1000000 : 2 + pick(8);
+	return unknown > 0 && one_in(unknown);
+}
+
+/*
+ * In half of the questions all facts are known, except who the peer is. In the others, facts other than the user and the
+ * groups can be unknown, too. Returns whether all are known.
+ */
+static bool random_question(struct policy_question *ret, struct facts *facts)
+{
+	int unknown = one_in(2) ? 0 : 2 + pick(8);
 	const char *data = data_values[pick(7)];
 
 	*ret = (struct policy_question){
@@ -417,18 +476,23 @@ static void random_question(struct policy_question *ret, struct facts *facts)
 		.uid = 1000 + pick(shape.users),
 		.gids = facts->gids,
 		.n_gids = random_n_gids(),
-		.local = random_address(&facts->local, !one_in(unknown)),
-		.peer = random_address(&facts->peer, !one_in(unknown)),
-		.port = one_in(unknown) ? -pick(2) : 1 + pick(shape.ports) * 7 + pick(3),
-		.port_space = one_in(unknown) ? 0 : port_space_numbers[pick(4)],
-		.workload[WORKLOAD_UNIT] = one_in(unknown) ? NULL : random_unit(facts),
-		.workload[WORKLOAD_CGROUP] = one_in(unknown) ? NULL : random_cgroup(facts),
-		.workload[WORKLOAD_CONTAINER] = one_in(unknown) ? NULL : random_container(facts),
-		.knows_data = !one_in(unknown),
+		.local = random_address(&facts->local, !is_missing(unknown)),
+		.peer = random_address(&facts->peer, !is_missing(unknown)),
+		.port = is_missing(unknown) ? -pick(2) : 1 + pick(shape.ports) * 7 + pick(3),
+		.port_space = is_missing(unknown) ? 0 : port_space_numbers[pick(4)],
+		.workload[WORKLOAD_UNIT] = is_missing(unknown) ? NULL : random_unit(facts),
+		.workload[WORKLOAD_CGROUP] = is_missing(unknown) ? NULL : random_cgroup(facts),
+		.workload[WORKLOAD_CONTAINER] = is_missing(unknown) ? NULL :
+								      random_container(facts),
+		.workload[WORKLOAD_JOB] = is_missing(unknown) ? NULL : random_job(facts->job),
+		.knows_data = !is_missing(unknown),
+		.who = one_in(3) ? random_who(facts) : NULL,
+		.can_ask = !one_in(4),
+		.assume_who = one_in(8),
 	};
 	for (size_t i = 0; i < ret->n_gids; i++)
 		facts->gids[i] = 1000 + pick(shape.groups + 1);
-	if (!one_in(unknown)) {
+	if (!is_missing(unknown)) {
 		snprintf(facts->device, sizeof(facts->device), "%s%d", one_in(2) ? "rxe" : "mlx5_",
 			 pick(shape.devices));
 		ret->device = facts->device;
@@ -437,12 +501,14 @@ static void random_question(struct policy_question *ret, struct facts *facts)
 		ret->data = data;
 		ret->data_len = strlen(data);
 	}
+	return unknown == 0;
 }
 
 /* Counts of what was tested. If a count is 0, the run proves nothing about that case. */
 static struct {
 	unsigned long policies, rules, questions;
-	unsigned long answers[3], defaults;
+	unsigned long answers[4], defaults;
+	unsigned long by_peer[2]; /* decisions that depended on who the peer is */
 	/* questions decided by one of the first rules, which are in no list of the index */
 	unsigned long early_rules;
 	unsigned long listed_rules; /* questions decided by a later rule */
@@ -470,6 +536,9 @@ static void ask_both(const struct policy *policy, const struct policy_question *
 
 	policy_decide(policy, question, &fast);
 	policy_decide_scan(policy, question, &slow);
+	/* Nobody is asked if nothing depends on it, or if it is known already. */
+	ck_assert(fast.answer != POLICY_ASK ||
+		  (question->can_ask && !question->who && policy_asks(policy)));
 	if (fast.answer != slow.answer || fast.rule != slow.rule || fast.reason != slow.reason)
 		ck_abort_msg("policy %lu of %zu rules, question %lu: rule %ld (%s) instead of "
 			     "rule %ld (%s)",
@@ -479,6 +548,34 @@ static void ask_both(const struct policy *policy, const struct policy_question *
 			     slow.rule ? (long)slow.rule->index : -1L,
 			     slow.rule ? slow.rule->text : "none");
 	count_verdict(&fast, policy_n_rules(policy));
+}
+
+/*
+ * QUESTION does not say who the peer is, but everything else. If nobody has to be asked, the decision is the same for
+ * every peer. What the decision for any peer allows is allowed if the answer is assumed.
+ */
+static void try_peers(const struct policy *policy, struct policy_question question,
+		      struct facts *facts)
+{
+	struct policy_verdict unknown, assumed, known;
+
+	question.early = question.assume_who = false;
+	question.can_ask = true;
+	policy_decide(policy, &question, &unknown);
+	question.assume_who = true;
+	policy_decide(policy, &question, &assumed);
+	ck_assert_int_ne(assumed.answer, POLICY_ASK);
+	for (int i = 0; i < 3; i++) {
+		question.who = random_who(facts);
+		policy_decide(policy, &question, &known);
+		ck_assert_int_ne(known.answer, POLICY_ASK);
+		if (unknown.answer != POLICY_ASK)
+			ck_assert_int_eq(known.answer, unknown.answer);
+		else
+			seen.by_peer[known.answer]++;
+		if (known.answer == POLICY_ALLOW)
+			ck_assert_int_eq(assumed.answer, POLICY_ALLOW);
+	}
 }
 
 static unsigned long number_from(const char *variable, unsigned long otherwise)
@@ -494,6 +591,7 @@ START_TEST(the_index_decides_as_a_scan)
 	unsigned long seed = number_from("SEED", 1);
 	struct policy_question question;
 	struct facts facts;
+	bool knows_all;
 
 	printf("# SEED=%lu ROUNDS=%lu\n", seed, rounds);
 	fflush(stdout);
@@ -505,8 +603,10 @@ START_TEST(the_index_decides_as_a_scan)
 		shape = random_shape();
 		policy = random_policy(&n);
 		for (int i = 0; i < QUESTIONS; i++) {
-			random_question(&question, &facts);
+			knows_all = random_question(&question, &facts);
 			ask_both(policy, &question);
+			if (knows_all && !question.who)
+				try_peers(policy, question, &facts);
 		}
 		seen.policies++;
 		seen.rules += n;
@@ -514,15 +614,19 @@ START_TEST(the_index_decides_as_a_scan)
 	}
 
 	printf("# %lu policies of %lu rules in all, %lu questions: %lu allowed, %lu rejected (%lu by "
-	       "default), %lu deferred; by one of the first %d rules %lu, by another %lu, by none "
+	       "default), %lu deferred, %lu asked; by one of the first %d rules %lu, by another %lu, by none "
 	       "of more %lu\n",
 	       seen.policies, seen.rules, seen.questions, seen.answers[POLICY_ALLOW],
 	       seen.answers[POLICY_REJECT], seen.defaults, seen.answers[POLICY_DEFER],
-	       INDEX_FIRST_RULE, seen.early_rules, seen.listed_rules, seen.gone_through);
+	       seen.answers[POLICY_ASK], INDEX_FIRST_RULE, seen.early_rules, seen.listed_rules,
+	       seen.gone_through);
 	fflush(stdout);
 	ck_assert_uint_ge(seen.answers[POLICY_ALLOW], seen.questions / 20);
 	ck_assert_uint_ge(seen.answers[POLICY_REJECT], seen.questions / 20);
 	ck_assert_uint_ge(seen.answers[POLICY_DEFER], seen.questions / 50);
+	ck_assert_uint_ge(seen.answers[POLICY_ASK], seen.questions / 200);
+	ck_assert_uint_ge(seen.by_peer[POLICY_ALLOW], seen.questions / 1000);
+	ck_assert_uint_ge(seen.by_peer[POLICY_REJECT], seen.questions / 200);
 	ck_assert_uint_ge(seen.listed_rules, seen.questions / 5);
 	ck_assert_uint_ge(seen.gone_through, seen.questions / 20);
 	if (rounds >= ROUNDS) {

@@ -451,6 +451,57 @@ START_TEST(a_key_that_has_moved)
 }
 END_TEST
 
+static bool is_unread(void)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), r;
+
+	in_dir(addr.sun_path, "notify");
+	r = (int)sendto(fd, "X=1", 3, MSG_DONTWAIT, (struct sockaddr *)&addr, sizeof(addr));
+	ck_assert(r == 3 || errno == EAGAIN);
+	close(fd);
+	return r < 0;
+}
+
+/*
+ * systemd stops reading, as it does when it freezes after a crash of its own. The kernel keeps some messages for it,
+ * and then a message can only be sent when it reads again.
+ */
+START_TEST(a_manager_that_does_not_read)
+{
+	struct pollfd p = { .fd = notify, .events = POLLIN };
+	char text[4096] = "", last[sizeof(text)] = "";
+	struct rdmabroker *session;
+
+	setenv("WATCHDOG_USEC", "200000", 1);
+	start();
+	await("READY=1");
+	await("WATCHDOG=1");
+	session = open_session();
+	while (!is_unread())
+		;
+	for (int i = 0; i < 8; i++)
+		ck_assert(reload(session));
+	write_to("policy.d/1.rules", "allow session\nallow listen\n");
+	ck_assert(reload(session));
+	ck_assert(is_unread());
+	/* What it could not be told comes when it reads again. */
+	do {
+		ssize_t n;
+
+		if (strcmp(text, "WATCHDOG=1") != 0)
+			strcpy(last, text);
+		ck_assert_int_eq(poll(&p, 1, T), 1);
+		n = recv(notify, text, sizeof(text) - 1, 0);
+		ck_assert_int_gt(n, 0);
+		text[n] = 0;
+	} while (!strstr(text, "; 2 rules"));
+	ck_assert_str_eq(last, "READY=1");
+	await("WATCHDOG=1");
+	rdmabroker_close(session);
+}
+END_TEST
+
 UNIT_MAIN("start", set_up, tear_down, a_policy_with_an_error, without_a_directory_of_rules,
 	  a_user_that_appears, a_look_up_that_hangs, a_daemon_that_cannot_be_started,
-	  a_key_that_has_moved)
+	  a_key_that_has_moved, a_manager_that_does_not_read)

@@ -72,6 +72,9 @@ static const unsigned allowed[REQUEST_LAST + 1] = {
 	[OP(PUBLISH_SOCKET)] = 0, /* the session has no restriction */
 	[OP(RELEASE_SESSION)] = 0, /* the same */
 	[OP(ADOPT_SESSION)] = 0, /* the session was not released */
+	[OP(SERVE_PEERS)] = GREETED,
+	[OP(ANSWER_PEER)] = 0, /* nothing was asked */
+	[OP(FIND_PEER)] = 0, /* nobody has the address */
 	[OP(LEND_DEVICE)] = GREETED & ~IN(ID_REMOVED), /* a removed device cannot be lent */
 };
 
@@ -312,7 +315,8 @@ static void ask_with_first(struct wire_client *c, int op, uint32_t id, uint32_t 
 static bool is_about_no_id(int op)
 {
 	return op == OP(HELLO) || op == OP(CREATE_ID) || op == OP(GET_STATUS) ||
-	       (op >= OP(EXPLAIN) && op <= OP(WATCH)) || op == OP(LEND_DEVICE);
+	       (op >= OP(EXPLAIN) && op <= OP(WATCH)) || op == OP(LEND_DEVICE) ||
+	       op == OP(SERVE_PEERS);
 }
 
 START_TEST(with_the_id_made_first)

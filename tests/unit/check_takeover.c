@@ -2,7 +2,9 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <pwd.h>
 #include <rdmabroker-admin.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -11,6 +13,7 @@
 #include "tests/fake/fake.h"
 #include "tests/hooks/hooks.h"
 #include "tests/unit/manager.h"
+#include "tests/unit/place.h"
 #include "tests/unit/succession.h"
 #include "tests/unit/unit.h"
 
@@ -79,6 +82,72 @@ START_TEST(device_that_comes_later)
 	start_listening();
 	connect_ids(17);
 	restart();
+	expect_nothing(client);
+	end_connection();
+}
+END_TEST
+
+static void open_and_close(unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		rdmabroker_close(open_session());
+		run_all();
+	}
+}
+
+/* What systemd has stays as it is until systemd reads, so that all goes on if the daemon dies before. */
+START_TEST(manager_that_does_not_read)
+{
+	struct rdmabroker_status *status;
+	unsigned vault;
+
+	start_listening();
+	connect_ids(17);
+	/* The sessions that have ended would fill a vault. */
+	manager_set_reading(false);
+	open_and_close(200);
+	kill_broker();
+	manager_set_reading(true);
+	start_broker();
+	expect_nothing(client);
+	expect_nothing(server);
+	status = get_status();
+	ck_assert_uint_eq(status->n_taken_sessions, 2);
+	ck_assert_uint_eq(status->n_connections, 2);
+	rdmabroker_free_status(status);
+
+	/* It reads again. */
+	vault = manager_number("vault");
+	manager_set_reading(false);
+	open_and_close(200);
+	ck_assert_uint_eq(manager_number("vault"), vault);
+	manager_set_reading(true);
+	open_and_close(100);
+	ck_assert_uint_gt(manager_number("vault"), vault);
+	ck_assert_uint_eq(manager_count("vault"), 1);
+	restart();
+	expect_nothing(client);
+	end_connection();
+}
+END_TEST
+
+/* The daemon starts while systemd does not read: it waits for it for some time, and then serves. */
+START_TEST(start_without_a_manager_that_reads)
+{
+	start_listening();
+	connect_ids(17);
+	kill_broker();
+	manager_set_reading(false);
+	start_broker();
+	expect_nothing(client);
+	end_connection();
+	connect_ids(19);
+	manager_set_reading(true);
+	run_all();
+	restart();
+	ck_assert_uint_eq(manager_count("ledger"), 1);
+	ck_assert_uint_eq(manager_count("vault"), 1);
+	ck_assert_uint_eq(manager_count("cm"), 1);
 	expect_nothing(client);
 	end_connection();
 }
@@ -235,6 +304,29 @@ START_TEST(connection_request_that_waits)
 }
 END_TEST
 
+/* The rules of a listener give its requests a type of service and timeouts. */
+START_TEST(connection_request_with_settings)
+{
+	static const enum rdmabroker_option options[] = { RDMABROKER_OPTION_TOS,
+							  RDMABROKER_OPTION_ACK_TIMEOUT };
+	int value;
+
+	restart_with("allow accept port 7471 tos 40 ack-timeout 14\nallow any\n");
+	start_listening();
+	request_connection(17);
+	for (unsigned i = 0; i < 2; i++) {
+		for (unsigned j = 0; j < 2; j++) {
+			ck_assert_int_eq(rdmabroker_get_option(accepted, options[j], &value), 0);
+			ck_assert_int_eq(value, j == 0 ? 40 : 14);
+		}
+		if (i == 0)
+			restart();
+	}
+	accept_and_establish(18);
+	end_connection();
+}
+END_TEST
+
 START_TEST(connection_request_without_listener)
 {
 	const struct rdmabroker_conn_param param = { .size = sizeof(param), .qp_num = 17 };
@@ -371,6 +463,80 @@ START_TEST(policy_on_disk_has_an_error)
 }
 END_TEST
 
+#define ASKS                                                          \
+	"allow session\nallow listen\nallow connect\nallow observe\n" \
+	"reject accept peer-group 77\nallow accept peer-user 1234\n"
+
+/* The client connects. HELPER says who the peer of the request is, and the server gets it. */
+static void request_asked_connection(struct rdmabroker *helper, uint32_t qpn)
+{
+	const struct rdmabroker_peer_identity who = { .size = sizeof(who), .uid = 1234 };
+	const struct rdmabroker_conn_param param = { .size = sizeof(param), .qp_num = qpn };
+	struct rdmabroker_notice *question;
+
+	id = new_id(client);
+	resolve(id);
+	ck_assert_int_eq(rdmabroker_connect(id, &param), 0);
+	ck_assert_int_eq(rdmabroker_get_notice(helper, T, &question), 0);
+	ck_assert_int_eq(rdmabroker_answer_peer(helper, question->question, &who, NULL), 0);
+	rdmabroker_free_notice(question);
+	expect(server, RDMABROKER_EVENT_CONNECT_REQUEST, listener);
+}
+
+/* The answer is lost with the daemon, but what it has allowed stays allowed, and nobody is asked again. */
+START_TEST(connection_whose_peer_was_asked)
+{
+	const struct passwd *me = getpwuid(geteuid());
+	struct rdmabroker *helper;
+	char config[160];
+
+	if (!me)
+		return;
+	snprintf(config, sizeof(config),
+		 "[Daemon]\nLogLevel=error\nOnReload=enforce\n[Peers]\nHelper=%s\n", me->pw_name);
+	kill_broker();
+	place_write(ASKS, config);
+	start_broker();
+	start_listening();
+	helper = open_session();
+	ck_assert_int_eq(rdmabroker_serve_peers(helper), 0);
+	request_asked_connection(helper, 17);
+	restart();
+	/* A helper has to begin anew. */
+	expect_end(helper);
+	rdmabroker_close(helper);
+	expect_nothing(server);
+	accept_and_establish(18);
+	restart();
+	expect_nothing(client);
+	expect_nothing(server);
+	end_connection();
+
+	/* A rule that needs no answer decides. */
+	helper = open_session();
+	ck_assert_int_eq(rdmabroker_serve_peers(helper), 0);
+	request_asked_connection(helper, 19);
+	rdmabroker_close(helper);
+	kill_broker();
+	place_write("allow session\nallow listen\nallow connect\nreject accept\n", config);
+	start_broker();
+	expect(client, RDMABROKER_EVENT_REJECTED, id);
+}
+END_TEST
+
+/* After a restart with another policy, a rule about peers does not decide about a request as if the peer were known. */
+START_TEST(request_whose_peer_was_not_asked)
+{
+	const struct rdmabroker_conn_param param = { .size = sizeof(param), .qp_num = 18 };
+
+	start_listening();
+	request_connection(17);
+	restart_with(ASKS);
+	ck_assert_int_eq(rdmabroker_accept(accepted, &param), -EACCES);
+	expect(client, RDMABROKER_EVENT_REJECTED, id);
+}
+END_TEST
+
 static struct rdmabroker *open_at(const char *path)
 {
 	struct rdmabroker_options options = RDMABROKER_OPTIONS_INIT;
@@ -466,7 +632,7 @@ START_TEST(restricted_session_and_an_earlier_version)
 	const char *why;
 
 	kill_broker();
-	ck_assert_int_eq(store_new(&store), 0);
+	ck_assert_int_eq(store_new(&store, NULL), 0);
 	ck_assert_int_eq(old_ledger_read(&old, store, &why), 0);
 	ck_assert_uint_eq(old.n_sessions, 3);
 	ck_assert_uint_ne(old.sessions[0].permits, 0);
@@ -484,9 +650,12 @@ END_TEST
 
 UNIT_MAIN("takeover", succession_set_up, succession_tear_down, connections_and_listeners_go_on,
 	  connection_whose_route_was_not_requested, device_that_comes_later,
+	  manager_that_does_not_read, start_without_a_manager_that_reads,
 	  the_other_side_ends_the_connection, connection_that_ends_meanwhile,
 	  client_that_ends_meanwhile, requests_that_come_meanwhile, ids_that_have_not_begun,
 	  resolved_address, handshakes, connection_request_that_waits,
-	  connection_request_without_listener, request_that_waits, multicast_groups,
-	  client_that_does_not_read, policy_on_disk_is_in_force, policy_on_disk_has_an_error,
-	  restricted_sessions, released_session, restricted_session_and_an_earlier_version)
+	  connection_request_with_settings, connection_request_without_listener, request_that_waits,
+	  multicast_groups, client_that_does_not_read, policy_on_disk_is_in_force,
+	  policy_on_disk_has_an_error, connection_whose_peer_was_asked,
+	  request_whose_peer_was_not_asked, restricted_sessions, released_session,
+	  restricted_session_and_an_earlier_version)

@@ -18,7 +18,14 @@ static const char rules[] = "set storage = { 10.1.0.0/16, fd00:1::/64 }\n"
 			    "allow listen user 7 port 1-65535\n"
 			    "allow listen user 8\n"
 			    "allow device container * device rxe*\n"
-			    "allow accept data \"hi\" ps tcp local 10.9.0.1\n";
+			    "allow accept data \"hi\" ps tcp local 10.9.0.1\n"
+			    "reject accept peer-group 77 port 50-54 reason \"group 77\"\n"
+			    "allow accept peer-user 2000 port 50\n"
+			    "allow accept peer-unit store-* port 51\n"
+			    "allow accept peer-same job port 52\n"
+			    "allow accept peer-same unit port 53\n"
+			    "allow connect peer-same user port 54\n"
+			    "allow accept port 54\n";
 
 static struct policy *policy;
 static struct diag *diag;
@@ -69,12 +76,37 @@ START_TEST(tests_that_pass)
 }
 END_TEST
 
+START_TEST(tests_that_say_who_the_peer_is)
+{
+	int r = run("allow  accept uid 1 port 50 peer-uid 2000\n"
+		    "reject accept uid 1 port 50 peer-uid 2001\n"
+		    "reject accept uid 1 port 50 peer-uid 2000 peer-gid 5,77 reason \"group 77\"\n"
+		    "allow  accept uid 1 port 50 peer-gid 5,6 peer-uid 2000\n"
+		    "allow  accept uid 1 port 51 peer-uid 1 peer-unit store-a.service\n"
+		    "reject accept uid 1 port 51 peer-uid 1 peer-unit a-store-a.service\n"
+		    "reject accept uid 1 port 51 peer-uid 1\n"
+		    "allow  accept uid 1 port 52 job 7 peer-uid 1 peer-job 7\n"
+		    "reject accept uid 1 port 52 job 7 peer-uid 1 peer-job 8\n"
+		    "reject accept uid 1 port 52 peer-uid 1\n"
+		    "allow  accept uid 1 port 53 unit a.service peer-uid 1 peer-unit a.service\n"
+		    "reject accept uid 1 port 53 unit a.service peer-uid 1 peer-unit b.service\n"
+		    "allow  connect uid 1 port 54 peer-uid 1\n"
+		    "reject connect uid 1 port 54 peer-uid 2\n"
+		    "allow  accept uid 1 port 54 peer-uid 2\n");
+
+	ck_assert_msg(r == 0, "%s", diag_first(diag));
+	ck_assert_uint_eq(n_tests, 15);
+}
+END_TEST
+
 /* What is not given is not known, except what the client belongs to: that is nothing then. */
 START_TEST(facts_that_are_not_given)
 {
 	ck_assert_int_eq(run("reject connect uid 1000 port 4420\n"
 			     "reject connect uid 1000 peer 10.1.0.7\n"
-			     "reject device uid 1 container x\n"),
+			     "reject device uid 1 container x\n"
+			     "reject accept uid 1 port 50 reason \"group 77\"\n"
+			     "reject connect uid 1 port 54\n"),
 			 0);
 }
 END_TEST
@@ -128,6 +160,16 @@ START_TEST(lines_with_errors)
 		{ "reject connect uid 1 reason x", "'reason' takes a text in double quotes" },
 		{ "allow connect uid 1 tos 256", "'tos' takes a number from 0 to 255" },
 		{ "allow connect uid 1 prot 3", "did you mean 'port'?" },
+		{ "allow accept uid 1 peer-uid 4294967295",
+		  "'peer-uid' takes a number from 0 to 4294967294" },
+		{ "allow accept uid 1 peer-uid 1 peer-uid 1", "'peer-uid' occurs twice" },
+		{ "allow accept uid 1 peer-uid 1 peer-gid x", "'peer-gid' takes a number" },
+		{ "allow accept uid 1 peer-uid 1 peer-unit", "'peer-unit' takes a name" },
+		{ "allow accept uid 1 peer-uid 1 peer-jib 7", "did you mean 'peer-job'?" },
+		{ "allow accept uid 1 peer-gid 7",
+		  "the test says who the peer is, but has no peer-uid" },
+		{ "allow accept uid 1 peer-job 7",
+		  "the test says who the peer is, but has no peer-uid" },
 		{ "allow connect uid 1 \"x", "p.tests:1:" },
 	};
 
@@ -166,5 +208,5 @@ START_TEST(files)
 }
 END_TEST
 
-UNIT_MAIN("trial", set_up, tear_down, tests_that_pass, facts_that_are_not_given, tests_that_fail,
-	  lines_with_errors, all_lines_are_run, files)
+UNIT_MAIN("trial", set_up, tear_down, tests_that_pass, tests_that_say_who_the_peer_is,
+	  facts_that_are_not_given, tests_that_fail, lines_with_errors, all_lines_are_run, files)

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "tests/unit/harness.h"
+#include "tests/unit/helper.h"
 
 #define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define ID2 "f123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -244,6 +245,63 @@ START_TEST(root_in_a_container_is_no_admin)
 }
 END_TEST
 
+static bool is_helper(const char *path)
+{
+	struct rdmabroker *session = open_in(path);
+	int r;
+
+	ck_assert_ptr_nonnull(session);
+	r = rdmabroker_serve_peers(session);
+	ck_assert(r == 0 || r == -EACCES);
+	rdmabroker_close(session);
+	return r == 0;
+}
+
+/* An image of a container can choose the uid of rdmabroker-peerd, and would then say who all peers are. */
+START_TEST(nobody_in_a_container_is_the_helper)
+{
+	set_policy("allow any\n");
+	name_helper(geteuid());
+	ck_assert(is_helper("/system.slice/rdmabroker-peerd.service"));
+	ck_assert(!is_helper(CONTAINER));
+	ck_assert(!is_helper("/user/libpod-" ID ".scope"));
+	name_helper(geteuid() + 1);
+	ck_assert(!is_helper("/system.slice/rdmabroker-peerd.service"));
+}
+END_TEST
+
+/* A client that is in no job is in the same one as nobody, so nobody is asked. */
+START_TEST(peers_of_the_same_job)
+{
+	struct rdmabroker *helper, *in_no_job, *in_a_job, *c;
+	struct rdmabroker_status *status;
+	struct rdmabroker_notice *notice;
+
+	set_policy("allow session\nallow listen\nallow connect\nallow accept peer-same job\n");
+	name_helper(geteuid());
+	helper = open_in("/system.slice/rdmabroker-peerd.service");
+	ck_assert_int_eq(rdmabroker_serve_peers(helper), 0);
+	in_no_job = open_in("/system.slice/client.service");
+	in_a_job = open_in("/system.slice/slurmstepd.scope/job_4711/step_0");
+	c = open_session(0);
+	start_listening(in_no_job, 7471);
+	start_listening(in_a_job, 7472);
+	connect_to(c, 7471);
+	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_REJECTED));
+	/* A question that came before would arrive before this reply. */
+	ck_assert_int_eq(rdmabroker_get_status(helper, &status), 0);
+	rdmabroker_free_status(status);
+	ck_assert_int_eq(rdmabroker_get_notice(helper, 0, &notice), -EAGAIN);
+	connect_to(c, 7472);
+	answer_question(helper, RDMABROKER_OPERATION_ACCEPT, &somebody);
+	expect_request(in_a_job);
+	rdmabroker_close(c);
+	rdmabroker_close(in_a_job);
+	rdmabroker_close(in_no_job);
+	rdmabroker_close(helper);
+}
+END_TEST
+
 /* The daemon runs in a container, too, as a privileged pod does. */
 START_TEST(root_in_the_daemons_container_is_an_admin)
 {
@@ -270,7 +328,36 @@ START_TEST(a_process_that_moves)
 }
 END_TEST
 
+/* What is not known about a program is told to other hosts as not known, and not as none. */
+START_TEST(other_hosts_are_told_what_is_not_known)
+{
+	const struct rdmabroker_peer_address address = { .size = sizeof(address),
+							 .listens = true,
+							 .ps = RDMABROKER_PS_TCP,
+							 .local = addr(7471) };
+	struct rdmabroker_peer_identity *found;
+	struct rdmabroker *helper, *s;
+
+	set_policy("allow any\n");
+	name_helper(geteuid());
+	helper = open_in("/system.slice/rdmabroker-peerd.service");
+	ck_assert_int_eq(rdmabroker_serve_peers(helper), 0);
+	for (int moves = 0; moves < 2; moves++) {
+		place.moves = moves;
+		s = open_in("/system.slice/client.service");
+		start_listening(s, 7471);
+		ck_assert_int_eq(rdmabroker_find_peer(helper, &address, &found), 0);
+		ck_assert_int_eq(found->knows_workload, !moves);
+		rdmabroker_free_peer_identity(found);
+		rdmabroker_close(s);
+		await_counts(1, 0);
+	}
+	rdmabroker_close(helper);
+}
+END_TEST
+
 UNIT_MAIN("workload", set_up_place, tear_down, rules_match_where_a_client_is,
 	  the_list_shows_where_clients_are, long_names_are_listed, notices_tell_where_clients_are,
-	  root_in_a_container_is_no_admin, root_in_the_daemons_container_is_an_admin,
-	  a_process_that_moves)
+	  root_in_a_container_is_no_admin, nobody_in_a_container_is_the_helper,
+	  peers_of_the_same_job, root_in_the_daemons_container_is_an_admin, a_process_that_moves,
+	  other_hosts_are_told_what_is_not_known)

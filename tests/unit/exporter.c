@@ -336,15 +336,13 @@ void await_sockets(unsigned expected)
 
 unsigned idle_sockets(void)
 {
-	const unsigned n = 2; /* the listening socket, and the session's */
-
 	/*
 	 * The request opens the exporter's session. The exporter notices the end of the request's connection a little
 	 * later.
 	 */
 	assert_served_on(service.metrics);
-	await_sockets(n);
-	return n;
+	await_sockets(IDLE_SOCKETS);
+	return IDLE_SOCKETS;
 }
 
 void assert_serves(void)

@@ -55,6 +55,7 @@ int run_exporter(const char *const *arguments);
 void assert_logged(const char *part);
 unsigned n_logged(const char *part); /* how often the exporter's log contains PART */
 
+#define IDLE_SOCKETS 3 /* the one that listens, the session's, and the one to the manager */
 /*
  * Makes a request, which opens the exporter's session. Waits until no other connection is left, and returns the
  * number of the exporter's sockets.

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -21,17 +22,27 @@
 
 struct etcd_service etcd_service;
 
+/* The kernel gives ports of its range, from 32768 on, to connections, also between the choice of a port and its use. */
+#define PORT_MIN 12000
+#define PORT_MAX 31999
+
 unsigned free_port(void)
 {
-	struct sockaddr_in addr = { .sin_family = AF_INET,
-				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t len = sizeof(addr);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	for (;;) {
+		struct sockaddr_in addr = { .sin_family = AF_INET,
+					    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+		int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), r;
+		uint32_t random;
 
-	ck_assert_int_eq(bind(fd, (struct sockaddr *)&addr, len), 0);
-	ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&addr, &len), 0);
-	close(fd);
-	return ntohs(addr.sin_port);
+		ck_assert_int_eq(getrandom(&random, sizeof(random), 0), sizeof(random));
+		random = PORT_MIN + random % (PORT_MAX - PORT_MIN + 1);
+		addr.sin_port = htons((uint16_t)random);
+		r = bind(fd, (struct sockaddr *)&addr, sizeof(addr));
+		ck_assert(r == 0 || errno == EADDRINUSE);
+		close(fd);
+		if (r == 0)
+			return random;
+	}
 }
 
 bool set_up_etcd(void)

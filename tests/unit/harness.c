@@ -2,6 +2,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -49,6 +50,36 @@ void in_server(void (*run)(void *arg), void *arg)
 	while (errand.run)
 		pthread_cond_wait(&errand.cond, &errand.lock);
 	pthread_mutex_unlock(&errand.lock);
+}
+
+static sem_t hangs, resumes;
+static pthread_t hanging;
+
+static void do_hang(void *arg)
+{
+	(void)arg;
+	sem_post(&hangs);
+	sem_wait(&resumes);
+}
+
+static void *hang(void *arg)
+{
+	in_server(do_hang, arg);
+	return NULL;
+}
+
+void hang_server(void)
+{
+	ck_assert_int_eq(sem_init(&hangs, 0, 0), 0);
+	ck_assert_int_eq(sem_init(&resumes, 0, 0), 0);
+	ck_assert_int_eq(pthread_create(&hanging, NULL, hang, NULL), 0);
+	sem_wait(&hangs);
+}
+
+void resume_server(void)
+{
+	sem_post(&resumes);
+	pthread_join(hanging, NULL);
 }
 
 static void do_exit(void *arg)
@@ -265,11 +296,16 @@ void expect_failure(int r, int error, const char *part)
 
 struct rdmabroker_id *start_listening(struct rdmabroker *session, uint16_t port)
 {
+	return start_listening_with(session, port, 0);
+}
+
+struct rdmabroker_id *start_listening_with(struct rdmabroker *session, uint16_t port, int backlog)
+{
 	struct rdmabroker_id *id;
 
 	ck_assert_int_eq(rdmabroker_create_id(session, RDMABROKER_PS_TCP, session, &id), 0);
 	ck_assert_int_eq(rdmabroker_bind_addr(id, addr(port)), 0);
-	ck_assert_int_eq(rdmabroker_listen(id, 0), 0);
+	ck_assert_int_eq(rdmabroker_listen(id, backlog), 0);
 	return id;
 }
 

@@ -36,6 +36,9 @@ void tear_down(void);
 
 /* Calls RUN(ARG) in the server's thread, and waits until it has returned. */
 void in_server(void (*run)(void *arg), void *arg);
+/* Until the latter call the server does nothing, and in_server() must not be called. */
+void hang_server(void);
+void resume_server(void);
 void stop_server(void); /* ends the server without notice, as if it had crashed */
 void set_policy(const char *rules);
 /* Waits until the server has this many sessions and ids. If this takes longer than T, the test fails. */
@@ -47,6 +50,7 @@ struct rdmabroker_event *expect(struct rdmabroker *session, enum rdmabroker_even
 void expect_done(struct rdmabroker *session, const char *call, int status);
 void expect_failure(int r, int error, const char *part);
 struct rdmabroker_id *start_listening(struct rdmabroker *session, uint16_t port);
+struct rdmabroker_id *start_listening_with(struct rdmabroker *session, uint16_t port, int backlog);
 struct rdmabroker_id *resolve(struct rdmabroker *session, uint16_t port);
 /* Returns the number of session I, counted from 0, in the list of sessions. SESSION must be an admin's. */
 uint64_t number_of(struct rdmabroker *session, size_t i);

@@ -2,7 +2,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+#include "proto/sdnotify.h"
 #include "proto/unixsock.h"
 #include "tests/unit/manager.h"
 
@@ -23,6 +23,8 @@ static struct kept {
 } kept[PASSED_MAX];
 static unsigned n_kept;
 static int listening = -1;
+static bool reads = true;
+static int to_manager = -1, from_service = -1; /* a pair; what is in it is of no interest */
 static int n_passed; /* descriptors that were passed to the present process */
 
 /*
@@ -55,6 +57,20 @@ void manager_drop(void)
 		drop(0);
 }
 
+void manager_set_reading(bool new_reads)
+{
+	char byte;
+
+	reads = new_reads;
+	/* The service's socket is writable if the manager reads. */
+	if (reads)
+		while (recv(from_service, &byte, 1, MSG_DONTWAIT) >= 0)
+			;
+	else
+		while (send(to_manager, "", 1, MSG_DONTWAIT) >= 0)
+			;
+}
+
 void manager_begin(const char *path)
 {
 	manager_drop();
@@ -73,6 +89,11 @@ static bool is_of_kind(const struct kept *k, const char *kind)
 	return strncmp(k->name, kind, len) == 0 && k->name[len] == '-';
 }
 
+static unsigned number_of(const struct kept *k)
+{
+	return (unsigned)atoi(strrchr(k->name, '-') + 1);
+}
+
 unsigned manager_count(const char *kind)
 {
 	unsigned n = 0;
@@ -82,19 +103,31 @@ unsigned manager_count(const char *kind)
 	return n;
 }
 
-int manager_get(const char *kind)
+static const struct kept *newest(const char *kind)
 {
-	int n = -1, fd = -1;
+	const struct kept *ret = NULL;
 
 	for (unsigned i = 0; i < n_kept; i++)
-		if (is_of_kind(&kept[i], kind) && atoi(kept[i].name + strlen(kind) + 1) > n) {
-			n = atoi(kept[i].name + strlen(kind) + 1);
-			fd = kept[i].fd;
-		}
-	return fd;
+		if (is_of_kind(&kept[i], kind) && (!ret || number_of(&kept[i]) > number_of(ret)))
+			ret = &kept[i];
+	return ret;
 }
 
-/* In the place of libsystemd: */
+unsigned manager_number(const char *kind)
+{
+	const struct kept *k = newest(kind);
+
+	return k ? number_of(k) : 0;
+}
+
+int manager_get(const char *kind)
+{
+	const struct kept *k = newest(kind);
+
+	return k ? k->fd : -1;
+}
+
+/* In the place of functions of libsystemd and of proto/sdnotify.c: */
 
 static int pass_all(void)
 {
@@ -131,48 +164,38 @@ static void get_name(char ret[64], const char *state)
 	snprintf(ret, 64, "%.*s", (int)strcspn(name + 7, "\n"), name + 7);
 }
 
-static int notify(const char *state, const int *fds, unsigned n_fds)
+int sdnotify_open(void)
+{
+	int fds[2];
+
+	if (to_manager < 0) {
+		assert(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, fds) == 0);
+		to_manager = fcntl(fds[0], F_DUPFD_CLOEXEC, KEPT_FROM);
+		from_service = fcntl(fds[1], F_DUPFD_CLOEXEC, KEPT_FROM);
+		assert(to_manager >= 0 && from_service >= 0);
+		close(fds[0]);
+		close(fds[1]);
+	}
+	return fcntl(to_manager, F_DUPFD_CLOEXEC, 0);
+}
+
+int sdnotify_send(int sock, const char *text, int fd)
 {
 	char name[64];
 
-	if (strstr(state, "FDSTOREREMOVE=1")) {
-		get_name(name, state);
+	(void)sock;
+	if (!reads)
+		return -EAGAIN;
+	if (strstr(text, "FDSTOREREMOVE=1")) {
+		get_name(name, text);
 		for (unsigned i = n_kept; i > 0; i--)
 			if (strcmp(kept[i - 1].name, name) == 0)
 				drop(i - 1);
-	} else if (strstr(state, "FDSTORE=1")) {
-		for (unsigned i = 0; i < n_fds && n_kept < PASSED_MAX - 1; i++) {
-			get_name(kept[n_kept].name, state);
-			kept[n_kept].fd = fcntl(fds[i], F_DUPFD_CLOEXEC, KEPT_FROM);
-			assert(kept[n_kept].fd >= 0);
-			n_kept++;
-		}
+	} else if (strstr(text, "FDSTORE=1") && n_kept < PASSED_MAX - 1) {
+		get_name(kept[n_kept].name, text);
+		kept[n_kept].fd = fcntl(fd, F_DUPFD_CLOEXEC, KEPT_FROM);
+		assert(kept[n_kept].fd >= 0);
+		n_kept++;
 	}
-	return 1;
-}
-
-int sd_pid_notify_with_fds(pid_t pid, int unset_environment, const char *state, const int *fds,
-			   unsigned n_fds)
-{
-	(void)pid;
-	(void)unset_environment;
-	return notify(state, fds, n_fds);
-}
-
-int sd_notify(int unset_environment, const char *state)
-{
-	(void)unset_environment;
-	return notify(state, NULL, 0);
-}
-
-int sd_notifyf(int unset_environment, const char *format, ...)
-{
-	char state[4096];
-	va_list ap;
-
-	(void)unset_environment;
-	va_start(ap, format);
-	vsnprintf(state, sizeof(state), format, ap);
-	va_end(ap);
-	return notify(state, NULL, 0);
+	return 0;
 }

@@ -46,6 +46,8 @@ static void put_id(struct nlmsghdr *header, const struct id *id)
 	mnl_attr_put_u8(header, RDMA_NLDEV_ATTR_RES_STATE, id->state);
 	put_address(header, RDMA_NLDEV_ATTR_RES_SRC_ADDR, id->local);
 	put_address(header, RDMA_NLDEV_ATTR_RES_DST_ADDR, id->peer);
+	if (id->qpn)
+		mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_RES_LQPN, id->qpn);
 	mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_RES_CM_IDN, 3);
 	if (id->kernel)
 		mnl_attr_put_strz(header, RDMA_NLDEV_ATTR_RES_KERN_NAME, id->kernel);

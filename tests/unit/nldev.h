@@ -20,6 +20,7 @@ struct id {
 	const char *kernel; /* the name of the kernel module that made the id; NULL: a process */
 	uint8_t state;
 	const char *local, *peer; /* IPv4; NULL: none */
+	uint32_t qpn; /* 0: none */
 };
 
 /* A QP as the kernel has it. */

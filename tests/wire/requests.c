@@ -96,6 +96,17 @@ static void put_operation(struct writer *w, int op, uint32_t id)
 		put_bytes(w, 1, "allow any port 7471", 19);
 		put_number(w, 2, 3);
 		return;
+	case OP(SERVE_PEERS):
+		return;
+	case OP(ANSWER_PEER):
+		put_number(w, 1, 4711);
+		put_bytes(w, 3, "gone", 4);
+		return;
+	case OP(FIND_PEER):
+		put_number(w, 1, 1);
+		put_number(w, 2, RDMA_PS_TCP);
+		put_address(w, 3, HOST, 7471);
+		return;
 	case OP(LEND_DEVICE):
 		put_bytes(w, 1, "fake0", 5);
 		put_number(w, 2, 4242);

@@ -49,11 +49,10 @@ void fleetctl_key(const struct fleetctl *ctl, char ret[FLEETCTL_KEY_MAX], const 
 		  const char *name);
 
 /*
- * etcd_put_if(), which is sent again if it is not known whether the key was written. ETCD_CHANGED: the key has another
- * value. An error was printed for other failures.
+ * etcd_change(), which is sent again if it is not known whether it was carried out. ETCD_CHANGED: a key is not as
+ * expected, and does not have the value that CHANGES would write either. Prints no error.
  */
-int fleetctl_put_if(struct fleetctl *ctl, const char *key, int64_t mod_revision, const void *value,
-		    size_t len);
+int fleetctl_change(struct fleetctl *ctl, const struct etcd_change *changes, size_t n);
 /* Reads one key. 1: it is there; 0: it is not; negative: an error was printed. Free *RET with etcd_range_free(). */
 int fleetctl_get(struct fleetctl *ctl, const char *key, struct etcd_range **ret);
 

@@ -40,30 +40,13 @@ bool fleetctl_connect(struct fleetctl *ctl)
 
 struct etcd *fleetctl_new_client(const struct fleetctl *ctl, unsigned call_ms)
 {
-	const struct settings *settings = &ctl->settings;
-	const char *endpoints[ETCD_ENDPOINTS_MAX];
-	const struct etcd_options options = {
-		.endpoints = endpoints,
-		.n_endpoints = settings->n_endpoints,
-		.ca = *settings->ca ? settings->ca : NULL,
-		.certificate = *settings->certificate ? settings->certificate : NULL,
-		.key = *settings->key ? settings->key : NULL,
-		.user = *settings->user ? settings->user : NULL,
-		.password = *settings->password ? settings->password : NULL,
-		.call_ms = call_ms,
-		.answer_max = ANSWER_MAX,
-	};
 	struct etcd *etcd;
 	int r;
 
-	for (size_t i = 0; i < settings->n_endpoints; i++)
-		endpoints[i] = settings->endpoints[i];
-	r = etcd_new(&etcd, &options);
+	r = settings_new_etcd(&ctl->settings, call_ms, ANSWER_MAX, &etcd);
 	if (r == 0)
 		return etcd;
-	complain("%s", r == -EINVAL ? "Endpoints= is not valid: each must be http://HOST:PORT or "
-				      "https://HOST:PORT" :
-				      "out of memory");
+	complain("%s", r == -EINVAL ? SETTINGS_INVALID_ENDPOINTS : "out of memory");
 	return NULL;
 }
 
@@ -91,35 +74,32 @@ int fleetctl_get(struct fleetctl *ctl, const char *key, struct etcd_range **ret)
 	return 0;
 }
 
-/* Whether KEY has this value: a repeated writing finds that the first one was carried out. */
-static int compare_value(struct fleetctl *ctl, const char *key, const void *value, size_t len)
+/* Whether etcd has what CHANGE would write. 1: it has; 0: it has not; negative: as the calls of etcd. */
+static int is_written(struct fleetctl *ctl, const struct etcd_change *change)
 {
 	struct etcd_range *range;
-	int r = fleetctl_get(ctl, key, &range);
+	int r = etcd_range(ctl->etcd, change->key, /* is_prefix= */ false, 1, &range);
 
-	if (r < 0)
+	if (r != 0)
 		return r;
-	if (r == 0)
-		return ETCD_CHANGED;
-	r = range->entries[0].len == len && memcmp(range->entries[0].value, value, len) == 0 ?
-		    0 :
-		    ETCD_CHANGED;
+	r = range->n == 1 && range->entries[0].len == change->len &&
+	    memcmp(range->entries[0].value, change->value, change->len) == 0;
 	etcd_range_free(range);
 	return r;
 }
 
-int fleetctl_put_if(struct fleetctl *ctl, const char *key, int64_t mod_revision, const void *value,
-		    size_t len)
+int fleetctl_change(struct fleetctl *ctl, const struct etcd_change *changes, size_t n)
 {
-	int r = etcd_put_if(ctl->etcd, key, mod_revision, value, len, 0, NULL);
+	int r = etcd_change(ctl->etcd, changes, n, NULL), written = 1;
 
 	if (r == -ETIMEDOUT || r == -ECONNREFUSED)
-		r = etcd_put_if(ctl->etcd, key, mod_revision, value, len, 0, NULL);
-	if (r == ETCD_CHANGED)
-		return compare_value(ctl, key, value, len);
-	if (r != 0)
-		fleetctl_complain(ctl);
-	return r;
+		r = etcd_change(ctl->etcd, changes, n, NULL);
+	if (r != ETCD_CHANGED)
+		return r;
+	for (size_t i = 0; written == 1 && i < n; i++)
+		if (changes[i].kind == ETCD_PUT)
+			written = is_written(ctl, &changes[i]);
+	return written == 1 ? 0 : written == 0 ? ETCD_CHANGED : written;
 }
 
 int fleetctl_open_interrupt(void)
@@ -196,11 +176,11 @@ static bool set_wait(struct fleetctl *ctl, const char *text)
 static bool set_label(struct fleetctl *ctl, const char *text)
 {
 	ctl->label = text;
-	if (!version_is_name(text))
+	if (!site_is_name(text))
 		complain("invalid label \"%s\": it must have at most %d letters, digits, '.', '_', "
 			 "'-' and '+'",
-			 text, VERSION_NAME_MAX);
-	return version_is_name(text);
+			 text, SITE_NAME_MAX);
+	return site_is_name(text);
 }
 
 /* rdmabrokerctl has checked the options, but not their arguments. */

@@ -99,12 +99,12 @@ static int set_rollout(struct fleet *fleet, const char *label, const struct etcd
 	/* `echo NAME | etcdctl put KEY` adds a line break. */
 	if (n > 0 && entry->value[n - 1] == '\n')
 		n--;
-	if (n > VERSION_NAME_MAX)
+	if (n > SITE_NAME_MAX)
 		n = 0;
 	if (n > 0)
 		memcpy(rollout->version, entry->value, n);
 	rollout->version[n] = 0;
-	if (!version_is_name(rollout->version))
+	if (!site_is_name(rollout->version))
 		*rollout->version = 0;
 	return 0;
 }
@@ -125,7 +125,7 @@ static int set_history(struct fleet *fleet, const char *label, const struct etcd
 static int set_version(struct fleet *fleet, const char *name, const struct etcd_entry *entry)
 {
 	/* The files of a version have a slash in their names. */
-	if (!entry || !version_is_name(name))
+	if (!entry || !site_is_name(name))
 		return 0;
 	return insert((void **)&fleet->versions, &fleet->n_versions, sizeof(*fleet->versions),
 		      name) ?

@@ -20,7 +20,7 @@ struct host {
 
 struct rollout {
 	char *label;
-	char version[VERSION_NAME_MAX + 1]; /* empty: the key has no name of a version */
+	char version[SITE_NAME_MAX + 1]; /* empty: the key has no name of a version */
 	int64_t revision; /* mod_revision of the key; 0: there is no key */
 	json_t *history; /* an array of {"version", "time", "by"}, the newest last; NULL: none */
 	int64_t history_revision; /* of its key; 0: there is none */

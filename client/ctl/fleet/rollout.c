@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "ctl/output.h"
 #include "fleetctl.h"
 #include "table.h"
@@ -15,14 +16,6 @@
 /* The roll-out: which version hosts with a label take. */
 
 #define HISTORY_MAX 16
-
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* "NAME@HOST" of who runs this, as they say. */
 static json_t *new_author(void)
@@ -41,7 +34,7 @@ static const char *version_at(const json_t *history, size_t i)
 		json_string_value(json_object_get(json_array_get(history, i), "version"));
 
 	/* It may be printed. */
-	return name && version_is_name(name) ? name : NULL;
+	return name && site_is_name(name) ? name : NULL;
 }
 
 /* The index of the newest entry for VERSION; the size of HISTORY: there is none. */
@@ -87,20 +80,6 @@ static json_t *known_history(const struct rollout *rollout)
 	return history;
 }
 
-/* Whether etcd has TEXT as the value of KEY now. */
-static bool has_value(struct fleetctl *ctl, const char *key, const char *text)
-{
-	struct etcd_range *range;
-	bool same;
-
-	if (fleetctl_get(ctl, key, &range) <= 0)
-		return false;
-	same = range->entries[0].len == strlen(text) &&
-	       memcmp(range->entries[0].value, text, strlen(text)) == 0;
-	etcd_range_free(range);
-	return same;
-}
-
 /* The key of the label, its history, and that the version exists: all in one, or nothing. */
 static bool write_rollout(struct fleetctl *ctl, const struct fleet *fleet, const char *label,
 			  const char *version, json_t *history)
@@ -121,7 +100,6 @@ static bool write_rollout(struct fleetctl *ctl, const struct fleet *fleet, const
 		  .len = text ? strlen(text) : 0 },
 		{ .kind = ETCD_EXISTS, .key = keys[2] },
 	};
-	bool is_repeated = false;
 	int r;
 
 	json_decref(history);
@@ -132,15 +110,8 @@ static bool write_rollout(struct fleetctl *ctl, const struct fleet *fleet, const
 	fleetctl_key(ctl, keys[0], "rollout", label);
 	fleetctl_key(ctl, keys[1], "history", label);
 	fleetctl_key(ctl, keys[2], "versions", version);
-	r = etcd_change(ctl->etcd, changes, 3);
-	if (r == -ETIMEDOUT || r == -ECONNREFUSED) {
-		is_repeated = true;
-		r = etcd_change(ctl->etcd, changes, 3);
-	}
-	/* The first attempt may have been carried out without an answer. The history has who wrote it, and when. */
-	if (r == ETCD_CHANGED && is_repeated && has_value(ctl, keys[1], text) &&
-	    has_value(ctl, keys[0], version))
-		r = 0;
+	/* The history has who wrote it, and when, so it cannot be somebody else's. */
+	r = fleetctl_change(ctl, changes, 3);
 	if (r == ETCD_CHANGED)
 		complain(
 			"somebody else has just changed the roll-out to label %s, or removed version "
@@ -276,7 +247,7 @@ static int roll_out(struct fleetctl *ctl, const struct fleet *fleet, const char 
 {
 	const char *label = ctl->label ?: "all";
 	const struct rollout *rollout = fleet_find_rollout(fleet, label);
-	char was[VERSION_NAME_MAX + 1] = "";
+	char was[SITE_NAME_MAX + 1] = "";
 	unsigned n;
 
 	if (rollout && rollout->revision > 0)
@@ -335,7 +306,7 @@ int rollout_use(struct fleetctl *ctl, const char *version)
 
 int action_use(struct fleetctl *ctl, char **arguments)
 {
-	if (version_is_name(arguments[0]))
+	if (site_is_name(arguments[0]))
 		return rollout_use(ctl, arguments[0]);
 	complain("invalid name of a version \"%s\"", arguments[0]);
 	return EXIT_USAGE;

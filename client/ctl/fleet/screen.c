@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "ctl/output.h"
 #include "fleetctl.h"
 #include "screen.h"
@@ -14,14 +14,6 @@
 
 #define REDRAW_MS 1000 /* between two screens, at least */
 #define MEMBERS_MS 10000 /* between two questions to all endpoints */
-
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 const char *host_age(const struct judgement *judgement, char ret[AGE_TEXT_MAX])
 {

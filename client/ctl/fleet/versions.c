@@ -29,12 +29,12 @@ struct site_version *version_free(struct site_version *version)
 
 static bool is_name(const char *name)
 {
-	if (!version_is_name(name))
+	if (!site_is_name(name))
 		complain(
 			"invalid name of a version \"%s\": it must have at most %d letters, digits, "
 			"'.', '_', '-' and '+'",
-			name, VERSION_NAME_MAX);
-	return version_is_name(name);
+			name, SITE_NAME_MAX);
+	return site_is_name(name);
 }
 
 static void make_file_key(const struct fleetctl *ctl, char ret[FLEETCTL_KEY_MAX], const char *name,
@@ -125,7 +125,7 @@ static bool make_work(char ret[PATH_MAX])
 
 bool version_check(const struct site_version *version, const char *name)
 {
-	char work[PATH_MAX], dir[PATH_MAX + VERSION_NAME_MAX];
+	char work[PATH_MAX], dir[PATH_MAX + SITE_NAME_MAX];
 	bool good;
 
 	if (!make_work(work))
@@ -183,9 +183,14 @@ static json_t *new_manifest(const struct site_version *version)
 static bool put_once(struct fleetctl *ctl, const char *key, const char *value, size_t len,
 		     bool *ret_differs)
 {
-	int r = fleetctl_put_if(ctl, key, 0, value, len);
+	const struct etcd_change change = {
+		.kind = ETCD_PUT, .key = key, .value = value, .len = len
+	};
+	int r = fleetctl_change(ctl, &change, 1);
 
 	*ret_differs = r == ETCD_CHANGED;
+	if (r != 0 && r != ETCD_CHANGED)
+		fleetctl_complain(ctl);
 	return r == 0;
 }
 
@@ -328,7 +333,7 @@ static int run_diff(const char *work, const char *a, const char *b)
 }
 
 /* The version that the roll-out names now. */
-static bool find_current(struct fleetctl *ctl, char ret[VERSION_NAME_MAX + 1])
+static bool find_current(struct fleetctl *ctl, char ret[SITE_NAME_MAX + 1])
 {
 	const char *label = ctl->label ?: "all";
 	char key[FLEETCTL_KEY_MAX];
@@ -344,10 +349,10 @@ static bool find_current(struct fleetctl *ctl, char ret[VERSION_NAME_MAX + 1])
 		complain("no version is rolled out to label %s", label);
 	if (r <= 0)
 		return false;
-	snprintf(ret, VERSION_NAME_MAX + 1, "%s", range->entries[0].value);
+	snprintf(ret, SITE_NAME_MAX + 1, "%s", range->entries[0].value);
 	ret[strcspn(ret, "\n")] = 0;
 	etcd_range_free(range);
-	good = version_is_name(ret);
+	good = site_is_name(ret);
 	if (!good)
 		complain("%s has no name of a version", key);
 	return good;
@@ -356,7 +361,7 @@ static bool find_current(struct fleetctl *ctl, char ret[VERSION_NAME_MAX + 1])
 /* One argument is compared with the version that is rolled out. */
 int action_diff(struct fleetctl *ctl, char **arguments)
 {
-	char work[PATH_MAX], dir[PATH_MAX + 256], sides[2][128] = {}, current[VERSION_NAME_MAX + 1];
+	char work[PATH_MAX], dir[PATH_MAX + 256], sides[2][128] = {}, current[SITE_NAME_MAX + 1];
 	const char *what[2] = { arguments[0], arguments[1] };
 	int status = EXIT_FAILURE;
 	bool good;
@@ -421,7 +426,7 @@ static int remove_version(struct fleetctl *ctl, const struct fleet *fleet, const
 		complain("etcd has no version %s", name);
 		return EXIT_FAILURE;
 	}
-	r = etcd_change(ctl->etcd, changes, 3);
+	r = etcd_change(ctl->etcd, changes, 3, NULL);
 	if (r == ETCD_CHANGED) {
 		complain(
 			"somebody else has just rolled out a version, so nothing was removed; try again");

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "client/lib/admin/notices.h"
+#include "client/lib/admin/peeridentity.h"
 #include "client/lib/wire/calls.h"
 #include "client/lib/wire/deadline.h"
 #include "client/lib/wire/fail.h"
@@ -27,6 +28,7 @@
 
 struct notice {
 	struct rdmabroker_notice public;
+	struct rdmabroker_peer_identity peer_identity; /* PUBLIC points to it, if it is known */
 	TAILQ_ENTRY(notice) link; /* notices.list */
 	Rdmabroker__Frame *frame; /* PUBLIC points into it; NULL: made by the library */
 };
@@ -63,8 +65,10 @@ const char *rdmabroker_outcome_str(enum rdmabroker_outcome outcome)
 	return name_of(outcome_names, (int)outcome, "unknown outcome");
 }
 
-static void fill(struct rdmabroker_notice *ret, const Rdmabroker__Notice *in)
+static void fill(struct notice *notice, const Rdmabroker__Notice *in)
 {
+	struct rdmabroker_notice *ret = &notice->public;
+
 	*ret = (struct rdmabroker_notice){
 		.size = sizeof(*ret),
 		.n_lost = in->lost,
@@ -91,7 +95,14 @@ static void fill(struct rdmabroker_notice *ret, const Rdmabroker__Notice *in)
 		.rule = message_get_text(in->rule),
 		.rule_text = message_get_text(in->rule_text),
 		.reason = message_get_text(in->reason),
+		.question = in->question,
+		.peer_qp_num = in->peer_qpn,
+		.peer_unknown = message_get_text(in->peer_unknown),
 	};
+	if (in->peer_identity) {
+		peeridentity_get(&notice->peer_identity, in->peer_identity);
+		ret->peer_identity = &notice->peer_identity;
+	}
 	if (ret->kind == RDMABROKER_NOTICE_CM)
 		ret->event = (enum rdmabroker_event_type)find(event_names, in->event);
 	if (in->workload) {
@@ -132,7 +143,7 @@ void notices_receive(struct notices *notices, Rdmabroker__Frame *frame)
 		frame_free(frame);
 		return;
 	}
-	fill(&notice->public, frame->notice);
+	fill(notice, frame->notice);
 	notice->public.n_lost += notices->n_lost;
 	notices->n_lost = 0;
 	notice->frame = frame;
@@ -196,11 +207,7 @@ static int out_filter(Rdmabroker__Watch *m, const struct rdmabroker_filter *from
 	return message_put_address(peer, filter.peer);
 }
 
-/*
- * Sets whether notices are queued, and returns the old value. Called before the request is sent, because notices can
- * follow directly after the reply.
- */
-static bool set_watching(struct rdmabroker *session, bool watching)
+bool notices_set_wanted(struct rdmabroker *session, bool watching)
 {
 	struct notices *notices = session->notices;
 	bool was;
@@ -224,11 +231,11 @@ int rdmabroker_watch(struct rdmabroker *session, const struct rdmabroker_filter 
 		r = out_filter(&m, filter, &peer);
 	if (r < 0)
 		return r;
-	was = set_watching(session, true);
+	was = notices_set_wanted(session, true);
 	r = call_wait(&session->wire, "watch", &request, session->wire.call_timeout_ms, NULL);
 	/* Keep watching after a timeout, because the daemon may have accepted the request. */
 	if (r < 0 && r != -ETIMEDOUT && !was)
-		set_watching(session, false);
+		notices_set_wanted(session, false);
 	return r;
 }
 

@@ -29,5 +29,10 @@ void notices_done(struct notices *notices);
  * FRAME.
  */
 void notices_receive(struct notices *notices, Rdmabroker__Frame *frame);
+/*
+ * Sets whether notices are queued, and returns the old value. Called before the request for notices is sent, because
+ * they can follow directly after its reply. Takes the lock.
+ */
+bool notices_set_wanted(struct rdmabroker *session, bool watching);
 /* Whether get_notice() has a notice to return. */
 bool notices_has_any(const struct notices *notices);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "client/lib/admin/peeridentity.h"
 #include "client/lib/wire/calls.h"
 #include "client/lib/wire/fail.h"
 #include "client/lib/wire/frame.h"
@@ -133,13 +134,19 @@ static void out_workload(Rdmabroker__Workload *m, const struct rdmabroker_questi
 		m->cgroup = (char *)question->cgroup;
 }
 
-/* M->workload has to be set. */
+/* The parts of an Explain message. */
+struct parts {
+	Rdmabroker__Workload workload, peer_workload;
+	Rdmabroker__PeerIdentity peer_identity;
+	Rdmabroker__Address local, peer;
+};
+
 static int out_question(Rdmabroker__Explain *m, const struct rdmabroker_question *from_program,
-			Rdmabroker__Address *local, Rdmabroker__Address *peer)
+			struct parts *parts)
 {
 	struct rdmabroker_question question = RDMABROKER_QUESTION_INIT;
 	int r = SIZED_TAKE(&question, from_program, "explain", rdmabroker_question, data_len,
-			   cgroup);
+			   peer_identity);
 
 	if (r < 0)
 		return r;
@@ -148,24 +155,30 @@ static int out_question(Rdmabroker__Explain *m, const struct rdmabroker_question
 		return fail(EINVAL, "explain: question.operation is %d, an unknown value",
 			    (int)question.operation);
 	if (question.local)
-		r = message_put_address(local, question.local);
+		r = message_put_address(&parts->local, question.local);
 	if (r == 0 && question.peer)
-		r = message_put_address(peer, question.peer);
+		r = message_put_address(&parts->peer, question.peer);
+	if (r == 0 && question.peer_identity)
+		r = peeridentity_put(&parts->peer_identity, &parts->peer_workload,
+				     question.peer_identity, "explain");
 	if (r < 0)
 		return r;
 	m->operation = (char *)rdmabroker_operation_str(question.operation);
 	m->uid = question.uid;
 	m->gids = (uint32_t *)question.gids;
 	m->n_gids = question.n_gids;
-	m->local = question.local ? local : NULL;
-	m->peer = question.peer ? peer : NULL;
+	m->local = question.local ? &parts->local : NULL;
+	m->peer = question.peer ? &parts->peer : NULL;
+	m->peer_identity = question.peer_identity ? &parts->peer_identity : NULL;
 	m->port = question.port;
 	m->port_space = question.ps;
 	if (question.device)
 		m->device = (char *)question.device;
 	if (question.unit)
 		m->unit = (char *)question.unit;
-	out_workload(m->workload, &question);
+	rdmabroker__workload__init(&parts->workload);
+	out_workload(&parts->workload, &question);
+	m->workload = &parts->workload;
 	m->knows_data = question.data != NULL;
 	m->data.data = (uint8_t *)question.data;
 	m->data.len = question.data ? question.data_len : 0;
@@ -175,17 +188,13 @@ static int out_question(Rdmabroker__Explain *m, const struct rdmabroker_question
 int rdmabroker_explain(struct rdmabroker *session, const struct rdmabroker_question *question,
 		       struct rdmabroker_explanation **ret)
 {
-	Rdmabroker__Workload workload = RDMABROKER__WORKLOAD__INIT;
 	Rdmabroker__Explain m = RDMABROKER__EXPLAIN__INIT;
 	REQUEST(request, EXPLAIN, explain, &m);
 	const Rdmabroker__ExplainResult *in;
 	struct explanation *explanation;
-	Rdmabroker__Address local, peer;
 	Rdmabroker__Frame *frame;
-	int r;
-
-	m.workload = &workload;
-	r = out_question(&m, question, &local, &peer);
+	struct parts parts;
+	int r = out_question(&m, question, &parts);
 
 	if (r == 0)
 		r = call_wait_for(&session->wire, "explain", &request,
@@ -207,6 +216,7 @@ int rdmabroker_explain(struct rdmabroker *session, const struct rdmabroker_quest
 		.effects = (const char *const *)in->effects,
 		.rule = in->rule ? &explanation->rule : NULL,
 		.depends = in->depends ? &explanation->depends : NULL,
+		.asks = in->asks,
 	};
 	if (in->rule)
 		in_rule(&explanation->rule, in->rule);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "client/lib/admin/peeridentity.h"
 #include "client/lib/wire/calls.h"
 #include "client/lib/wire/fail.h"
 #include "client/lib/wire/frame.h"
@@ -14,13 +15,18 @@
 
 /* The calls get_list (for observers), kick, drain and undrain (for admins). */
 
+struct listed_id {
+	struct rdmabroker_listed_id public;
+	struct rdmabroker_peer_identity peer_identity; /* PUBLIC points to it, if it is known */
+};
+
 /* PUBLIC points into PAGES, the replies, which are freed together with it. */
 struct list {
 	struct rdmabroker_list public;
 	struct page_list pages;
 	size_t n_sessions, n_ids;
 	struct rdmabroker_listed_session **sessions;
-	struct rdmabroker_listed_id **ids;
+	struct rdmabroker_listed_id **ids; /* each is in a struct listed_id */
 };
 
 static void list_free(struct list *list)
@@ -64,7 +70,14 @@ static void in_id(struct rdmabroker_listed_id *ret, const Rdmabroker__ListedId *
 		.qp_num = in->qp_num,
 		.tos = in->tos,
 		.rule = message_get_text(in->rule),
+		.peer_unknown = message_get_text(in->peer_unknown),
 	};
+	if (in->peer_identity) {
+		struct rdmabroker_peer_identity *who = &((struct listed_id *)ret)->peer_identity;
+
+		peeridentity_get(who, in->peer_identity);
+		ret->peer_identity = who;
+	}
 	if (!in->info)
 		return;
 	if (in->info->device[0])
@@ -143,7 +156,7 @@ int rdmabroker_get_list(struct rdmabroker *session, struct rdmabroker_list **ret
 	r = get_pages(session, list);
 	if (r == 0) {
 		list->sessions = sized_new_array(list->n_sessions, sizeof(**list->sessions));
-		list->ids = sized_new_array(list->n_ids, sizeof(**list->ids));
+		list->ids = sized_new_array(list->n_ids, sizeof(struct listed_id));
 		if (!list->sessions || !list->ids)
 			r = fail(ENOMEM, "get_list: out of memory");
 		else if (!list_fill(list))

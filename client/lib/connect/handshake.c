@@ -170,10 +170,15 @@ int handshake_disconnect(struct rdmabroker_id *id, struct call *call, int timeou
 		return r;
 	if (!idstate_is_datagram(id))
 		qpstate_to_error(id);
-	if (handshake_has_ended(id))
-		return 1;
 	m.id = id->handle;
-	return idcall_step(id, &step, call, &request, timeout_ms);
+	if (!handshake_has_ended(id))
+		return idcall_step(id, &step, call, &request, timeout_ms);
+	if (!(id->session->flags & RDMABROKER_CONFIRM_DISCONNECT))
+		return 1;
+	/* Perhaps the peer disconnected, and waits for the reply. If the broker is gone, nobody waits. */
+	r = call ? idcall_wait(id, step.name, &request, timeout_ms, NULL) :
+		   idcall_step(id, &step, NULL, &request, 0);
+	return r < 0 && r != -ECONNRESET ? r : 1;
 }
 
 int rdmabroker_disconnect(struct rdmabroker_id *id)

@@ -18,7 +18,8 @@ int handshake_accept(struct rdmabroker_id *id, const struct rdmabroker_conn_para
 		     struct call *call, int timeout_ms);
 /*
  * Move a QP that the library knows to ERR, except for a datagram id, and send the disconnect. CALL is as for
- * idcall_step(). Returns 1 if DISCONNECTED was taken before: nothing was sent, and no event will come.
+ * idcall_step(). Returns 1 if DISCONNECTED was taken before: no event will come, and CALL is not begun. Then
+ * the disconnect is sent only with RDMABROKER_CONFIRM_DISCONNECT, to reply to the peer's.
  */
 int handshake_disconnect(struct rdmabroker_id *id, struct call *call, int timeout_ms);
 bool handshake_has_ended(struct rdmabroker_id *id);

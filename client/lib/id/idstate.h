@@ -65,7 +65,7 @@ struct rdmabroker_id {
 	LIST_HEAD(, join) joins;
 
 	/* Used by event/ */
-	bool disconnected; /* DISCONNECTED was taken: disconnect sends nothing; wire.lock */
+	bool disconnected; /* DISCONNECTED was taken, see handshake_disconnect(); wire.lock */
 	unsigned n_queued; /* events of this id in session.queue; wire.lock */
 	unsigned n_digesting; /* threads that are applying events to the id; wire.lock */
 	unsigned retries; /* enum retry (bits): after these rejects connect retries with this QP */

@@ -39,6 +39,19 @@ void wire_done(struct wire *wire)
 }
 
 /*
+ * Makes the epoll instance watch the socket, or not. The socket is added anew and not only modified: if the instance still
+ * has it among what was ready before, a modification wakes nobody who waits for the instance in an edge-triggered epoll.
+ * If memory runs out, the eventfd makes the program look, and the socket is added later.
+ */
+static void look_at_socket(struct wire *wire, bool look)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	int r = epoll_ctl(wire->epoll, look ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, wire->sock, &event);
+
+	wire->unwatched = look && r < 0 && errno != EEXIST;
+}
+
+/*
  * Once the program polls: makes the eventfd readable if there is news, else not readable. Called only before the lock
  * is released, so that an event that a thread receives and takes under one lock costs no write to the eventfd.
  */
@@ -49,7 +62,9 @@ static void settle_signal(struct wire *wire)
 
 	if (!wire->polled)
 		return;
-	waits = wire->dead || wire->ops->has_news(wire->userdata);
+	if (wire->unwatched && wire->n_waiting == 0)
+		look_at_socket(wire, true);
+	waits = wire->dead || wire->unwatched || wire->ops->has_news(wire->userdata);
 	if (waits == wire->signalled)
 		return;
 	wire->signalled = waits;
@@ -92,13 +107,6 @@ int wire_wait_until(struct wire *wire, int64_t deadline)
 void wire_wake(struct wire *wire)
 {
 	pthread_cond_broadcast(&wire->cond);
-}
-
-static void look_at_socket(struct wire *wire, bool look)
-{
-	struct epoll_event event = { .events = look ? EPOLLIN : 0 };
-
-	epoll_ctl(wire->epoll, EPOLL_CTL_MOD, wire->sock, &event);
 }
 
 /*

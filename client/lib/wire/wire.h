@@ -52,6 +52,7 @@ struct wire {
 	bool signalled;
 	int epoll; /* watches SOCK and SIGNAL; the descriptor that programs get */
 	bool polled; /* a program has got EPOLL: until then SIGNAL is not kept up to date */
+	bool unwatched; /* memory ran out, so EPOLL does not watch SOCK, and SIGNAL is readable */
 	int dead; /* negative errno, why the connection is lost; 0: it is not */
 
 	uint32_t serial;

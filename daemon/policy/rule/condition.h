@@ -115,6 +115,7 @@ struct policy_word {
 	enum key_dimension dimension;
 	/* the match function; NULL: the word is a setting */
 	enum ternary (*match)(const union policy_value *value, const struct policy_facts *facts);
+	bool is_about_who; /* a match that depends on policy_question.who */
 };
 
 struct policy_match {

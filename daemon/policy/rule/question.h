@@ -25,9 +25,21 @@ enum policy_operation {
 	_POLICY_OPERATION_MAX,
 };
 
+/* Who the peer is: the process at the other end of a connection, as the broker of its host says. */
+struct policy_peer {
+	uid_t uid;
+	const gid_t *gids; /* the primary group and the supplementary ones */
+	size_t n_gids;
+	/* as in struct policy_question */
+	const char *workload[_WORKLOAD_MAX];
+};
+
 struct policy_question {
 	enum policy_operation operation;
 	bool early; /* return POLICY_DEFER if the decision depends on unknown facts */
+	bool can_ask; /* return POLICY_ASK if the decision depends on WHO, which is not known yet */
+	/* if WHO is not known, an allow rule that depends only on WHO matches, and such a reject rule does not */
+	bool assume_who;
 
 	uid_t uid;
 	const gid_t *gids; /* the primary group and the supplementary ones */
@@ -40,6 +52,7 @@ struct policy_question {
 	int port_space; /* enum rdma_port_space's value; 0: not known */
 	/* what the client belongs to, by enum workload_name; "": to none, and no pattern matches; NULL: not known */
 	const char *workload[_WORKLOAD_MAX];
+	const struct policy_peer *who; /* NULL: not known */
 	bool knows_data; /* the private data is known (it may be empty) */
 	const void *data; /* private data of a connection request; may be NULL if DATA_LEN is 0 */
 	size_t data_len; /* in bytes; may include the transport's padding */

@@ -35,11 +35,13 @@ holdings() {
 
 remember_holdings() {
 	holdings_before=$(holdings)
+	open_files > files_before
 }
 
 holdings_are_back() {
 	(await "[ \"\$(holdings)\" = '$holdings_before' ]" "${1:-30}") ||
-		fail "there is more, or less, than before: $(holdings)"
+		fail "there is more, or less, than before: $(diff <(echo "$holdings_before") <(holdings) || true)" \
+			"$(open_files | diff files_before - || true)"
 }
 
 rounds_pass() {
@@ -499,13 +501,18 @@ case_reserved_qp_numbers() {
 # ---- multicast ----
 
 # multicast GROUP FLAGS ADDR OTHER_ADDR: alice joins with FLAGS from ADDR, and sends. bob receives at OTHER_ADDR.
+# While MEANWHILE= restarts the daemon, each process is to be counted after the same: a take-over and a connection.
 multicast() {
 	policy <<-END
 		allow session user alice,bob
 		allow device  user alice,bob
 		allow listen  user alice,bob
 		allow join    user alice,bob peer $1
+		allow accept  user alice port 7499
+		allow connect user bob port 7499
 	END
+	${meanwhile-}
+	rounds_pass
 	remember_holdings
 	start receiver bob multicast-receive "$4" "$1" 100
 	await "grep -q -e ^FAILED -e 'the group is joined' -e 'cannot join' receiver"
@@ -521,6 +528,7 @@ multicast() {
 	finish sender
 	go receiver
 	finish receiver
+	rounds_pass
 	holdings_are_back
 }
 

@@ -128,7 +128,7 @@ case_container_and_host() {
 	# librdmacm without the broker, as root can.
 	container dropin root --user 1000 --device $RDMA=all --device $DROPIN -- rping -s -a $A -p 7417 -V
 	(await "rdmabrokerctl list | grep -q 'listening .*:7417 '")
-	timeout 60 rping -c -a $A -p 7417 -C 3 -V
+	run_rping timeout 60 rping -c -a $A -p 7417 -C 3 -V
 	end_container server
 	end_container dropin
 	nothing_is_left
@@ -263,10 +263,13 @@ case_other_versions() {
 	finish client
 	end_container server
 	nothing_is_left
-	# The daemon before the library. It knows no rules for containers.
+	# The daemon before the library, with its own rdmabrokerd.conf, as a package manager would install it. It knows no
+	# rules for containers.
 	cp /host/old/rdmabrokerd /run/rdmabrokerd.old
 	mount --bind /run/rdmabrokerd.old /usr/sbin/rdmabrokerd
-	trap 'systemctl stop rdmabrokerd; umount /usr/sbin/rdmabrokerd; systemctl start rdmabrokerd' EXIT
+	mount --bind /host/old/rdmabrokerd.conf /etc/rdmabroker/rdmabrokerd.conf
+	trap 'systemctl stop rdmabrokerd; umount /usr/sbin/rdmabrokerd /etc/rdmabroker/rdmabrokerd.conf
+		systemctl start rdmabrokerd' EXIT
 	policy <<-END
 		allow any user alice,bob port 7400-7499
 		allow session user alice,bob

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Software iWARP (siw) instead of Soft-RoCE: connections, refusals with their reasons, programs of librdmacm, and scripts
-# side by side with librdmacm. iWARP has neither UD QPs nor multicast, and no reject reasons.
+# Software iWARP (siw) instead of Soft-RoCE: connections, refusals with their reasons, programs of librdmacm. The scripts
+# side by side with librdmacm are in iwarp-sidebyside.sh. iWARP has neither UD QPs nor multicast, and no
+# reject reasons.
 
 FABRIC=iwarp
 # shellcheck source=../lib.sh
@@ -10,7 +11,7 @@ FABRIC=iwarp
 . "$(dirname "$0")/../broker.sh"
 
 # shellcheck disable=SC2034
-long_cases=(programs limits)
+long_cases=(programs limits silent_peer)
 
 case_connections() {
 	users_policy
@@ -49,9 +50,9 @@ case_refusals() {
 	assert_contains "$(cat words)" "rejected by the peer program"
 	assert_contains "$(cat words)" "come tomorrow"
 	wait "${pid[rejecting]}" || true
-	# Nobody listens: TCP says so.
-	fails 1 ping_once bob $A -p 7473
-	assert_contains "$(cat words)" "Connection refused"
+	# Nobody listens.
+	fails 3 ping_once bob $A -p 7473
+	assert_contains "$(cat words)" "has no listener at this port (iWARP does not tell which)"
 	fails 3 as alice rdmabroker-ping -s -a $A -p 7500
 }
 
@@ -72,6 +73,66 @@ case_limits() {
 	stop server
 }
 
+# Datagrams are refused before the driver gets them: it would warn in the kernel's log, and some hosts panic at a warning.
+case_datagrams() {
+	users_policy
+	as alice sidebyside broker lookup > words 2>&1 || true
+	show < words
+	assert_contains "$(cat words)" "create-qp active: EOPNOTSUPP"
+	assert_contains "$(cat words)" "connect: the device is of iWARP, which has no datagrams"
+	assert_contains "$(cat words)" "connect active data=who: EOPNOTSUPP"
+	assert_lacks "$(dmesg)" "WARNING:"
+}
+
+# A TCP port that does not answer: software iWARP's connect waits in the kernel, for two minutes, and so would each further call
+# about the id. The broker serves others meanwhile, and its restart does not wait for the connect, but ends it.
+case_silent_peer() {
+	users_policy
+	python3 - "$A" 7479 > full 2>&1 <<-END &
+		import signal, socket, sys
+		address = sys.argv[1], int(sys.argv[2])
+		listener = socket.create_server(address, backlog=0)
+		filling = []
+		for i in range(4):
+		    filling.append(socket.socket())
+		    filling[-1].setblocking(False)
+		    filling[-1].connect_ex(address)
+		print("full", flush=True)
+		signal.pause()
+	END
+	pid[full]=$!
+	await_line full full
+	serve server alice $A 7471 -P
+	as bob rdmabroker-ping -c -a $A -p 7479 > silent 2>&1 &
+	pid[silent]=$!
+	await "rdmabrokerctl list --port 7479 --state connecting | grep -q :7479"
+	rdmabrokerctl list --port 7479 | show
+	ping_once bob $A -p 7471 -C 20 | show
+	ping_once dave $A -p 7471 -C 20 | show
+	systemctl restart rdmabrokerd
+	ping_once bob $A -p 7471 -C 20 | show
+	finish silent 1
+	assert_contains "$(cat silent)" "connection abort"
+	stop server
+	kill "${pid[full]}"
+	wait "${pid[full]}" || true
+}
+
+# Connections and listeners go on across restarts and kills of the broker.
+case_restart() {
+	users_policy
+	serve server alice $A 7471 -P
+	connect client bob $A 7471
+	systemctl restart rdmabrokerd
+	assert_contains "$(rdmabrokerctl list --connections)" "$A:7471"
+	systemctl kill -s KILL rdmabrokerd
+	await "rdmabrokerctl status > /dev/null 2>&1"
+	assert_contains "$(rdmabrokerctl list --connections)" "$A:7471"
+	stop client
+	ping_once dave $A -p 7471 -C 20
+	stop server
+}
+
 # program SERVER -- CLIENT: an unmodified program with the drop-in at both ends, and with librdmacm at one.
 program() {
 	local server=() client=()
@@ -85,7 +146,7 @@ program() {
 	as alice timeout 60 rdmabrokerctl run -- "${server[@]}" > server 2>&1 &
 	pid[server]=$!
 	await "rdmabrokerctl list --listeners | grep -q alice"
-	as bob timeout 60 rdmabrokerctl run -- "${client[@]}"
+	run_rping as bob timeout 60 rdmabrokerctl run -- "${client[@]}"
 	finish server
 	echo "${client[0]}: done" | show
 }

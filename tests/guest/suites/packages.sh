@@ -16,7 +16,7 @@ PRODUCT=debs
 case_seconds=900
 # shellcheck disable=SC2034
 long_cases=('*')
-PACKAGES="rdmabroker rdmabroker-exporter rdmabroker-fleet librdmabroker-rdmacm librdmabroker2"
+PACKAGES="rdmabroker rdmabroker-exporter rdmabroker-fleet rdmabroker-peerd librdmabroker-rdmacm librdmabroker2"
 NODES="/dev/infiniband/rdma_cm /dev/infiniband/uverbs0 /dev/infiniband/uverbs1"
 
 # Prints the paths of the file system without temporary files, logs, caches, and data of dpkg and the journal's
@@ -113,13 +113,26 @@ exporter_serves() {
 	assert openmetrics < metrics
 }
 
+# The service and its socket.
+peerd_is() {
+	local unit
+	for unit in rdmabroker-peerd.socket rdmabroker-peerd.service; do
+		assert_eq "$unit is $(systemctl is-active $unit || true)" "$unit is $1"
+	done
+}
+
+# Prints the number of the socket that listens on a port; another socket has another number.
+socket_of_port() {
+	ss -Hltne "sport = $1" | grep -o 'ino:[0-9]*'
+}
+
 assert_ours() {
 	assert_eq "$(stat -c '%U %a' /dev/infiniband/rdma_cm)" "rdmabroker 600"
 	assert_eq "$(stat -c '%U:%G %a' /dev/infiniband/uverbs0)" "rdmabroker:rdmabroker 660"
 }
 
 case_life() {
-	local daemon nodes errors
+	local daemon nodes errors peerd port
 	fresh
 	files > before
 	nodes=$(nodes)
@@ -137,6 +150,10 @@ case_life() {
 	exporter_is inactive
 	assert_contains "$(systemctl is-enabled rdmabroker-exporter || true)" disabled
 	assert_eq "$(id -un rdmabroker-exporter)" rdmabroker-exporter
+	# rdmabroker-peerd listens on a port, too, and its user needs the same uid on all hosts.
+	assert_eq "$(systemctl is-enabled rdmabroker-peerd.socket rdmabroker-peerd.service || true)" "disabled"$'\n'"disabled"
+	peerd_is inactive
+	assert_eq "$(id -un rdmabroker-peerd)" rdmabroker-peerd
 	# Nothing is allowed before the admin allows it.
 	fails 3 as alice rdmabroker-ping -s -a $A -p 7471
 	assert_eq "$(status_field "['policy']['rules']")" 0
@@ -147,12 +164,17 @@ case_life() {
 	reload "policy reloaded"
 	systemctl -q enable --now rdmabroker-exporter
 	exporter_serves
+	systemctl -q enable --now rdmabroker-peerd
+	peerd_is active
+	await "journalctl -b -u rdmabroker-peerd -o cat | grep -q 'rdmabrokerd gives its questions'"
 
 	# An upgrade keeps the admin's changes and removals.
 	echo '# mine' >> /etc/rdmabroker/rdmabrokerd.conf
 	assert test ! -e /etc/rdmabroker/policy.d/50-default.rules
 	next_packages
 	daemon=$(daemon_pid)
+	peerd=$(systemctl show -p MainPID --value rdmabroker-peerd)
+	port=$(socket_of_port 9472)
 	load 2 2
 	dpkg_ -i next/*.deb
 	load_runs
@@ -164,6 +186,10 @@ case_life() {
 	assert_ours
 	exporter_is active
 	exporter_serves
+	# No user could take the port of rdmabroker-peerd.
+	peerd_is active
+	assert test "$(systemctl show -p MainPID --value rdmabroker-peerd)" != "$peerd"
+	assert_eq "$(socket_of_port 9472)" "$port"
 	assert_eq "$(tail -n 1 /etc/rdmabroker/rdmabrokerd.conf)" '# mine'
 	assert test ! -e /etc/rdmabroker/policy.d/50-default.rules
 	ping_works
@@ -174,6 +200,7 @@ case_life() {
 	disconnected
 	assert_active inactive
 	exporter_is inactive
+	peerd_is inactive
 	assert test ! -e /run/rdmabroker
 	# As before the installation, every user can open the devices.
 	assert_eq "$(nodes)" "$nodes"
@@ -186,10 +213,11 @@ case_life() {
 	rm -rf next
 	files > after
 	diff before after
-	assert_eq "$(systemctl list-units --all --plain --no-legend 'rdmabrokerd*' 'rdmabroker-exporter*')" ""
+	assert_eq "$(systemctl list-units --all --plain --no-legend 'rdmabrokerd*' 'rdmabroker-exporter*' 'rdmabroker-peerd*')" ""
 	# The users remain after a purge, so that no other user gets their uids.
 	assert_eq "$(id -un rdmabroker)" rdmabroker
 	assert_eq "$(id -un rdmabroker-exporter)" rdmabroker-exporter
+	assert_eq "$(id -un rdmabroker-peerd)" rdmabroker-peerd
 }
 
 case_removed_and_reinstalled() {

@@ -536,7 +536,7 @@ case_events() {
 	as alice "${through[@]}" rping -s -a $A -p 7471 -C 3 > server 2>&1 &
 	server=$!
 	await_line events " listen "
-	as bob "${through[@]}" rping -c -a $A -p 7471 -C 3
+	run_rping as bob "${through[@]}" rping -c -a $A -p 7471 -C 3
 	wait $server || true
 	fails 3 ping_once dave $A -p 7471
 	await_line events " not dave (reject connect user dave "

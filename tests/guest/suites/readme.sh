@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# The first commands of README's section INSTALL, and all commands of FIRST POLICY and A FLEET, with addresses replaced. carol, who is
-# in no group and can use sudo, runs them. At the start the product is not installed.
+# The first commands of README's section INSTALL, and all commands of FIRST POLICY, A FLEET and WHO IS THE PEER, with
+# addresses replaced. carol, who is in no group and can use sudo, runs them. At the start the product is not installed.
 
 # shellcheck source=../lib.sh
 . "$(dirname "$0")/../lib.sh"
@@ -11,7 +11,7 @@
 README=$share/README
 WHO=carol
 # shellcheck disable=SC2034
-long_cases=(first_policy fleet)
+long_cases=(first_policy fleet peer)
 
 # block SECTION N: prints the Nth block of commands in a section of README. Commands are indented by six blanks.
 block() {
@@ -143,6 +143,52 @@ case_fleet() {
 	systemctl stop rdmabroker-fleet-install.path
 	kill $etcd
 	wait $etcd || true
+}
+
+# README's commands, with both hosts' addresses on this one: it asks itself.
+case_peer() {
+	local command status
+	make_stand_ins
+	[ -e /usr/sbin/rdmabrokerd ] || install_product
+	systemctl start rdmabrokerd.socket rdmabrokerd.service
+	policy <<-END
+		allow session
+	END
+	block "WHO IS THE PEER" 1 | typed
+	assert_eq "$(id -u rdmabroker-peerd)" 480
+	await "journalctl -b -u rdmabroker-peerd -o cat | grep -q 'rdmabrokerd gives its questions'"
+	block "WHO IS THE PEER" 2 | sed 's/  *#.*//; s/^ *//' > lines
+	show < lines
+	assert grep -q '^rdmabroker-ping -s' lines
+	assert grep -q '^sudo -u bob rdmabroker-ping -c' lines
+	mark_journal
+	while read -r command; do
+		command=${command//ADDR/$A}
+		status=0
+		case $command in
+		"rdmabroker-ping -s"*)
+			# shellcheck disable=SC2086
+			as $WHO $command > server 2>&1 &
+			pid[server]=$!
+			await_line server "listening"
+			continue ;;
+		"sudo -u bob "*) as bob timeout 30 bash -c "${command#sudo -u bob }" > words 2>&1 || status=$? ;;
+		"sudo journalctl "*) PATH=$PWD/stand-ins:$PATH bash -c "$command" > words 2>&1 || status=$? ;;
+		*) as $WHO timeout 30 bash -c "$command" > words 2>&1 || status=$? ;;
+		esac
+		echo "--- $command ($status):"
+		cat words
+		case $command in
+		"sudo -u bob "*)
+			assert_eq $status 3
+			assert_contains "$(cat words)" "rejected by policy of the peer's broker (no-rule)" ;;
+		*) assert_eq $status 0 ;;
+		esac
+	done < lines
+	assert_contains "$(journal)" "rejected by default, because no rule matches; the peer is uid 1001 in "
+	assert_lacks "$(journal)" "is not known"
+	stop server
+	systemctl disable --now rdmabroker-peerd.socket rdmabroker-peerd munge
 }
 
 fabric_up

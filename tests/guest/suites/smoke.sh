@@ -9,12 +9,21 @@ listening() {
 	rdma resource show cm_id | grep -q 'state LISTEN'
 }
 
+# await_rping PID FILE: waits for the end of the rping that prints to FILE. It must succeed.
+await_rping() {
+	local status=0
+
+	wait "$1" || status=$?
+	cat "$2"
+	[ $status = 0 ] || rping_raced $status "$2" || fail "rping ended with $status"
+}
+
 # ping_pong SERVER_USER CLIENT_USER: runs rping between these users.
 ping_pong() {
 	as "$1" rping -s -a 10.9.0.1 -C 3 > server.log 2>&1 &
 	await listening
-	as "$2" rping -c -a 10.9.0.1 -C 3 -v
-	wait $!
+	run_rping as "$2" rping -c -a 10.9.0.1 -C 3 -v
+	await_rping $! server.log
 }
 
 case_users_have_their_groups() {
@@ -64,10 +73,10 @@ case_packets_cross_the_wire() {
 case_ipv6_packets_too() {
 	fabric_up
 	watch_wire 4
-	rping -s -a fd09::1 -C 3 &
+	rping -s -a fd09::1 -C 3 > server.log 2>&1 &
 	await listening
-	rping -c -a fd09::1 -C 3 -v
-	wait %1
+	run_rping rping -c -a fd09::1 -C 3 -v
+	await_rping $! server.log
 	assert_contains "$(cat packets)" "> fd09::1.4791:"
 }
 

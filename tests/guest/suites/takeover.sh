@@ -112,7 +112,7 @@ with_killer() {
 		skip "a sanitizer's daemon has nothing preloaded before it"
 	fi
 	users_policy
-	cp /host/bin/killer.so /usr/lib/killer.so
+	install /host/bin/killer.so /usr/lib/killer.so
 	mkdir -p "${dropin%/*}"
 	trap "rm -f $dropin /run/rdmabroker/arm; systemctl daemon-reload" EXIT
 	printf '[Service]\nEnvironment=LD_PRELOAD=/usr/lib/killer.so KILLER_DIR=/run/rdmabroker\n' > $dropin
@@ -130,6 +130,17 @@ end_killer() {
 	assert_lacks "$(dmesg)" "cm_destroy_id"
 }
 
+# restart_took_long: whether the next daemon served only after longer than clients wait for a reply, 10 s. That happens if
+# the machine has no time for the guest.
+restart_took_long() {
+	local times=()
+	new_daemon "$old"
+	mapfile -t times < <(journalctl -u rdmabrokerd -o short-unix |
+		sed -n 's/^\([0-9]*\)\.\([0-9]\{3\}\).*\(Main process exited\|: rdmabrokerd .* started, \).*/\1\2/p' | tail -n 2)
+	echo "from the kill until the next daemon served: $((times[1] - times[0])) ms" | show
+	[ $((times[1] - times[0])) -gt 9000 ]
+}
+
 # kill_at WHEN: the daemon is killed at WHEN (see killer.c) while bob connects. False: bob's connection was not made.
 # OLD is the process that was there before.
 kill_at() {
@@ -138,9 +149,13 @@ kill_at() {
 	if as bob timeout 60 rdmabroker-ping -c -a $A -p 7410 > once 2>&1; then
 		return 0
 	fi
+	if grep -q "did not answer in time" once && restart_took_long; then
+		return 1
+	fi
 	grep -qE 'connection with .* failed|REJECTED|rejected|busy|cannot resolve the route again|disconnected after' once || {
 		show < once
-		fail "instant $1: the client does not learn what has happened"
+		journalctl -u rdmabrokerd -o short-precise -n 30 | show
+		fail "instant $1: the client does not learn what has happened: $(tail -n 1 once)"
 	}
 	return 1
 }
@@ -181,6 +196,119 @@ case_command_not_in_ledger() {
 		all_goes_on
 	done
 	end_killer
+}
+
+# connect_unconfirmed PORT: connects to PORT with librdmacm itself, and does not confirm the response, until something is
+# written to the descriptor LINE.
+connect_unconfirmed() {
+	rm -f line
+	mkfifo line
+	timeout 60 unconfirmed $A "$1" < line > unconfirmed.log 2>&1 &
+	pid[unconfirmed]=$!
+	exec {line}> line # closed when the case ends
+	(await "grep -q ^RDMA_CM_EVENT_CONNECT_RESPONSE unconfirmed.log") || {
+		show < unconfirmed.log
+		fail "the peer has got no response"
+	}
+}
+
+# The daemon dies when the kernel has sent the response of an accept, and the peer has not confirmed it. If the next one
+# accepted once more, the kernel would reject, and would destroy the id only after a minute: as long would a daemon that
+# is killed meanwhile stay, and no other one start.
+case_accepted_and_unconfirmed() {
+	local old line
+	with_killer
+	old=$(daemon_pid)
+	echo c8 > /run/rdmabroker/arm
+	connect_unconfirmed 7410
+	new_daemon "$old"
+	echo >&"$line"
+	(await "[ \$(grep -c 'established with' server) = 1 ]") || {
+		show < server
+		show < unconfirmed.log
+		fail "the accept is lost"
+	}
+	wait "${pid[unconfirmed]}" || {
+		show < unconfirmed.log
+		fail "the peer's connection is not made"
+	}
+	await_line server RDMABROKER_EVENT_DISCONNECTED
+	kill_daemon
+	load_runs
+	end_killer
+}
+
+# The peer confirms and disconnects, or dies unconfirmed, while no daemon runs.
+case_accepted_and_over() {
+	local old line
+	with_killer
+	slow_restarts
+	old=$(daemon_pid)
+	echo c8 > /run/rdmabroker/arm
+	connect_unconfirmed 7410
+	echo >&"$line"
+	await_line unconfirmed.log "disconnects"
+	away
+	new_daemon "$old"
+	wait "${pid[unconfirmed]}" || {
+		show < unconfirmed.log
+		show < server
+		fail "the peer's disconnect is not answered"
+	}
+	await_line server "established with"
+	await_line server "RDMABROKER_EVENT_DISCONNECTED"
+
+	old=$(daemon_pid)
+	echo c8 > /run/rdmabroker/arm
+	connect_unconfirmed 7410
+	kill -KILL "$(pgrep -x unconfirmed)"
+	wait "${pid[unconfirmed]}" || true
+	away
+	new_daemon "$old"
+	await_line server "RDMABROKER_EVENT_REJECTED"
+	ping_once bob $A -p 7410 > /dev/null
+	end_killer
+}
+
+# server_that_ends serve|hold: alice serves port 7411 with a session that is not taken over. Its ids are ended.
+server_that_ends() {
+	policy <<-END
+		allow session user alice,bob
+		allow observe user alice
+		allow device  user alice,bob
+		allow listen  user alice port 7411
+		allow accept  user alice port 7411
+		allow connect user bob
+	END
+	WATCH=1 as alice connects "$1" $A 7411 > server 2>&1 &
+	pid[server]=$!
+	await_line server listening
+}
+
+# The next daemon ends an id that was accepted and not confirmed, and none takes a minute.
+case_ended_and_unconfirmed() {
+	local line
+	server_that_ends serve
+	connect_unconfirmed 7411
+	kill_daemon
+	(await "! kill -0 ${pid[server]}")
+	show < server
+	kill_daemon
+	assert_lacks "$(dmesg)" "cm_destroy_id"
+	kill "${pid[unconfirmed]}"
+	wait "${pid[unconfirmed]}" || true
+}
+
+# The peers of requests that were not answered are told to come again.
+case_ended_and_unanswered() {
+	server_that_ends hold
+	as bob rdmabroker-ping -c -a $A -p 7411 > client 2>&1 &
+	pid[client]=$!
+	await_line server CONNECT_REQUEST
+	kill_daemon
+	finish client 3
+	assert_contains "$(cat client)" "rejected by policy of the peer's broker (busy)"
+	assert_contains "$(cat client)" "try again after"
 }
 
 case_some_instants() {
@@ -235,7 +363,7 @@ case_client_dies_meanwhile() {
 
 # The peer uses librdmacm without a broker, as root can. Its request arrives while no daemon runs, and waits.
 case_request_meanwhile() {
-	local old
+	local old status
 	users_policy
 	as alice rdmabrokerctl run -- rping -s -a $A -p 7410 -C 1 -V > server 2>&1 &
 	pid[server]=$!
@@ -249,7 +377,9 @@ case_request_meanwhile() {
 	(await "rdma resource show cm_id | grep -q 'state CONNECT.*comm rping'")
 	away
 	new_daemon "$old"
-	wait "${pid[direct]}" || {
+	status=0
+	wait "${pid[direct]}" || status=$?
+	[ $status = 0 ] || rping_raced $status direct || {
 		show < direct
 		show < server
 		fail "the request is lost"
@@ -286,6 +416,85 @@ case_stopped() {
 	for name in "${servers[@]}" "${clients[@]}"; do
 		wait "${pid[$name]}" || true
 	done
+}
+
+freeze_systemd() {
+	echo "$1" > /sys/fs/cgroup/init.scope/cgroup.freeze
+	await "grep -qx 'frozen $1' /sys/fs/cgroup/init.scope/cgroup.events"
+}
+
+# fill_queue_of_systemd: sends messages to systemd until the kernel keeps no more of them. Prints their number.
+fill_queue_of_systemd() {
+	python3 -c '
+import itertools, socket
+for n in itertools.count():
+	# One socket may not have as many messages in the queue.
+	sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+	sock.connect("/run/systemd/notify")
+	try:
+		sock.send(b"X=1")
+	except BlockingIOError:
+		break
+	sock.close()
+print(n)'
+}
+
+# stop_systemd: systemd does not read what services tell it, as after a crash of its own ("Freezing execution").
+stop_systemd() {
+	trap 'freeze_systemd 0' EXIT
+	freeze_systemd 1
+	assert [ "$(fill_queue_of_systemd)" -gt 0 ]
+}
+
+go_on_systemd() {
+	freeze_systemd 0
+	trap - EXIT
+}
+
+# The broker serves on.
+case_systemd_does_not_read() {
+	local daemon
+	users_policy
+	# The watchdog's time begins anew.
+	systemctl restart rdmabrokerd
+	load 1 1
+	daemon=$(daemon_pid)
+	stop_systemd
+	rdmabrokerctl reload > /dev/null
+	serve server alice $A 7490 -P
+	connect client bob $A 7490
+	echo 'allow session group nogroup' >> "$RULES"
+	rdmabrokerctl reload > /dev/null
+	data_flows
+	assert_eq "$(fill_queue_of_systemd)" 0
+	go_on_systemd
+	await "systemctl show -p StatusText rdmabrokerd | grep -q '; 6 rules$'"
+	assert_eq "$(systemctl is-active rdmabrokerd)" active
+	assert_eq "$(daemon_pid)" "$daemon"
+	stop client
+	stop server
+	(await "[ \$(n_established) = $((2 * n_load)) ]")
+	load_runs
+	end_load
+}
+
+# The broker dies meanwhile. So many sessions have ended that a new vault is due: what systemd has must stay complete.
+case_killed_while_systemd_does_not_read() {
+	local daemon
+	users_policy
+	load 1 1
+	daemon=$(daemon_pid)
+	stop_systemd
+	rdmabrokerctl reload > /dev/null
+	# One session each.
+	for _ in {1..80}; do
+		rdmabrokerctl status > /dev/null
+	done
+	kill -KILL "$daemon"
+	go_on_systemd
+	new_daemon "$daemon"
+	load_runs
+	end_load
 }
 
 # A process that hangs is killed by the watchdog after 30 s.

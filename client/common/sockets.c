@@ -9,12 +9,12 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
-#include "complain.h"
+#include "log.h"
 #include "proto/addr.h"
 #include "proto/unixsock.h"
 #include "sockets.h"
 
-#define BACKLOG 64
+#define BACKLOG 256
 /* Gives access to the owner and the group. To give access to others, use systemd's socket unit. */
 #define MODE 0660
 
@@ -96,7 +96,7 @@ static int listen_inet(const struct sockets_address *address)
 
 	if (fd < 0)
 		return -errno;
-	/* Without SO_REUSEADDR, connections from before a restart of the exporter could prevent bind(). */
+	/* Without SO_REUSEADDR, connections from before a restart of the program could prevent bind(). */
 	done = setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
 	       (address->addr.sa.sa_family != AF_INET6 ||
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only6, sizeof(only6)) == 0) &&
@@ -121,19 +121,25 @@ static int listen_everywhere(const struct sockets_address *address)
 	return listen_inet(&v4);
 }
 
-static const char *advice(int r)
+/* Prints why listening on ADDRESS has failed with R. */
+static void complain(const struct sockets_address *address, int r)
 {
-	switch (r) {
-	case -EADDRINUSE:
-		return " Another program listens there.";
-	case -EADDRNOTAVAIL:
-		return " This host does not have the address.";
-	case -EACCES:
-		return " This user may not use the port or the directory: let systemd create the socket, see "
-		       "rdmabroker-exporter(8).";
-	default:
-		return "";
-	}
+	const char *name = address->text, *why = strerror(-r);
+
+	if (r == -EADDRINUSE)
+		log_line(LOG_ERR, "Cannot listen on %s: %s. Another program listens there.", name,
+			 why);
+	else if (r == -EADDRNOTAVAIL)
+		log_line(LOG_ERR, "Cannot listen on %s: %s. This host does not have the address.",
+			 name, why);
+	else if (r == -EACCES)
+		log_line(
+			LOG_ERR,
+			"Cannot listen on %s: %s. This user may not use the port or the directory: "
+			"let systemd create the socket, see %s(8).",
+			name, why, program_invocation_short_name);
+	else
+		log_line(LOG_ERR, "Cannot listen on %s: %s.", name, why);
 }
 
 int sockets_open(struct sockets *sockets, const struct sockets_address *addresses, unsigned n)
@@ -147,8 +153,7 @@ int sockets_open(struct sockets *sockets, const struct sockets_address *addresse
 						   listen_inet(address);
 
 		if (fd < 0) {
-			complain(LOG_ERR, "Cannot listen on %s: %s.%s", address->text,
-				 strerror(-fd), advice(fd));
+			complain(address, fd);
 			return fd;
 		}
 		entry->fd = fd;
@@ -162,7 +167,7 @@ int sockets_open(struct sockets *sockets, const struct sockets_address *addresse
 int sockets_take(struct sockets *sockets, int n)
 {
 	if (n > SOCKETS_MAX) {
-		complain(LOG_ERR, "Cannot use %d sockets from systemd: at most %d are allowed.", n,
+		log_line(LOG_ERR, "Cannot use %d sockets from systemd: at most %d are allowed.", n,
 			 SOCKETS_MAX);
 		return -E2BIG;
 	}
@@ -175,7 +180,7 @@ int sockets_take(struct sockets *sockets, int n)
 		if (sd_is_socket(fd, AF_UNSPEC, SOCK_STREAM, 1) <= 0 ||
 		    getsockname(fd, (struct sockaddr *)&addr, &len) < 0 ||
 		    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) < 0) {
-			complain(
+			log_line(
 				LOG_ERR,
 				"systemd passed a descriptor that is not a listening stream socket: "
 				"use ListenStream= with Accept=no in the socket unit.");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* The exporter's listening sockets: TCP, Unix, or those that systemd has passed. */
+/* A program's listening sockets: TCP, Unix, or those that systemd has passed. */
 
 #include <netinet/in.h>
 #include <stdbool.h>

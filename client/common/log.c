@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "complain.h"
+#include "log.h"
 
-void complain(int priority, const char *fmt, ...)
+void log_line(int priority, const char *fmt, ...)
 {
 	char text[1024];
 	va_list ap;
@@ -16,5 +17,5 @@ void complain(int priority, const char *fmt, ...)
 	if (getenv("JOURNAL_STREAM"))
 		fprintf(stderr, "<%d>%s\n", priority, text);
 	else
-		fprintf(stderr, "rdmabroker-exporter: %s\n", text);
+		fprintf(stderr, "%s: %s\n", program_invocation_short_name, text);
 }

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+/* If memory runs out, uthash does not add an element, and sets the element's hh.tbl to NULL. */
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#include "asker.h"
+#include "common/clock.h"
+#include "exchange.h"
+#include "proto/addr.h"
+#include "queue.h"
+
+/* Another host, while something is asked. An address of this host belongs to it. */
+struct host {
+	struct {
+		char from[64], to[64]; /* the addresses of this host, and of the other one */
+		uint32_t scope; /* of a link-local address */
+	} key;
+	struct exchange_ends ends;
+	struct queue waiting;
+	unsigned n_talks;
+	bool is_queued; /* in asker.queued, because there are too many talks, or its user has too many */
+	struct host *prev, *next; /* asker.queued */
+	UT_hash_handle hh;
+};
+
+/* A user for whom the first question of a talk is. */
+struct user {
+	uid_t uid;
+	unsigned n_talks;
+	UT_hash_handle hh;
+};
+
+/* An exchange, with the questions in it. */
+struct talk {
+	struct asker *asker;
+	struct host *host;
+	struct user *user;
+	struct ask *asks[QUESTIONS_MAX];
+	size_t n;
+	struct exchange *exchange;
+	struct talk *prev, *next; /* asker.talks */
+};
+
+struct asker {
+	struct exchange_tools tools;
+	uint16_t port; /* of the helper on other hosts */
+	struct brokerlink *link;
+	struct host *hosts; /* a uthash table, by key */
+	struct user *users; /* a uthash table, by uid */
+	struct host *queued; /* hosts with questions that wait for the end of others' talks */
+	struct talk *talks;
+	unsigned n_talks;
+};
+
+/* ---- hosts ---- */
+
+static void set_port(struct sockaddr_storage *address, uint16_t port)
+{
+	if (address->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)address)->sin6_port = htons(port);
+	else
+		((struct sockaddr_in *)address)->sin_port = htons(port);
+}
+
+static void copy_address(struct sockaddr_storage *ret, const struct sockaddr *from, uint16_t port)
+{
+	memcpy(ret, from, addr_len(from));
+	set_port(ret, port);
+}
+
+static struct host *get_host(struct asker *asker, const struct sockaddr *local,
+			     const struct sockaddr *peer)
+{
+	struct host *host = calloc(1, sizeof(*host)), *found;
+
+	if (!host)
+		return NULL;
+	message_address(local, host->key.from);
+	message_address(peer, host->key.to);
+	if (peer->sa_family == AF_INET6)
+		host->key.scope = ((const struct sockaddr_in6 *)peer)->sin6_scope_id;
+	HASH_FIND(hh, asker->hosts, &host->key, sizeof(host->key), found);
+	if (found) {
+		free(host);
+		return found;
+	}
+	copy_address(&host->ends.local, local, 0);
+	copy_address(&host->ends.peer, peer, asker->port);
+	strcpy(host->ends.from, host->key.from);
+	strcpy(host->ends.to, host->key.to);
+	HASH_ADD(hh, asker->hosts, key, sizeof(host->key), host);
+	if (host->hh.tbl)
+		return host;
+	free(host);
+	return NULL;
+}
+
+/* Frees HOST if there is nothing to ask it any more. */
+static void put_host(struct asker *asker, struct host *host)
+{
+	if (host->waiting.turns || host->n_talks > 0)
+		return;
+	if (host->is_queued)
+		DL_DELETE(asker->queued, host);
+	HASH_DEL(asker->hosts, host);
+	free(host);
+}
+
+/* ---- users ---- */
+
+static struct user *find_user(const struct asker *asker, uid_t uid)
+{
+	struct user *user;
+
+	HASH_FIND(hh, asker->users, &uid, sizeof(uid), user);
+	return user;
+}
+
+/* NULL: out of memory. */
+static struct user *get_user(struct asker *asker, uid_t uid)
+{
+	struct user *user = find_user(asker, uid);
+
+	if (user)
+		return user;
+	user = calloc(1, sizeof(*user));
+	if (!user)
+		return NULL;
+	user->uid = uid;
+	HASH_ADD(hh, asker->users, uid, sizeof(user->uid), user);
+	if (user->hh.tbl)
+		return user;
+	free(user);
+	return NULL;
+}
+
+static void put_user(struct asker *asker, struct user *user)
+{
+	if (user->n_talks > 0)
+		return;
+	HASH_DEL(asker->users, user);
+	free(user);
+}
+
+/* ---- answers for the broker ---- */
+
+/* Frees ASK. WHO NULL: it is not known, because of WHY. */
+static void answer(struct asker *asker, struct ask *ask, const struct rdmabroker_peer_identity *who,
+		   const char *why)
+{
+	brokerlink_answer(asker->link, ask->number, who, why);
+	free(ask);
+}
+
+/* Answers the questions that wait for HOST. */
+static void answer_waiting(struct asker *asker, struct host *host, const char *why)
+{
+	struct ask *ask;
+
+	while ((ask = queue_take(&host->waiting)))
+		answer(asker, ask, /* who= */ NULL, why);
+}
+
+/* Answers the questions that have waited for too long. */
+static void answer_late(struct asker *asker, struct host *host)
+{
+	int64_t now = now_ms();
+	struct ask *late;
+
+	while ((late = queue_take_late(&host->waiting, now)))
+		answer(asker, late, /* who= */ NULL, "too many peers are being asked already");
+}
+
+static void answer_known(struct talk *talk, const struct answers *answers)
+{
+	for (size_t i = 0; i < talk->n; i++) {
+		const struct answer *one = &answers->list[i];
+		char why[EXCHANGE_WHY_MAX] = "";
+
+		if (one->unknown)
+			snprintf(why, sizeof(why), "%s says: %s", talk->host->key.to, one->unknown);
+		answer(talk->asker, talk->asks[i], one->unknown ? NULL : &one->who, why);
+	}
+}
+
+/* The other host does not answer, so those that wait for it are not asked. */
+static void answer_unknown(struct talk *talk, const char *why)
+{
+	for (size_t i = 0; i < talk->n; i++)
+		answer(talk->asker, talk->asks[i], /* who= */ NULL, why);
+	answer_waiting(talk->asker, talk->host, why);
+}
+
+/* ---- talks ---- */
+
+static void on_exchange(void *userdata, const struct answers *answers, const char *why);
+
+/* Its questions were answered. */
+static void talk_free(struct talk *talk)
+{
+	struct asker *asker = talk->asker;
+
+	exchange_free(talk->exchange);
+	DL_DELETE(asker->talks, talk);
+	asker->n_talks--;
+	talk->host->n_talks--;
+	talk->user->n_talks--;
+	put_user(asker, talk->user);
+	free(talk);
+}
+
+/* For the questions that wait for HOST, up to QUESTIONS_MAX. NULL: out of memory. */
+static struct talk *talk_new(struct asker *asker, struct host *host)
+{
+	struct ask *first = queue_take(&host->waiting);
+	struct user *user = get_user(asker, first->uid);
+	struct talk *talk = user ? calloc(1, sizeof(*talk)) : NULL;
+
+	if (!talk) {
+		if (user)
+			put_user(asker, user);
+		answer(asker, first, /* who= */ NULL, "out of memory");
+		return NULL;
+	}
+	talk->asker = asker;
+	talk->host = host;
+	talk->user = user;
+	user->n_talks++;
+	host->n_talks++;
+	asker->n_talks++;
+	DL_APPEND(asker->talks, talk);
+	for (struct ask *ask = first; ask; ask = queue_take(&host->waiting)) {
+		talk->asks[talk->n++] = ask;
+		if (talk->n == QUESTIONS_MAX)
+			break;
+	}
+	return talk;
+}
+
+/* An old question must not end the talk for newer ones of other users, so the newest one sets the deadline. */
+static int start(struct talk *talk)
+{
+	struct question questions[QUESTIONS_MAX];
+	int64_t until_ms = 0;
+
+	for (size_t i = 0; i < talk->n; i++) {
+		questions[i] = talk->asks[i]->question;
+		if (talk->asks[i]->until_ms > until_ms)
+			until_ms = talk->asks[i]->until_ms;
+	}
+	return exchange_new(&talk->exchange, &talk->asker->tools, &talk->host->ends, questions,
+			    talk->n, until_ms, on_exchange, talk);
+}
+
+static bool may_talk(void *userdata, uid_t uid)
+{
+	const struct user *user = find_user(userdata, uid);
+
+	return !user || user->n_talks < ASKER_EXCHANGES_OF_USER_MAX;
+}
+
+/* Whether there can be another talk with HOST. If so, it is for the user whose turn it is. */
+static bool has_room(struct asker *asker, struct host *host)
+{
+	return asker->n_talks < ASKER_EXCHANGES_MAX &&
+	       queue_choose(&host->waiting, may_talk, asker);
+}
+
+/* Begins talks for the questions that wait for HOST. The caller then calls put_host(). */
+static void start_talks(struct asker *asker, struct host *host)
+{
+	struct talk *talk;
+
+	answer_late(asker, host);
+	while (host->waiting.turns && host->n_talks < ASKER_EXCHANGES_OF_HOST_MAX) {
+		if (!has_room(asker, host)) {
+			if (!host->is_queued)
+				DL_APPEND(asker->queued, host);
+			host->is_queued = true;
+			return;
+		}
+		talk = talk_new(asker, host);
+		if (!talk) {
+			answer_waiting(asker, host, "out of memory");
+			return;
+		}
+		if (start(talk) < 0) {
+			answer_unknown(talk, "too many peers are being asked already");
+			talk_free(talk);
+		}
+	}
+}
+
+static void start_queued(struct asker *asker)
+{
+	struct host *host, *next;
+
+	DL_FOREACH_SAFE(asker->queued, host, next)
+	{
+		if (asker->n_talks >= ASKER_EXCHANGES_MAX)
+			break;
+		answer_late(asker, host);
+		if (host->waiting.turns && !has_room(asker, host))
+			continue;
+		DL_DELETE(asker->queued, host);
+		host->is_queued = false;
+		start_talks(asker, host);
+		put_host(asker, host);
+	}
+}
+
+static void on_exchange(void *userdata, const struct answers *answers, const char *why)
+{
+	struct talk *talk = userdata;
+	struct asker *asker = talk->asker;
+	struct host *host = talk->host;
+
+	if (answers)
+		answer_known(talk, answers);
+	else
+		answer_unknown(talk, why);
+	talk_free(talk);
+	start_talks(asker, host);
+	put_host(asker, host);
+	start_queued(asker);
+}
+
+void asker_ask(void *userdata, uint64_t number, uid_t uid, bool listens, int ps,
+	       const struct sockaddr *local, const struct sockaddr *peer, uint32_t qpn)
+{
+	struct asker *asker = userdata;
+	struct ask *ask = calloc(1, sizeof(*ask));
+	struct host *host;
+
+	if (!ask)
+		return; /* the broker's deadline ends the wait */
+	ask->number = number;
+	ask->until_ms = now_ms() + ASKER_MS;
+	ask->uid = uid;
+	if (addr_len(local) == 0 || local->sa_family != peer->sa_family) {
+		answer(asker, ask, /* who= */ NULL, "the peer has no IP address");
+		return;
+	}
+	ask->question = (struct question){ .listens = listens,
+					   .ps = ps,
+					   .port = addr_port(peer),
+					   .peer_port = addr_port(local),
+					   .qpn = qpn };
+	host = get_host(asker, local, peer);
+	if (!host) {
+		answer(asker, ask, /* who= */ NULL, "out of memory");
+		return;
+	}
+	if (queue_add(&host->waiting, ask) < 0)
+		answer(asker, ask, /* who= */ NULL, "out of memory");
+	else
+		start_talks(asker, host);
+	put_host(asker, host);
+}
+
+int asker_new(struct asker **ret, sd_event *loop, const struct settings *settings,
+	      const struct seal *seal, struct work *work)
+{
+	struct asker *asker = calloc(1, sizeof(*asker));
+
+	if (!asker)
+		return -ENOMEM;
+	asker->tools.loop = loop;
+	asker->tools.seal = seal;
+	asker->tools.work = work;
+	asker->port = settings->port;
+	*ret = asker;
+	return 0;
+}
+
+void asker_set_link(struct asker *asker, struct brokerlink *link)
+{
+	asker->link = link;
+}
+
+struct asker *asker_free(struct asker *asker)
+{
+	struct host *host, *next_host;
+	struct talk *talk, *next_talk;
+
+	if (!asker)
+		return NULL;
+	DL_FOREACH_SAFE(asker->talks, talk, next_talk)
+	{
+		for (size_t i = 0; i < talk->n; i++)
+			free(talk->asks[i]);
+		talk_free(talk);
+	}
+	HASH_ITER(hh, asker->hosts, host, next_host)
+	{
+		struct ask *ask;
+
+		while ((ask = queue_take(&host->waiting)))
+			free(ask);
+		HASH_DEL(asker->hosts, host);
+		free(host);
+	}
+	kept_close(&asker->tools.kept, /* ends= */ NULL);
+	free(asker);
+	return NULL;
+}

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "brokerlink.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "proto/notifier.h"
+
+#define CALL_MS 1000
+#define RETRY_MIN_MS 250
+#define RETRY_MAX_MS 1000
+#define STEADY_MS 10000 /* sessions that last longer are no failure */
+
+/* The session of those who find somebody out: the last one who uses it closes it. */
+struct finder {
+	struct rdmabroker *session;
+	unsigned n_refs;
+};
+
+/* What a thread does: it opens both sessions. */
+struct opening {
+	struct job job;
+	struct brokerlink *link;
+	bool has_run;
+	struct rdmabroker *serving, *finding; /* NULL: it has failed */
+	char error[200];
+};
+
+struct brokerlink {
+	sd_event *loop;
+	struct notifier *notifier;
+	struct work *work;
+	const char *socket;
+	brokerlink_asked *asked;
+	void *userdata;
+	struct opening opening;
+	struct rdmabroker *serving; /* NULL: lost */
+	sd_event_source *serving_io, *finding_io;
+	sd_event_source *timer; /* to open the sessions again */
+	uint64_t retry_ms; /* doubled with each failure */
+	int64_t opened_ms; /* when SERVING was opened */
+	bool has_complained;
+	pthread_mutex_t lock; /* of FINDER, and of its references */
+	struct finder *finder; /* NULL: lost */
+};
+
+/* ---- the session of the threads ---- */
+
+/* NULL: there is none. */
+static struct finder *get_finder(struct brokerlink *link)
+{
+	struct finder *finder;
+
+	pthread_mutex_lock(&link->lock);
+	finder = link->finder;
+	if (finder)
+		finder->n_refs++;
+	pthread_mutex_unlock(&link->lock);
+	return finder;
+}
+
+static void put_finder(struct brokerlink *link, struct finder *finder)
+{
+	bool is_last;
+
+	if (!finder)
+		return;
+	pthread_mutex_lock(&link->lock);
+	is_last = --finder->n_refs == 0;
+	pthread_mutex_unlock(&link->lock);
+	if (!is_last)
+		return;
+	rdmabroker_close(finder->session);
+	free(finder);
+}
+
+/* Takes SESSION; NULL: there is none any more. Returns 0 or -ENOMEM. */
+static int set_finder(struct brokerlink *link, struct rdmabroker *session)
+{
+	struct finder *finder = session ? calloc(1, sizeof(*finder)) : NULL, *old;
+
+	if (finder)
+		*finder = (struct finder){ .session = session, .n_refs = 1 };
+	else if (session)
+		rdmabroker_close(session);
+	pthread_mutex_lock(&link->lock);
+	old = link->finder;
+	link->finder = finder;
+	pthread_mutex_unlock(&link->lock);
+	put_finder(link, old);
+	return session && !finder ? -ENOMEM : 0;
+}
+
+/* ---- sessions begin and end ---- */
+
+static void close_sessions(struct brokerlink *link)
+{
+	link->serving_io = sd_event_source_disable_unref(link->serving_io);
+	link->finding_io = sd_event_source_disable_unref(link->finding_io);
+	if (link->serving)
+		rdmabroker_close(link->serving);
+	link->serving = NULL;
+	set_finder(link, NULL);
+}
+
+/*
+ * Two helpers of one broker end each other's sessions. So it is tried again at once only after sessions that have lasted.
+ */
+static void try_again_later(struct brokerlink *link)
+{
+	if (link->opened_ms > 0 && now_ms() - link->opened_ms > STEADY_MS)
+		link->retry_ms = RETRY_MIN_MS;
+	link->opened_ms = 0;
+	close_sessions(link);
+	sd_event_source_set_time_relative(link->timer, link->retry_ms * 1000);
+	sd_event_source_set_enabled(link->timer, SD_EVENT_ONESHOT);
+	if (link->retry_ms < RETRY_MAX_MS)
+		link->retry_ms *= 2;
+}
+
+static void on_end(struct brokerlink *link, const char *why)
+{
+	log_line(LOG_WARNING, "The session with rdmabrokerd has ended: %s.", why);
+	try_again_later(link);
+}
+
+/* False: there is no notice, or the session has ended. */
+static bool get_notice(struct brokerlink *link, struct rdmabroker_notice **ret)
+{
+	/* The session also ends when an answer has failed. */
+	int r = link->serving ? rdmabroker_get_notice(link->serving, 0, ret) : -EAGAIN;
+
+	if (r < 0 && r != -EAGAIN)
+		on_end(link, rdmabroker_last_failure()->text);
+	return r == 0;
+}
+
+static int on_serving_io(sd_event_source *source, int fd, uint32_t events, void *userdata)
+{
+	struct brokerlink *link = userdata;
+	struct rdmabroker_notice *notice;
+
+	(void)source;
+	(void)fd;
+	(void)events;
+	while (get_notice(link, &notice)) {
+		if (notice->kind == RDMABROKER_NOTICE_QUESTION)
+			link->asked(link->userdata, notice->question, notice->uid,
+				    notice->operation == RDMABROKER_OPERATION_CONNECT, notice->ps,
+				    (struct sockaddr *)&notice->local,
+				    (struct sockaddr *)&notice->peer, notice->peer_qp_num);
+		rdmabroker_free_notice(notice);
+	}
+	return 0;
+}
+
+/* This session has no ids, so its only event is that it has ended. What else comes is a reply that is too late. */
+static int on_finding_io(sd_event_source *source, int fd, uint32_t events, void *userdata)
+{
+	struct brokerlink *link = userdata;
+	struct rdmabroker_event *event = NULL;
+	int r;
+
+	(void)source;
+	(void)fd;
+	(void)events;
+	r = rdmabroker_get_event(link->finder->session, 0, &event);
+	if (r == -EAGAIN)
+		return 0;
+	if (r == 0)
+		rdmabroker_free_event(event);
+	on_end(link, "the connection to the broker is lost");
+	return 0;
+}
+
+static struct rdmabroker *open_session(const struct brokerlink *link)
+{
+	const struct rdmabroker_options options = { .size = sizeof(options),
+						    .socket = link->socket,
+						    .call_timeout_ms = CALL_MS };
+	struct rdmabroker *session = NULL;
+
+	return rdmabroker_open(&options, &session) == 0 ? session : NULL;
+}
+
+/* In a thread: a broker that hangs lets each call wait. */
+static void run_opening(struct job *job)
+{
+	struct opening *opening = (struct opening *)job;
+
+	opening->has_run = true;
+	opening->serving = open_session(opening->link);
+	if (opening->serving && rdmabroker_serve_peers(opening->serving) == 0)
+		opening->finding = open_session(opening->link);
+	if (!opening->finding)
+		snprintf(opening->error, sizeof(opening->error), "%s",
+			 rdmabroker_last_failure()->text);
+}
+
+/* Takes over the sessions in OPENING. Returns 0 or a negative errno. */
+static int take_sessions(struct brokerlink *link, struct opening *opening)
+{
+	int serving_fd = rdmabroker_get_fd(opening->serving);
+	int finding_fd = rdmabroker_get_fd(opening->finding);
+	int r;
+
+	link->serving = opening->serving;
+	opening->serving = NULL;
+	r = set_finder(link, opening->finding);
+	opening->finding = NULL;
+	if (r == 0)
+		r = sd_event_add_io(link->loop, &link->serving_io, serving_fd, EPOLLIN,
+				    on_serving_io, link);
+	if (r >= 0)
+		r = sd_event_add_io(link->loop, &link->finding_io, finding_fd, EPOLLIN,
+				    on_finding_io, link);
+	return r < 0 ? r : 0;
+}
+
+static void done_opening(struct job *job)
+{
+	struct opening *opening = (struct opening *)job;
+	struct brokerlink *link = opening->link;
+	int r;
+
+	if (opening->finding) {
+		r = take_sessions(link, opening);
+		if (r == 0) {
+			link->has_complained = false;
+			link->opened_ms = now_ms();
+			log_line(LOG_INFO, "rdmabrokerd gives its questions to this process.");
+			notifier_tell(link->notifier, "STATUS=Connected to rdmabrokerd");
+			return;
+		}
+		snprintf(opening->error, sizeof(opening->error), "%s", strerror(-r));
+	}
+	if (opening->serving)
+		rdmabroker_close(opening->serving);
+	/* Otherwise the program ends. */
+	if (opening->has_run && !link->has_complained) {
+		log_line(LOG_WARNING, "Cannot serve rdmabrokerd: %s. It is tried again.",
+			 opening->error);
+		notifier_tell(link->notifier, "STATUS=Waiting for rdmabrokerd");
+		link->has_complained = true;
+	}
+	try_again_later(link);
+}
+
+static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct brokerlink *link = userdata;
+
+	(void)source;
+	(void)usec;
+	link->opening = (struct opening){ .job = { .run = run_opening, .done = done_opening },
+					  .link = link };
+	if (work_add(link->work, &link->opening.job) < 0)
+		try_again_later(link);
+	return 0;
+}
+
+int brokerlink_new(struct brokerlink **ret, sd_event *loop, struct notifier *notifier,
+		   struct work *work, const char *socket, brokerlink_asked *asked, void *userdata)
+{
+	struct brokerlink *link = calloc(1, sizeof(*link));
+	int r;
+
+	if (!link)
+		return -ENOMEM;
+	link->loop = loop;
+	link->notifier = notifier;
+	link->work = work;
+	link->socket = socket;
+	link->retry_ms = RETRY_MIN_MS;
+	link->asked = asked;
+	link->userdata = userdata;
+	pthread_mutex_init(&link->lock, NULL);
+	r = sd_event_add_time_relative(loop, &link->timer, CLOCK_MONOTONIC, 0, 1, on_timer, link);
+	if (r < 0) {
+		brokerlink_free(link);
+		return r;
+	}
+	*ret = link;
+	return 0;
+}
+
+struct brokerlink *brokerlink_free(struct brokerlink *link)
+{
+	if (!link)
+		return NULL;
+	close_sessions(link);
+	sd_event_source_disable_unref(link->timer);
+	pthread_mutex_destroy(&link->lock);
+	free(link);
+	return NULL;
+}
+
+void brokerlink_answer(struct brokerlink *link, uint64_t number,
+		       const struct rdmabroker_peer_identity *who, const char *why)
+{
+	int r = link->serving ? rdmabroker_answer_peer(link->serving, number, who, why) : 0;
+
+	if (r == 0 || r == -EBADF)
+		return;
+	log_line(LOG_WARNING, "Cannot answer rdmabrokerd: %s.", rdmabroker_last_failure()->text);
+	/* If the broker hangs, each further answer would wait, too. Nobody else is served meanwhile. */
+	if (r == -ETIMEDOUT)
+		try_again_later(link);
+}
+
+/* Sets RET to the address TEXT with PORT. False: TEXT is no address. */
+static bool put_address(struct sockaddr_storage *ret, const char *text, uint16_t port)
+{
+	struct sockaddr_in *in = (struct sockaddr_in *)ret;
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ret;
+
+	*ret = (struct sockaddr_storage){};
+	if (inet_pton(AF_INET, text, &in->sin_addr) == 1) {
+		in->sin_family = AF_INET;
+		in->sin_port = htons(port);
+		return true;
+	}
+	in6->sin6_family = AF_INET6;
+	in6->sin6_port = htons(port);
+	return inet_pton(AF_INET6, text, &in6->sin6_addr) == 1;
+}
+
+json_t *brokerlink_find(struct brokerlink *link, const struct message_head *head,
+			const struct question *question, bool *hangs)
+{
+	struct sockaddr_storage local, peer;
+	const struct rdmabroker_peer_address address = {
+		.size = sizeof(address),
+		.listens = question->listens,
+		.ps = (enum rdmabroker_port_space)question->ps,
+		.local = (struct sockaddr *)&local,
+		.peer = question->listens ? NULL : (struct sockaddr *)&peer,
+		.qp_num = question->qpn,
+	};
+	struct rdmabroker_peer_identity *who = NULL;
+	struct finder *finder;
+	json_t *answer;
+	int r;
+
+	if (!put_address(&local, head->to, question->port) ||
+	    !put_address(&peer, head->from, question->peer_port))
+		return message_new_unknown("the addresses are not valid");
+	finder = *hangs ? NULL : get_finder(link);
+	r = finder ? rdmabroker_find_peer(finder->session, &address, &who) : -ENOTCONN;
+	put_finder(link, finder);
+	*hangs = *hangs || r == -ETIMEDOUT;
+	if (r == -EBADF)
+		return message_new_unknown("no program of rdmabrokerd has this address there");
+	if (r < 0)
+		return message_new_unknown("rdmabrokerd does not answer there");
+	answer = message_new_answer(who);
+	rdmabroker_free_peer_identity(who);
+	return answer;
+}

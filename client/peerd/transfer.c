@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "transfer.h"
+
+#define HEADER 4
+#define CHUNK 4096 /* a text's buffer grows with what arrives, not with what was announced */
+
+enum doing { SENDING, RECEIVING, WATCHING };
+
+struct transfer {
+	int fd;
+	sd_event_source *io, *timer;
+	transfer_done *done;
+	void *userdata;
+	enum doing doing;
+	uint8_t header[HEADER];
+	char *text;
+	size_t len; /* of the text */
+	size_t size; /* of the buffer, when receiving */
+	size_t n; /* bytes that were sent or received, with the header */
+	size_t max;
+};
+
+static void end(struct transfer *transfer, int r)
+{
+	sd_event_source_set_enabled(transfer->io, SD_EVENT_OFF);
+	transfer->done(transfer->userdata, r);
+}
+
+/* Returns 0: it goes on later; 1: all was sent; or a negative errno. */
+static int send_more(struct transfer *transfer)
+{
+	while (transfer->n < HEADER + transfer->len) {
+		bool in_header = transfer->n < HEADER;
+		const void *from = in_header ? (void *)(transfer->header + transfer->n) :
+					       (void *)(transfer->text + transfer->n - HEADER);
+		size_t left = in_header ? HEADER - transfer->n :
+					  HEADER + transfer->len - transfer->n;
+		ssize_t n =
+			send(transfer->fd, from, left, MSG_NOSIGNAL | (in_header ? MSG_MORE : 0));
+
+		if (n < 0)
+			return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+		transfer->n += (size_t)n;
+	}
+	return 1;
+}
+
+static int read_header(struct transfer *transfer)
+{
+	uint32_t len;
+
+	memcpy(&len, transfer->header, HEADER);
+	transfer->len = ntohl(len);
+	return transfer->len == 0 || transfer->len > transfer->max ? -EMSGSIZE : 0;
+}
+
+static int make_room(struct transfer *transfer)
+{
+	size_t want = transfer->size + CHUNK;
+	char *text;
+
+	if (transfer->n - HEADER < transfer->size)
+		return 0;
+	if (want > transfer->len)
+		want = transfer->len;
+	text = realloc(transfer->text, want + 1);
+	if (!text)
+		return -ENOMEM;
+	transfer->text = text;
+	transfer->size = want;
+	return 0;
+}
+
+static int receive_more(struct transfer *transfer)
+{
+	for (;;) {
+		bool in_header = transfer->n < HEADER;
+		size_t at = transfer->n - HEADER;
+		ssize_t n;
+		int r;
+
+		if (!in_header && at == transfer->len)
+			break;
+		r = in_header ? 0 : make_room(transfer);
+		if (r < 0)
+			return r;
+		n = in_header ? recv(transfer->fd, transfer->header + transfer->n,
+				     HEADER - transfer->n, 0) :
+				recv(transfer->fd, transfer->text + at, transfer->size - at, 0);
+		if (n == 0)
+			return -ECONNRESET;
+		if (n < 0)
+			return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+		transfer->n += (size_t)n;
+		if (in_header && transfer->n == HEADER) {
+			r = read_header(transfer);
+			if (r < 0)
+				return r;
+		}
+	}
+	transfer->text[transfer->len] = 0;
+	return 1;
+}
+
+static int watch_more(const struct transfer *transfer)
+{
+	char byte;
+	ssize_t n = recv(transfer->fd, &byte, 1, 0);
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	return n == 0 ? -ECONNRESET : -EPROTO;
+}
+
+static int go_on(struct transfer *transfer)
+{
+	switch (transfer->doing) {
+	case SENDING:
+		return send_more(transfer);
+	case RECEIVING:
+		return receive_more(transfer);
+	default:
+		return watch_more(transfer);
+	}
+}
+
+static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdata)
+{
+	struct transfer *transfer = userdata;
+	int r;
+
+	(void)source;
+	(void)fd;
+	(void)events;
+	r = go_on(transfer);
+	if (r != 0)
+		end(transfer, r < 0 ? r : 0);
+	return 0;
+}
+
+static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	(void)source;
+	(void)usec;
+	end(userdata, -ETIMEDOUT);
+	return 0;
+}
+
+int transfer_new(struct transfer **ret, sd_event *loop, int fd, uint64_t ms, transfer_done *done,
+		 void *userdata)
+{
+	struct transfer *transfer = calloc(1, sizeof(*transfer));
+	const int on = 1;
+	int r;
+
+	if (!transfer) {
+		close(fd);
+		return -ENOMEM;
+	}
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	transfer->fd = fd;
+	transfer->done = done;
+	transfer->userdata = userdata;
+	r = sd_event_add_io(loop, &transfer->io, fd, EPOLLIN, on_io, transfer);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(transfer->io, SD_EVENT_OFF);
+	if (r >= 0)
+		r = sd_event_add_time_relative(loop, &transfer->timer, CLOCK_MONOTONIC, ms * 1000,
+					       1000, on_timer, transfer);
+	if (r < 0) {
+		transfer_free(transfer);
+		return r;
+	}
+	*ret = transfer;
+	return 0;
+}
+
+void transfer_set_timeout(struct transfer *transfer, uint64_t ms)
+{
+	sd_event_source_set_time_relative(transfer->timer, ms * 1000);
+	sd_event_source_set_enabled(transfer->timer, SD_EVENT_ONESHOT);
+}
+
+void transfer_pass(struct transfer *transfer, transfer_done *done, void *userdata)
+{
+	transfer->done = done;
+	transfer->userdata = userdata;
+}
+
+struct transfer *transfer_free(struct transfer *transfer)
+{
+	if (!transfer)
+		return NULL;
+	sd_event_source_disable_unref(transfer->io);
+	sd_event_source_disable_unref(transfer->timer);
+	close(transfer->fd);
+	free(transfer->text);
+	free(transfer);
+	return NULL;
+}
+
+static void begin(struct transfer *transfer, enum doing doing)
+{
+	transfer->doing = doing;
+	transfer->n = 0;
+	sd_event_source_set_io_events(transfer->io, doing == SENDING ? EPOLLOUT : EPOLLIN);
+	sd_event_source_set_enabled(transfer->io, SD_EVENT_ON);
+}
+
+void transfer_send(struct transfer *transfer, char *text)
+{
+	uint32_t len = htonl((uint32_t)strlen(text));
+
+	memcpy(transfer->header, &len, HEADER);
+	free(transfer->text);
+	transfer->text = text;
+	transfer->len = strlen(text);
+	begin(transfer, SENDING);
+}
+
+void transfer_receive(struct transfer *transfer, size_t max)
+{
+	free(transfer->text);
+	transfer->text = NULL;
+	transfer->len = transfer->size = 0;
+	transfer->max = max;
+	begin(transfer, RECEIVING);
+}
+
+void transfer_watch(struct transfer *transfer)
+{
+	free(transfer->text);
+	transfer->text = NULL;
+	begin(transfer, WATCHING);
+}
+
+void transfer_limit_silence(struct transfer *transfer, unsigned ms)
+{
+	setsockopt(transfer->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
+}
+
+char *transfer_take(struct transfer *transfer)
+{
+	char *text = transfer->text;
+
+	transfer->text = NULL;
+	return text;
+}

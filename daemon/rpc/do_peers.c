@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/inquiry.h"
+#include "core/peerid.h"
+#include "core/whois.h"
+#include "proto/address.h"
+#include "rpc/call.h"
+#include "rpc/convert.h"
+
+/* Requests of rdmabroker-peerd, which asks other hosts who peers are, and answers them. */
+
+int do_serve_peers(struct call *call)
+{
+	return failure_errno(&call->failure, inquiries_serve(call->session));
+}
+
+int do_answer_peer(struct call *call)
+{
+	const Rdmabroker__AnswerPeer *m = call->request->answer_peer;
+	struct policy_peer who;
+	struct peerid *answer;
+	const char *wrong = m->who ? in_peer_identity(&who, m->who) : NULL;
+
+	if (wrong)
+		return bad_request(call, wrong);
+	answer = m->who ? peerid_new(&who) :
+			  peerid_new_unknown("%s", *m->why ? m->why : "no reason was given");
+	if (inquiry_answer(session_get_core(call->session), m->question, answer))
+		return 0;
+	return failure_set(&call->failure, STATUS_NO_SUCH_ID,
+			   "answer_peer: there is no question %llu, or it is too late",
+			   (unsigned long long)m->question);
+}
+
+/* What is not known must not be told as none: rules of the other host decide differently about the two. */
+static bool knows_workload(const struct identity *identity)
+{
+	static const enum workload_name names[] = { WORKLOAD_UNIT, WORKLOAD_CONTAINER, WORKLOAD_POD,
+						    WORKLOAD_JOB };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!identity->workload.names[names[i]])
+			return false;
+	return true;
+}
+
+static char *out_unit(struct call *call, const struct session *session)
+{
+	snprintf(call->space.unit, sizeof(call->space.unit), "%s",
+		 session_get_workload(session, WORKLOAD_UNIT));
+	return call->space.unit;
+}
+
+int do_find_peer(struct call *call)
+{
+	const Rdmabroker__FindPeer *m = call->request->find_peer;
+	Rdmabroker__PeerIdentity *result = &call->space.find_peer;
+	struct sockaddr_storage local, peer;
+	struct whois_question question = { .listens = m->listens,
+					   .port_space = (int)m->port_space,
+					   .local = (struct sockaddr *)&local,
+					   .peer = (struct sockaddr *)&peer,
+					   .qpn = m->qpn };
+	const struct identity *identity;
+	struct session *found;
+	const char *wrong;
+
+	if (!m->local || (!m->listens && !m->peer))
+		return bad_request(call, "find_peer: an address is missing");
+	wrong = address_unpack(&local, m->local);
+	if (!wrong && m->peer)
+		wrong = address_unpack(&peer, m->peer);
+	if (wrong)
+		return bad_request(call, wrong);
+	found = whois_find(session_get_core(call->session), &question);
+	if (!found)
+		return failure_set(&call->failure, STATUS_NO_SUCH_ID,
+				   "find_peer: no program has this address");
+	identity = session_get_identity(found);
+	if (identity->n_gids > MAX_GIDS)
+		return failure_set(&call->failure, STATUS_NO_SUCH_ID,
+				   "find_peer: the program has more than %d groups", MAX_GIDS);
+	rdmabroker__peer_identity__init(result);
+	result->uid = identity->uid;
+	result->gids = call->space.gids;
+	while (result->n_gids < identity->n_gids) {
+		call->space.gids[result->n_gids] = identity->gids[result->n_gids];
+		result->n_gids++;
+	}
+	result->knows_workload = knows_workload(identity);
+	result->unit = out_unit(call, found);
+	result->workload = out_workload(&call->space.workload, found);
+	REPLY(call, find_peer, FIND_PEER, result);
+	return 0;
+}
