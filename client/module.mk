@@ -30,8 +30,9 @@ $(DROPIN): $(call objs,$(wildcard client/rdmacm/*.c)) $(O)/librdmabroker.so $(DR
 		-Wl,--version-script=$(DROPIN_MAP) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
 		$(shell pkg-config --libs libibverbs 2>/dev/null) -pthread
 
-# What programs share that read a configuration file, or print to the journal.
+# What programs share that read a configuration file, or print to the journal; and those that run as services.
 COMMON := client/common/inifile.c client/common/log.c
+SERVICE := $(COMMON) client/common/service.c
 
 # The programs use only the library's public headers. They link the files of proto/ that they need.
 $(O)/rdmabroker-ping: $(call objs,$(wildcard client/ping/*.c)) $(O)/librdmabroker.so
@@ -47,14 +48,14 @@ $(O)/rdmabrokerctl: $(call objs,$(wildcard client/ctl/*.c) client/common/sitenam
 # The exporter uses only the library's public headers, too.
 EXPORTER_LIBS := $(shell pkg-config --libs libsystemd inih libmicrohttpd 2>/dev/null)
 
-$(O)/rdmabroker-exporter: $(call objs,$(wildcard client/exporter/*.c) $(COMMON) client/common/sockets.c $(PROTO_NOTIFY_SRC) proto/addr.c proto/unixsock.c) \
+$(O)/rdmabroker-exporter: $(call objs,$(wildcard client/exporter/*.c) $(SERVICE) client/common/sockets.c $(PROTO_NOTIFY_SRC) proto/addr.c proto/unixsock.c) \
 		$(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker $(EXPORTER_LIBS)
 
 # The agent of a fleet, too. Only its objects, and those of the program that rdmabrokerctl runs for the verb fleet, need
 # libcurl, libcrypto and jansson.
-FLEET_SRC := $(wildcard client/fleet/*.c client/etcd/*.c) $(COMMON) client/common/sitename.c proto/sdnotify.c
+FLEET_SRC := $(wildcard client/fleet/*.c client/etcd/*.c) $(SERVICE) client/common/sitename.c proto/sdnotify.c
 FLEETCTL_SRC := $(wildcard client/ctl/fleet/*.c)
 FLEET_LIBS := $(shell pkg-config --libs libcurl libcrypto jansson inih libsystemd 2>/dev/null)
 
@@ -71,7 +72,7 @@ $(O)/rdmabroker-fleetctl: $(call objs,$(FLEETCTL_SRC) client/ctl/output.c client
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(FLEET_LIBS)
 
 # The helper that asks other hosts who peers are. Only its objects need MUNGE.
-PEERD_SRC := $(wildcard client/peerd/*.c) $(COMMON) client/common/sockets.c $(PROTO_NOTIFY_SRC) proto/addr.c proto/text.c proto/unixsock.c
+PEERD_SRC := $(wildcard client/peerd/*.c) $(SERVICE) client/common/sockets.c $(PROTO_NOTIFY_SRC) proto/addr.c proto/text.c proto/unixsock.c
 PEERD_LIBS := $(shell pkg-config --libs libsystemd inih jansson munge 2>/dev/null)
 
 $(call objs,$(wildcard client/peerd/*.c)): | $(O)/stamp-needs-peerd

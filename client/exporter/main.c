@@ -1,43 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sysexits.h>
 #include <systemd/sd-daemon.h>
 #include <systemd/sd-event.h>
 #include <unistd.h>
 
 #include "common/log.h"
+#include "common/service.h"
 #include "http.h"
 #include "proto/notifier.h"
-#include "proto/version.h"
 #include "settings.h"
 
 #ifndef EXPORTER_CONFIG
 #define EXPORTER_CONFIG "/etc/rdmabroker/exporter.conf"
 #endif
-
-/* systemd calls this status CONFIG; its number, 78, is in the unit's RestartPreventExitStatus=. */
-#define EXIT_MISCONFIGURED EX_CONFIG
-#define EXIT_USAGE 2
-
-enum {
-	OPT_CONFIG = 0x100,
-	OPT_LISTEN,
-	OPT_SOCKET,
-};
-
-static const struct option long_options[] = {
-	{ "config", required_argument, NULL, OPT_CONFIG },
-	{ "listen", required_argument, NULL, OPT_LISTEN },
-	{ "socket", required_argument, NULL, OPT_SOCKET },
-	{ "help", no_argument, NULL, 'h' },
-	{ "version", no_argument, NULL, 'V' },
-	{ NULL, 0, NULL, 0 },
-};
 
 struct arguments {
 	const char *config; /* NULL: the default, which need not exist */
@@ -46,71 +25,21 @@ struct arguments {
 	unsigned n_listen;
 };
 
-static void usage(void)
-{
-	fputs("rdmabroker-exporter [OPTION ...]\n"
-	      "\n"
-	      "Serves the metrics of rdmabrokerd to Prometheus by HTTP, at /metrics.\n"
-	      "\n"
-	      "  --listen ADDRESS  HOST:PORT, [HOST]:PORT, :PORT or an absolute path to listen on;\n"
-	      "                    can be given several times (default " SETTINGS_LISTEN ")\n"
-	      "  --socket PATH     the socket of rdmabrokerd\n"
-	      "  --config FILE     the configuration file (default " EXPORTER_CONFIG ")\n"
-	      "  -h, --help        print this summary\n"
-	      "  -V, --version     print the version\n"
-	      "\n"
-	      "Options override the configuration file. Sockets that systemd passes override both.\n"
-	      "Exit status: 0 stopped, 1 failed, 2 usage error, 78 error in the configuration.\n"
-	      "See rdmabroker-exporter(8).\n",
-	      stdout);
-}
-
-/* The text of --help would scroll the error off the screen. */
-static int see_help(void)
-{
-	fputs("rdmabroker-exporter: see rdmabroker-exporter --help\n", stderr);
-	return EXIT_USAGE;
-}
-
-/* Returns an exit status; -1: the program goes on. */
-static int read_arguments(struct arguments *arguments, int argc, char **argv)
-{
-	int c;
-
-	while ((c = getopt_long(argc, argv, "hV", long_options, NULL)) >= 0) {
-		switch (c) {
-		case OPT_CONFIG:
-			arguments->config = optarg;
-			break;
-		case OPT_LISTEN:
-			if (arguments->n_listen == SOCKETS_MAX) {
-				fprintf(stderr,
-					"rdmabroker-exporter: --listen can be given at most %d times\n",
-					SOCKETS_MAX);
-				return see_help();
-			}
-			arguments->listen[arguments->n_listen++] = optarg;
-			break;
-		case OPT_SOCKET:
-			arguments->socket = optarg;
-			break;
-		case 'V':
-			puts("rdmabroker-exporter " RDMABROKER_VERSION);
-			return EXIT_SUCCESS;
-		case 'h':
-			usage();
-			return EXIT_SUCCESS;
-		default:
-			/* getopt_long() has printed the error. */
-			return see_help();
-		}
-	}
-	if (optind < argc) {
-		fprintf(stderr, "rdmabroker-exporter: unexpected argument '%s'\n", argv[optind]);
-		return see_help();
-	}
-	return -1;
-}
+static const char help[] =
+	"rdmabroker-exporter [OPTION ...]\n"
+	"\n"
+	"Serves the metrics of rdmabrokerd to Prometheus by HTTP, at /metrics.\n"
+	"\n"
+	"  --listen ADDRESS  HOST:PORT, [HOST]:PORT, :PORT or an absolute path to listen on;\n"
+	"                    can be given several times (default " SETTINGS_LISTEN ")\n"
+	"  --socket PATH     the socket of rdmabrokerd\n"
+	"  --config FILE     the configuration file (default " EXPORTER_CONFIG ")\n"
+	"  -h, --help        print this summary\n"
+	"  -V, --version     print the version\n"
+	"\n"
+	"Options override the configuration file. Sockets that systemd passes override both.\n"
+	"Exit status: 0 stopped, 1 failed, 2 usage error, 78 error in the configuration.\n"
+	"See rdmabroker-exporter(8).\n";
 
 /* Returns 0 or an exit status. */
 static int make_settings(struct settings *settings, const struct arguments *arguments)
@@ -122,9 +51,9 @@ static int make_settings(struct settings *settings, const struct arguments *argu
 		settings->n_listen = 0;
 	for (unsigned i = 0; i < arguments->n_listen; i++)
 		if (!settings_add_listen(settings, "--listen", arguments->listen[i]))
-			return see_help();
+			return service_see_help();
 	if (arguments->socket && !settings_set_socket(settings, "--socket", arguments->socket))
-		return see_help();
+		return service_see_help();
 	return 0;
 }
 
@@ -136,19 +65,14 @@ static int on_exit_signal(sd_event_source *source, const struct signalfd_siginfo
 	return sd_event_exit(sd_event_source_get_event(source), 0);
 }
 
-/* Called before any thread is created, because a new thread inherits the blocked signals. */
+/* Called before any thread is created. */
 static int add_signals(sd_event *loop, struct notifier *notifier)
 {
 	sigset_t mask;
-	int r;
+	int r = service_block_signals(&mask);
 
-	sigemptyset(&mask);
-	sigaddset(&mask, SIGTERM);
-	sigaddset(&mask, SIGINT);
-	if (sigprocmask(SIG_BLOCK, &mask, NULL) < 0)
-		return -errno;
-	signal(SIGPIPE, SIG_IGN);
-	r = sd_event_add_signal(loop, NULL, SIGTERM, on_exit_signal, notifier);
+	if (r >= 0)
+		r = sd_event_add_signal(loop, NULL, SIGTERM, on_exit_signal, notifier);
 	if (r >= 0)
 		r = sd_event_add_signal(loop, NULL, SIGINT, on_exit_signal, notifier);
 	return r < 0 ? r : 0;
@@ -208,9 +132,17 @@ static int run(const struct settings *settings, struct sockets *sockets)
 int main(int argc, char **argv)
 {
 	struct arguments arguments = {};
+	const struct service service = {
+		.help = help,
+		.options = {
+			{ "config", &arguments.config },
+			{ "listen", arguments.listen, &arguments.n_listen, SOCKETS_MAX },
+			{ "socket", &arguments.socket },
+		},
+	};
 	struct settings settings;
 	struct sockets sockets = {};
-	int status = read_arguments(&arguments, argc, argv);
+	int status = service_read_arguments(&service, argc, argv);
 
 	if (status >= 0)
 		return status;

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sysexits.h>
 #include <systemd/sd-daemon.h>
 
 #include "asker.h"
 #include "brokerlink.h"
 #include "common/log.h"
+#include "common/service.h"
 #include "proto/notifier.h"
-#include "proto/version.h"
 #include "server.h"
 #include "settings.h"
 #include "work.h"
@@ -23,29 +21,8 @@
 
 #define LISTEN ":9472" /* every address of this host */
 
-/* systemd calls this status CONFIG; its number, 78, is in the unit's RestartPreventExitStatus=. */
-#define EXIT_MISCONFIGURED EX_CONFIG
-#define EXIT_USAGE 2
-
 /* Threads for each side, so that other hosts' questions do not delay this host's. */
 #define THREADS 2
-
-enum {
-	OPT_CONFIG = 0x100,
-	OPT_SOCKET,
-	OPT_MUNGE_SOCKET,
-	OPT_LISTEN,
-};
-
-static const struct option long_options[] = {
-	{ "config", required_argument, NULL, OPT_CONFIG },
-	{ "socket", required_argument, NULL, OPT_SOCKET },
-	{ "munge-socket", required_argument, NULL, OPT_MUNGE_SOCKET },
-	{ "listen", required_argument, NULL, OPT_LISTEN },
-	{ "help", no_argument, NULL, 'h' },
-	{ "version", no_argument, NULL, 'V' },
-	{ NULL, 0, NULL, 0 },
-};
 
 struct arguments {
 	const char *config; /* NULL: the default, which need not exist */
@@ -66,74 +43,21 @@ struct peerd {
 	struct server *server;
 };
 
-static void usage(void)
-{
-	fputs("rdmabroker-peerd [OPTION ...]\n"
-	      "\n"
-	      "Asks other hosts who peers are, for rdmabrokerd, and answers other hosts.\n"
-	      "\n"
-	      "  --config FILE          the configuration file (default " PEERD_CONFIG ")\n"
-	      "  --socket PATH          the socket of rdmabrokerd\n"
-	      "  --munge-socket PATH    the socket of munged\n"
-	      "  --listen ADDRESS:PORT  where other hosts ask, if systemd passes no sockets (default :9472);\n"
-	      "                         can be repeated\n"
-	      "  -h, --help             print this summary\n"
-	      "  -V, --version          print the version\n"
-	      "\n"
-	      "Exit status: 0 stopped, 1 failed, 2 usage error, 78 error in the configuration.\n"
-	      "See rdmabroker-peerd(8).\n",
-	      stdout);
-}
-
-/* The text of --help would scroll the error off the screen. */
-static int see_help(void)
-{
-	fputs("rdmabroker-peerd: see rdmabroker-peerd --help\n", stderr);
-	return EXIT_USAGE;
-}
-
-/* Returns an exit status; -1: the program goes on. */
-static int read_arguments(struct arguments *ret, int argc, char **argv)
-{
-	int c;
-
-	while ((c = getopt_long(argc, argv, "hV", long_options, NULL)) >= 0) {
-		switch (c) {
-		case OPT_CONFIG:
-			ret->config = optarg;
-			break;
-		case OPT_SOCKET:
-			ret->socket = optarg;
-			break;
-		case OPT_MUNGE_SOCKET:
-			ret->munge_socket = optarg;
-			break;
-		case OPT_LISTEN:
-			if (ret->n_listen == SOCKETS_MAX) {
-				fprintf(stderr,
-					"rdmabroker-peerd: --listen can be given at most %d times\n",
-					SOCKETS_MAX);
-				return see_help();
-			}
-			ret->listen[ret->n_listen++] = optarg;
-			break;
-		case 'V':
-			puts("rdmabroker-peerd " RDMABROKER_VERSION);
-			return EXIT_SUCCESS;
-		case 'h':
-			usage();
-			return EXIT_SUCCESS;
-		default:
-			/* getopt_long() has printed the error. */
-			return see_help();
-		}
-	}
-	if (optind < argc) {
-		fprintf(stderr, "rdmabroker-peerd: unexpected argument '%s'\n", argv[optind]);
-		return see_help();
-	}
-	return -1;
-}
+static const char help[] =
+	"rdmabroker-peerd [OPTION ...]\n"
+	"\n"
+	"Asks other hosts who peers are, for rdmabrokerd, and answers other hosts.\n"
+	"\n"
+	"  --config FILE          the configuration file (default " PEERD_CONFIG ")\n"
+	"  --socket PATH          the socket of rdmabrokerd\n"
+	"  --munge-socket PATH    the socket of munged\n"
+	"  --listen ADDRESS:PORT  where other hosts ask, if systemd passes no sockets (default :9472);\n"
+	"                         can be repeated\n"
+	"  -h, --help             print this summary\n"
+	"  -V, --version          print the version\n"
+	"\n"
+	"Exit status: 0 stopped, 1 failed, 2 usage error, 78 error in the configuration.\n"
+	"See rdmabroker-peerd(8).\n";
 
 /* The command line overrides the file. Errors are reported. */
 static bool override(struct settings *settings, const struct arguments *arguments)
@@ -148,18 +72,14 @@ static bool override(struct settings *settings, const struct arguments *argument
 	       settings_set_path(settings->munge_socket, "--munge-socket", arguments->munge_socket);
 }
 
-/* The loop ends with these signals. Called before the threads are created, which inherit the mask. */
+/* The loop ends with these signals. Called before the threads are created. */
 static int add_signals(sd_event *loop)
 {
 	sigset_t mask;
-	int r;
+	int r = service_block_signals(&mask);
 
-	sigemptyset(&mask);
-	sigaddset(&mask, SIGTERM);
-	sigaddset(&mask, SIGINT);
-	if (sigprocmask(SIG_BLOCK, &mask, NULL) < 0)
-		return -errno;
-	r = sd_event_add_signal(loop, NULL, SIGTERM, NULL, NULL);
+	if (r >= 0)
+		r = sd_event_add_signal(loop, NULL, SIGTERM, NULL, NULL);
 	return r < 0 ? r : sd_event_add_signal(loop, NULL, SIGINT, NULL, NULL);
 }
 
@@ -237,8 +157,17 @@ static int run(struct peerd *peerd)
 int main(int argc, char **argv)
 {
 	struct arguments arguments = {};
+	const struct service service = {
+		.help = help,
+		.options = {
+			{ "config", &arguments.config },
+			{ "socket", &arguments.socket },
+			{ "munge-socket", &arguments.munge_socket },
+			{ "listen", arguments.listen, &arguments.n_listen, SOCKETS_MAX },
+		},
+	};
 	struct peerd peerd = {};
-	int status = read_arguments(&arguments, argc, argv);
+	int status = service_read_arguments(&service, argc, argv);
 
 	if (status >= 0)
 		return status;
@@ -246,7 +175,7 @@ int main(int argc, char **argv)
 			  /* must_exist= */ arguments.config) < 0)
 		return EXIT_MISCONFIGURED;
 	if (!override(&peerd.settings, &arguments))
-		return see_help();
+		return service_see_help();
 	peerd.seal = settings_seal(&peerd.settings);
 	status = run(&peerd);
 	stop(&peerd);

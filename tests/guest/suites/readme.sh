@@ -47,6 +47,14 @@ typed() {
 	USER=$WHO PATH=$PWD/stand-ins:$PATH bash -eu -o pipefail commands
 }
 
+# Runs COMMAND, a server, as the user for whom README is written.
+serve_as_written() {
+	# shellcheck disable=SC2086
+	as $WHO $1 > server 2>&1 &
+	pid[server]=$!
+	await_line server "listening"
+}
+
 case_install() {
 	make_stand_ins
 	assert test ! -e /usr/sbin/rdmabrokerd
@@ -96,10 +104,7 @@ case_first_policy() {
 		status=0
 		case $command in
 		"rdmabroker-ping -s"*)
-			# shellcheck disable=SC2086
-			as $WHO $command > server 2>&1 &
-			pid[server]=$!
-			await_line server "listening"
+			serve_as_written "$command"
 			continue ;;
 		sudo*) PATH=$PWD/stand-ins:$PATH timeout 30 bash -c "$command" > words 2>&1 || status=$? ;;
 		*) as $WHO "${sanitizing[@]}" timeout 30 bash -c "$command" > words 2>&1 || status=$? ;;
@@ -167,10 +172,7 @@ case_peer() {
 		status=0
 		case $command in
 		"rdmabroker-ping -s"*)
-			# shellcheck disable=SC2086
-			as $WHO $command > server 2>&1 &
-			pid[server]=$!
-			await_line server "listening"
+			serve_as_written "$command"
 			continue ;;
 		"sudo -u bob "*) as bob timeout 30 bash -c "${command#sudo -u bob }" > words 2>&1 || status=$? ;;
 		"sudo journalctl "*) PATH=$PWD/stand-ins:$PATH bash -c "$command" > words 2>&1 || status=$? ;;
