@@ -28,6 +28,8 @@
 #define WARM_UP 50
 #define TIMES 200 /* repetitions of each part; as many connections are open at the same time */
 
+#define THREAD_SECONDS 60 /* in which a thread of the daemon does its work */
+
 static sd_event *loop;
 static int loop_fd = -1;
 
@@ -101,7 +103,8 @@ static bool is_ready(unsigned seconds)
 	return syscall(SYS_ppoll, &p, 1, &timeout, NULL, 0) > 0;
 }
 
-static void daemon_turn(void)
+/* Returns whether a source was ready or due. */
+static bool daemon_turn(void)
 {
 	int r;
 
@@ -117,13 +120,13 @@ static void daemon_turn(void)
 	if (collects)
 		CALLGRIND_TOGGLE_COLLECT;
 	in_daemon = false;
+	return r > 0;
 }
 
 /* Replaces poll(), the only function in which the library waits. The daemon calls it too, but must not wait. */
 int poll(struct pollfd *fds, nfds_t n, int timeout)
 {
 	struct timespec now = { 0 };
-	bool idle = false;
 	int r;
 
 	if (in_daemon && timeout != 0)
@@ -133,17 +136,12 @@ int poll(struct pollfd *fds, nfds_t n, int timeout)
 		if (r != 0 || timeout == 0 || in_daemon)
 			return r;
 		/*
-		 * The steps of time do not make the loop's descriptor ready, so a timer may be due: run one turn. If
-		 * the descriptor is still not ready, one of the daemon's threads may be working: wait 5 s.
+		 * A turn also finds timers that are due. They do not make the loop's descriptor ready, because the
+		 * kernel's time does not advance by steps. If nothing was ready or due, a thread of the daemon may be
+		 * working.
 		 */
-		if (!is_ready(idle ? 5 : 0)) {
-			if (idle)
-				die("the library waits for something that the daemon does not do");
-			idle = true;
-		} else {
-			idle = false;
-		}
-		daemon_turn();
+		if (!daemon_turn() && !is_ready(THREAD_SECONDS))
+			die("the library waits for something that the daemon does not do");
 	} while (true);
 }
 
