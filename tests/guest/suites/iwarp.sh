@@ -85,7 +85,8 @@ case_datagrams() {
 }
 
 # A TCP port that does not answer: software iWARP's connect waits in the kernel, for two minutes, and so would each further call
-# about the id. The broker serves others meanwhile, and its restart does not wait for the connect, but ends it.
+# about the id. The broker serves others meanwhile, also if a user has more such connects than the broker has threads for
+# them. Its restart does not wait for the connects, but ends them.
 case_silent_peer() {
 	users_policy
 	python3 - "$A" 7479 > full 2>&1 <<-END &
@@ -108,11 +109,16 @@ case_silent_peer() {
 	await "rdmabrokerctl list --port 7479 --state connecting | grep -q :7479"
 	rdmabrokerctl list --port 7479 | show
 	ping_once bob $A -p 7471 -C 20 | show
+	as bob connects at-once $A 7479 70 > crowd 2>&1 &
+	pid[crowd]=$!
+	await "[ \$(rdmabrokerctl list --port 7479 --state connecting | grep -c :7479) = 71 ]"
 	ping_once dave $A -p 7471 -C 20 | show
 	systemctl restart rdmabrokerd
 	ping_once bob $A -p 7471 -C 20 | show
 	finish silent 1
 	assert_contains "$(cat silent)" "connection abort"
+	finish crowd 1
+	assert_contains "$(cat crowd)" "70 failed"
 	stop server
 	kill "${pid[full]}"
 	wait "${pid[full]}" || true
