@@ -127,7 +127,7 @@ int core_set_policy(struct core *core, struct policy *policy);
 static inline struct ratelimit *core_log_limit(struct core *core, uid_t uid,
 					       const struct tally *tally)
 {
-	return log_limits_get(&core->log_limits, uid, tally ? tally->number : 0);
+	return log_limits_get(&core->log_limits, uid, tally ? tally->number : LOG_ABOUT_OTHER);
 }
 
 /* Getters for rpc/, which does not access the members: */

@@ -10,7 +10,7 @@
 
 /* The struct must have no padding, because uthash hashes its bytes. */
 struct key {
-	uint64_t rule;
+	uint64_t subject;
 	uint64_t uid;
 };
 
@@ -152,9 +152,9 @@ static struct log_limit *add(struct log_limits *limits, const struct key *key)
 	return pair;
 }
 
-struct ratelimit *log_limits_get(struct log_limits *limits, uid_t uid, uint64_t rule)
+struct ratelimit *log_limits_get(struct log_limits *limits, uid_t uid, uint64_t subject)
 {
-	const struct key key = { .rule = rule, .uid = uid };
+	const struct key key = { .subject = subject, .uid = uid };
 	struct log_limit *pair;
 
 	drop_finished(limits);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Rate limits for log lines about users. Each pair of a user and a rule has its own limit, so that one pair's lines
- * never suppress those of another. A pair's first line passes. Then the pair is:
+ * Rate limits for log lines about users. Each pair of a user and a subject, such as a rule, has its own limit, so that
+ * one pair's lines never suppress those of another. A pair's first line passes. Then the pair is:
  *
  *   limiting  its window of 10 s is running
  *   pending   its window is over and lines were left out; the pair's next line will report how many
@@ -22,11 +22,16 @@
 
 #define LOG_LIMITS_MAX 1024
 
+/* What a line is about: a decision by the rule whose tally has this number, from 1 up, or one of these. */
+#define LOG_ABOUT_OTHER 0
+#define LOG_ABOUT_DOUBT UINT64_MAX /* which process the client is, for each session */
+#define LOG_ABOUT_LIMIT (UINT64_MAX - 1) /* no further session can be opened */
+
 struct log_limit;
 struct log_user;
 
 struct log_limits {
-	struct log_limit *pairs; /* a uthash table, by user and rule */
+	struct log_limit *pairs; /* a uthash table, by user and subject */
 	struct log_user *users; /* a uthash table, by uid: users with pairs */
 	struct list limiting; /* log_limit.link, in the order in which their windows began */
 	struct list pending; /* log_limit.link, in the order in which their windows ended */
@@ -35,9 +40,6 @@ struct log_limits {
 
 void log_limits_init(struct log_limits *limits);
 void log_limits_done(struct log_limits *limits);
-/*
- * The limit for the next line about UID and the rule whose tally has number RULE; 0: no rule. Valid for one line
- * only.
- */
-struct ratelimit *log_limits_get(struct log_limits *limits, uid_t uid, uint64_t rule);
+/* The limit for the next line about UID and SUBJECT. Valid for one line only. */
+struct ratelimit *log_limits_get(struct log_limits *limits, uid_t uid, uint64_t subject);
 unsigned log_limits_count(const struct log_limits *limits);

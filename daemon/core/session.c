@@ -35,8 +35,8 @@ static int charge_session(struct session *session, struct failure *failure)
 		r = quota_charge(session, &session->fds, ACCOUNT_FDS, FDS_OF_A_SESSION,
 				 "descriptors", "DescriptorsPerUser=", failure);
 	if (r > 0)
-		log_limited(session_log_limit(session), LOG_WARNING, "A client is refused: %s.",
-			    failure->text);
+		log_limited(session_log_limit_about(session, LOG_ABOUT_LIMIT), LOG_WARNING,
+			    "A client is refused: %s.", failure->text);
 	return r;
 }
 
@@ -294,7 +294,7 @@ static void tell_doubt(struct session *session)
 
 	if (doubt)
 		log_limited(
-			session_log_limit(session), LOG_NOTICE,
+			session_log_limit_about(session, LOG_ABOUT_DOUBT), LOG_NOTICE,
 			"Session %llu, uid %u: cannot verify that process %d is the client: %s. "
 			"Rules for units and containers do not match it, and its QPs are refused.",
 			(unsigned long long)session->number, identity->uid, identity->pid, doubt);

@@ -171,9 +171,15 @@ unsigned session_permits_over_others(struct session *session, bool counts);
 /* Sets the reason for the notice of SESSION's end, which the sessions that watch get. */
 void session_set_end_reason(struct session *session, const char *why);
 
+/* SUBJECT: LOG_ABOUT_*. */
+static inline struct ratelimit *session_log_limit_about(struct session *session, uint64_t subject)
+{
+	return log_limits_get(&session->core->log_limits, session->identity.uid, subject);
+}
+
 static inline struct ratelimit *session_log_limit(struct session *session)
 {
-	return core_log_limit(session->core, session->identity.uid, /* tally= */ NULL);
+	return session_log_limit_about(session, LOG_ABOUT_OTHER);
 }
 
 /* Getters for rpc/, which does not access the members: */

@@ -66,6 +66,18 @@ START_TEST(rules_are_limited_separately)
 }
 END_TEST
 
+/* That the broker is at its limit is told also if each of the user's sessions has had another line. */
+START_TEST(subjects_are_limited_separately)
+{
+	struct session *session = client.session;
+
+	exhaust(session_log_limit_about(session, LOG_ABOUT_DOUBT), 0);
+	exhaust(session_log_limit(session), 0);
+	exhaust(session_log_limit_about(session, LOG_ABOUT_LIMIT), 0);
+	ck_assert(!pass(core_log_limit(core, session->identity.uid, NULL)));
+}
+END_TEST
+
 /* A rule is identified by its text, not by its position. */
 START_TEST(limits_survive_reloads)
 {
@@ -195,6 +207,6 @@ START_TEST(removed_pairs_report_their_dropped_lines)
 END_TEST
 
 UNIT_MAIN("loglimit", set_up, tear_down, users_are_limited_separately, rules_are_limited_separately,
-	  limits_survive_reloads, an_id_that_a_reload_overtakes, unused_pairs_are_removed,
-	  dropped_lines_are_reported, many_users_cost_little, many_rules_cost_their_own_user,
-	  removed_pairs_report_their_dropped_lines)
+	  subjects_are_limited_separately, limits_survive_reloads, an_id_that_a_reload_overtakes,
+	  unused_pairs_are_removed, dropped_lines_are_reported, many_users_cost_little,
+	  many_rules_cost_their_own_user, removed_pairs_report_their_dropped_lines)

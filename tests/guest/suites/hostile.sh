@@ -482,7 +482,9 @@ case_crowd_without_quotas() {
 		"afterwards the first ping took $begin ms" | show
 	assert_contains "$(cat crowd)" "refused with status 8"
 	assert test "$calls" -le 200
-	journal | grep -m 3 -E "the broker is at its limit of [0-9]* descriptors" | show
+	(await "journal | grep -q 'the broker is at its limit of [0-9]* descriptors'") ||
+		fail "the journal has no line about the limit: $(journal | tail -n 20)"
+	journal | grep -m 3 "the broker is at its limit of [0-9]* descriptors" | show
 	assert_eq "$(daemon_pid)" "$daemon"
 	await_holdings "$before"
 	stop server
