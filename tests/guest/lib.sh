@@ -311,8 +311,12 @@ run_case() {
 		kill -KILL -- -$watch_pid -$case_pid
 		wait $watch_pid
 	} 2> /dev/null
-	[ ! -e "$case_dir/.late" ] ||
+	if [ -e "$case_dir/.late" ]; then
 		echo "FAILED: not done within $seconds s" >> "$case_dir/.log"
+	elif [ $case_status -gt 128 ]; then
+		# A command whose status is not tested, or a signal to the shell, which says nothing about it.
+		echo "FAILED: status $case_status; the kernel says: $(dmesg | tail -n 5)" >> "$case_dir/.log"
+	fi
 	[ "$1" != case_sanitizers ] || return 0
 	if sanitized && sanitizer_reports "$journal_began" "$case_dir" > /run/sanitizers.found; then
 		echo "FAILED: a sanitizer's report" | cat - /run/sanitizers.found >> "$case_dir/.log"
