@@ -41,7 +41,7 @@ int service_read_arguments(const struct service *service, int argc, char **argv)
 	};
 	int c, status = -1;
 
-	for (int i = 0; i < SERVICE_OPTIONS_MAX && service->options[i].name; i++)
+	for (int i = 0; service->options[i].name; i++)
 		options[2 + i] = (struct option){ service->options[i].name, required_argument, NULL,
 						  OPT_FIRST + i };
 	while (status < 0 && (c = getopt_long(argc, argv, "hV", options, NULL)) >= 0) {

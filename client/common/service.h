@@ -23,7 +23,7 @@ struct service_option {
 /* The program's name is program_invocation_short_name. */
 struct service {
 	const char *help; /* the text of --help */
-	struct service_option options[SERVICE_OPTIONS_MAX];
+	struct service_option options[SERVICE_OPTIONS_MAX + 1]; /* the last one has no name */
 };
 
 /* Returns an exit status; -1: the program goes on. Errors are reported. */

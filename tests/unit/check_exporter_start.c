@@ -48,6 +48,11 @@ START_TEST(options)
 	assert_has(got.err, "see rdmabroker-exporter --help");
 	ck_assert_int_eq(exporter("extra"), 2);
 	assert_has(got.err, "unexpected argument 'extra'");
+	ck_assert_int_eq(exporter("--listen=:1", "--listen=:2", "--listen=:3", "--listen=:4",
+				  "--listen=:5", "--listen=:6", "--listen=:7", "--listen=:8",
+				  "--listen=:9"),
+			 2);
+	assert_has(got.err, "--listen can be given at most 8 times");
 	ck_assert_int_eq(exporter("--config", "/dev/null", "--socket", "relative"), 2);
 	assert_has(got.err, "--socket: the broker's socket must be an absolute path");
 	ck_assert_int_eq(exporter("--config", "/no/such/file"), 78);

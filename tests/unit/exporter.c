@@ -268,6 +268,7 @@ int run_exporter(const char *const *arguments)
 	argv[0] = path;
 	while (*arguments && n < MAX_ARGUMENTS - 1)
 		argv[n++] = *arguments++;
+	ck_assert_ptr_null(*arguments);
 	argv[n] = NULL;
 	setenv("LD_LIBRARY_PATH", service.folder, 1);
 	unsetenv("NOTIFY_SOCKET");
