@@ -149,24 +149,8 @@ IWARP_PACKAGES := linux-headers-amd64 linux-source-6.1 xz-utils
 TEST_PACKAGES = $(sort $(DEB_PACKAGES) $(GUEST_PACKAGES) $(FUZZ_PACKAGES) $(COUNT_PACKAGES) \
 	$(KUBERNETES_PACKAGES) $(IWARP_PACKAGES) mandoc groff-base etcd-server munge openssl)
 
-SUDO := $(shell test "$$(id -u)" = 0 || echo sudo)
-missing = $(shell for p in $(1); do \
-	dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done)
-
-# Debian's container images leave out /usr/share/doc, but the guest needs the examples of libucx-dev.
-INSTALL_DOC := -o Dpkg::Options::='--path-include=/usr/share/doc/libucx-dev/*'
-
-# A recipe that installs the missing packages of $(NEEDED).
-define install-missing
-	$(Q)set -e; missing="$(call missing,$(NEEDED))"; test -n "$$missing" || exit 0; \
-	test -z '$(NO_INSTALL)' || { echo "Not installed, and not named by TEST_PACKAGES: $$missing" >&2; exit 1; }; \
-	test -z '$(SUDO)' || command -v sudo >/dev/null || { \
-		echo "There is no sudo. As root, run: apt-get install --no-install-recommends $$missing" >&2; exit 1; }; \
-	echo "Installing Debian packages: $$missing"; \
-	$(SUDO) apt-get -qq update; \
-	$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends $(INSTALL_DOC) install $$missing \
-		>/dev/null
-endef
+# Installs the missing packages of $(NEEDED).
+install-missing = $(Q)NO_INSTALL='$(NO_INSTALL)' tests/install-packages $(NEEDED)
 
 .PHONY: build-packages deb-packages demo-packages test-packages
 build-packages: NEEDED = $(BUILD_PACKAGES)
@@ -178,13 +162,13 @@ demo-packages test-packages: guest-user
 build-packages deb-packages demo-packages test-packages:
 	$(install-missing)
 
-# Tests. `check` is run before each commit, `check-rest` runs what `check` leaves out, and `check-all` runs both.
-# Their last line is "N passed, N failed". tests/steps lists their steps.
-# SHARE=fast: the part of a step that `check` runs; SHARE=long: the part that `check-rest` runs.
+# Tests, in three shares: `check` is run before each commit, .ci/run also runs `check-more`, and `check-all` runs these
+# and `check-rest`. Their last line is "N passed, N failed". tests/steps lists which share runs what.
+# SHARE=fast: the part of a step that `check` runs; SHARE=long: the other part.
 SHARE ?=
-.PHONY: check check-rest check-all check-unit check-sanitizers check-guest check-calls check-ctl check-layers \
+.PHONY: check check-more check-rest check-all check-unit check-sanitizers check-guest check-calls check-ctl check-layers \
 	check-headers check-abi check-man check-install check-skipped
-check check-rest check-all: test-packages
+check check-more check-rest check-all: test-packages
 	+$(Q)exec env NO_INSTALL=1 O='$(O)' SAN='$(SAN)' MAKE='$(MAKE)' tests/run $(@:check-%=%)
 
 # The long share is one program, with ten times the rounds of the fast share.
@@ -343,17 +327,19 @@ help:
 	@echo '  test-packages     install those that demo and check need besides; they do so themselves'
 	@echo 'make demo           show the main job, in an emulated guest with Soft-RoCE; on a host with RDMA'
 	@echo '                    devices it only says how to try it there, and GUEST=1 shows the guest'
+	@echo 'make guest-shell    a shell in such a guest, with the product and two users who may use it'
 	@echo 'make check          the tests that are run before each commit; installs the Debian packages that are missing'
 	@echo 'make check-all      all tests; tests/steps lists what runs where, and how long each step takes'
-	@echo '  check-rest        what check leaves out: check and check-rest are check-all'
+	@echo '  check-more        what .ci/run runs after check'
+	@echo '  check-rest        what check and check-more leave out'
 	@echo '  check-unit        unit tests'
 	@echo '  check-sanitizers  unit tests with sanitizers'
-	@echo '  check-guest       the guest suite; CASES="name ..." runs only these, CASES=fast those of make check'
+	@echo '  check-guest       the guest suite; CASES="name ..." runs only these, CASES="--except name ..." the others'
 	@echo '  check-guest-policy      the guest: limits, quotas, reloads, the journal'
 	@echo '  check-guest-calls       the guest: calls that the programs do not make'
 	@echo '  check-guest-sidebyside  the guest: librdmacm and librdmabroker compared'
 	@echo '  check-guest-dropin      the guest: programs of librdmacm through the broker'
-	@echo '  check-guest-dropin-sidebyside  the guest: librdmacm and the drop-in compared (not in check-all)'
+	@echo '  check-guest-dropin-sidebyside  the guest: librdmacm and the drop-in compared'
 	@echo '  check-guest-hostile     the guest: hostile clients, and clients that are killed'
 	@echo '  check-guest-takeover    the guest: the daemon is killed and restarted, and connections go on'
 	@echo '  check-guest-containers  the guest: containers of podman, of root and rootless'
@@ -362,6 +348,8 @@ help:
 	@echo '  check-guest-pair        two guests on one wire: programs, restarts, hosts that disappear, losses, a partition'
 	@echo '  check-guest-iwarp       the guest: software iWARP instead of Soft-RoCE'
 	@echo '  check-guest-readme      the guest: the commands of README, as they stand there'
+	@echo '  check-guest-shell       the guest: what make guest-shell promises'
+	@echo '  check-guest-smoke       the guest itself, without the product'
 	@echo '  check-guest-packages    the guest: the Debian packages come, are upgraded, and go'
 	@echo '  check-guest-deb   what check-guest does, installed from the Debian packages (not in check-all)'
 	@echo '  check-calls       every call has a case; prints which'

@@ -16,10 +16,13 @@ deb: deb-packages
 	$(Q)mkdir -p $(deb-source)
 	$(Q){ $(deb-files); } | tar -c --null -T - | tar -x -C $(deb-source)
 	$(Q)cp -r $(deb-source)/conf/debian $(deb-source)/debian
-	$(call say,DEB,$(deb-dir)/build.log)
-	$(Q)cd $(deb-source) && env -u MAKEFLAGS -u MFLAGS -u CFLAGS -u CPPFLAGS -u LDFLAGS \
-		dpkg-buildpackage --build=binary --unsigned-changes --unsigned-buildinfo >../build.log 2>&1 || { \
-		tail -n 40 ../build.log; exit 1; }
+	@echo 'Building the packages$(if $(findstring nocheck,$(DEB_BUILD_OPTIONS)),, and running their unit tests), with the log in $(deb-dir)/build.log.'
+	@echo 'This takes minutes, $(if $(findstring nocheck,$(DEB_BUILD_OPTIONS)),,most of them for the tests, which DEB_BUILD_OPTIONS=nocheck leaves out. )These are its steps:'
+	$(Q)cd $(deb-source) && { env -u MAKEFLAGS -u MFLAGS -u CFLAGS -u CPPFLAGS -u LDFLAGS \
+		dpkg-buildpackage --build=binary --unsigned-changes --unsigned-buildinfo 2>&1; echo $$? >../status; } | \
+		tee ../build.log | grep --line-buffered -E '^   dh_(auto|install|strip|builddeb)|^check_[a-z_]+ .*passed' || :
+	$(Q)test "$$(cat $(deb-dir)/status)" = 0 || { tests/unit/failures $(deb-dir)/build.log; \
+		echo 'The packages are not built. The whole log is in $(deb-dir)/build.log.'; exit 1; }
 	$(call say,LINTIAN,rdmabroker $(VERSION))
 	$(Q)lintian --allow-root --fail-on error,warning $(deb-dir)/*.changes
 	$(Q)ls $(deb-dir)/*.deb

@@ -325,44 +325,44 @@ run_case() {
 	fi
 }
 
-# Patterns of the cases that `make check` leaves out, without case_. A suite sets them.
-long_cases=()
+# expand PATTERN...: prints the cases that match, in the order of list_cases for each PATTERN. A PATTERN without a case
+# is an error.
+expand() {
+	local pattern name found
 
-# list_share fast|long: prints the cases that match no pattern of long_cases (fast), or one (long).
-list_share() {
-	local name pattern share
-
-	list_cases | while read -r name; do
-		share=fast
-		for pattern in "${long_cases[@]}"; do
+	for pattern in "$@"; do
+		found=false
+		while read -r name; do
 			# shellcheck disable=SC2053
-			[[ ${name#case_} != $pattern ]] || share=long
-		done
-		[ $share != "$1" ] || echo "$name"
+			[[ ${name#case_} == ${pattern#case_} ]] || continue
+			found=true
+			echo "$name"
+		done < <(list_cases)
+		$found || fail "no such case: $pattern"
 	done
 }
 
-# run_cases [fast|long|NAME...]: runs all cases, a share, or those named (with or without case_). case_sanitizers runs
-# last, if the product has sanitizers. PROGRESS=1: prints each name before its case runs. Must not be called where its
-# exit status is tested, as in `run_cases || ...`: bash would ignore set -e in the cases.
+# run_cases [PATTERN...] | --except PATTERN...: runs all cases, those that match, or those that do not. tests/steps lists
+# which share of the tests runs which. case_sanitizers runs last, if the product has sanitizers. PROGRESS=1: prints each
+# name before its case runs. Must not be called where its exit status is tested, as in `run_cases || ...`: bash would
+# ignore set -e in the cases.
 run_cases() {
 	local goes_on
 
 	goes_on=$( (set -e; false; echo yes); true)
 	[ -z "$goes_on" ] || fail "run_cases is called where bash ignores set -e"
-	requested=$*
 	[ -z "${PROGRESS-}" ] || exec 3>&1
 	local name names=() number=0 passed=0 failed=0 start tenths took
 
-	case $* in
-	'') mapfile -t names < <(list_cases) ;;
-	fast | long) mapfile -t names < <(list_share "$1") ;;
+	requested=
+	case ${1-} in
+	'') names=$(list_cases) ;;
+	--except) names=$(expand "${@:2}") && names=$(list_cases | grep -vxF -- "$names") ;;
 	*)
-		for name in "$@"; do
-			declare -F "case_${name#case_}" > /dev/null || fail "no such case: $name"
-			names+=("case_${name#case_}")
-		done ;;
-	esac
+		requested=$*
+		names=$(expand "$@") ;;
+	esac || exit
+	mapfile -t names <<< "$names"
 	! sanitized || names+=(case_sanitizers)
 
 	for name in "${names[@]}"; do

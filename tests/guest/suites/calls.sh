@@ -10,11 +10,6 @@
 . "$(dirname "$0")/../calls.sh"
 # shellcheck disable=SC2034
 case_seconds=400
-# shellcheck disable=SC2034
-long_cases=(connect_to_refused datagram_refusals
-	killed_worker fork_flag fork_environment fork_unprepared 'deadlines_*' last_answer_is_not_acknowledged
-	own_qps multicast_send_only multicast_and_restarts removal_at_the_server removal_at_the_client multicast
-	ack_timeout 'threads_*')
 
 # ---- the daemon ----
 

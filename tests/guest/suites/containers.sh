@@ -8,9 +8,6 @@
 . "$(dirname "$0")/../broker.sh"
 # shellcheck source=../podman.sh
 . "$(dirname "$0")/../podman.sh"
-# shellcheck disable=SC2034
-long_cases=(dropin rootless_dropin container_and_host device_is_unplugged two_rootless_users restart_under_containers
-	other_versions rules_for_one_container killed_container ucx attacks_from_a_container kubernetes_agent)
 
 # ---- cases ----
 

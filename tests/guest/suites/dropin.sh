@@ -10,11 +10,6 @@
 . "$(dirname "$0")/../lib.sh"
 # shellcheck disable=SC2034
 case_seconds=300
-# The fast share runs most of the programs, but only with the broker at both ends.
-# shellcheck disable=SC2034
-long_cases=('*_direct_direct' '*_direct_broker' '*_broker_direct' 'cmtime-*' 'ucmatose-c100_*' 'ucx-rc-ud_*'
-	'ucx-ud_*' 'ucp-*' 'fi-*' 'rping-P_*' 'ib_send_lat-tos_*' 'ib_send_bw*' 'ib_write*' 'ib_read*' 'ib_atomic*' ucx_perftest
-	valgrind daemon_stays_away no_daemon)
 
 A=10.9.0.1 # rxe0
 B=10.9.0.2 # rxe1

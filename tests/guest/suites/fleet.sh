@@ -7,9 +7,6 @@
 # shellcheck source=../broker.sh
 . "$(dirname "$0")/../broker.sh"
 
-# shellcheck disable=SC2034
-long_cases=(one_host cluster)
-
 export ETCDCTL_API=3
 
 start_etcd() {

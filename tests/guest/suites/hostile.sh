@@ -11,11 +11,6 @@
 . "$(dirname "$0")/../broker.sh"
 # shellcheck disable=SC2034
 case_seconds=900
-# shellcheck disable=SC2034
-long_cases=(every_field_at_its_limits every_message_cut flipped_bits descriptors_everywhere
-	descriptors_that_linger calls_that_take_long devices_that_take_long device_removal_with_many_ids
-	unread_replies slow_clients flood reused_pid crowd_within_quotas crowd_without_quotas killed_clients
-	killed_servers killed_while_the_wire_is_cut thousand_killed_clients)
 
 # The daemon's memory must not grow by more than this. The memory that the heap returns to the kernel varies with its
 # fragmentation, by up to 400 kB. An attack of at least 12,000 requests finds a leak of 64 bytes for each.

@@ -10,9 +10,6 @@ FABRIC=iwarp
 # shellcheck source=../broker.sh
 . "$(dirname "$0")/../broker.sh"
 
-# shellcheck disable=SC2034
-long_cases=(programs limits silent_peer)
-
 case_connections() {
 	users_policy
 	ibv_devinfo -d rxe0 | grep transport | show

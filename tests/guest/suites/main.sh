@@ -10,11 +10,6 @@
 . "$(dirname "$0")/../broker.sh"
 # shellcheck disable=SC2034
 case_seconds=400
-# shellcheck disable=SC2034
-long_cases=(reuseaddr kill_the_server nodes_that_others_can_open new_node_that_others_can_open foreign_ids
-	foreign_ids_of_a_new_device start_without_a_device broken_policy policy_broken_at_start
-	user_that_is_missing_at_start configuration_broken_at_start without_socket_activation ipv6
-	thousand_rounds hot_plug)
 
 # ---- the cases ----
 

@@ -14,8 +14,6 @@ PRODUCT=debs
 . "$(dirname "$0")/../load.sh"
 
 case_seconds=900
-# shellcheck disable=SC2034
-long_cases=('*')
 PACKAGES="rdmabroker rdmabroker-exporter rdmabroker-fleet rdmabroker-peerd librdmabroker-rdmacm librdmabroker2"
 NODES="/dev/infiniband/rdma_cm /dev/infiniband/uverbs0 /dev/infiniband/uverbs1"
 

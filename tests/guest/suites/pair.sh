@@ -10,9 +10,6 @@
 # shellcheck source=../pair.sh
 . "$(dirname "$0")/../pair.sh"
 
-# shellcheck disable=SC2034
-long_cases=(programs gone_* client_is_gone loss partition)
-
 # ---- programs ----
 
 case_ping() {

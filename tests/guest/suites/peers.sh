@@ -11,8 +11,6 @@
 
 # shellcheck disable=SC2034
 case_seconds=600
-# shellcheck disable=SC2034
-long_cases=(users_groups_units job connect_side unknown_reasons restarts containers wrong_host many cost)
 
 # ---- policies ----
 

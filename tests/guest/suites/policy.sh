@@ -10,8 +10,6 @@
 . "$(dirname "$0")/../broker.sh"
 # shellcheck disable=SC2034
 case_seconds=600
-# shellcheck disable=SC2034
-long_cases=(audit reloads_under_load overload explain metrics_exporter enforce drain list)
 
 # rule_field TEXT FIELD: prints a counter of the rule TEXT.
 rule_field() {

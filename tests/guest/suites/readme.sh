@@ -10,9 +10,6 @@
 
 README=$share/README
 WHO=carol
-# shellcheck disable=SC2034
-long_cases=(first_policy fleet peer)
-
 # block SECTION N: prints the Nth block of commands in a section of README. Commands are indented by six blanks.
 block() {
 	awk -v section="$1" -v wanted="$2" '

@@ -9,8 +9,6 @@
 . "$(dirname "$0")/../broker.sh"
 # shellcheck source=../podman.sh
 . "$(dirname "$0")/../podman.sh"
-# shellcheck disable=SC2034
-long_cases=(restricted_restart restricted_container instance_restarts connections_of_an_instance)
 
 # ---- restricted sessions ----
 

@@ -91,14 +91,5 @@ list_cases() {
 	sidebyside list | sed 's/^/case_/'
 }
 
-# Every eighth script is in the fast share, except one that waits for a minute.
-# shellcheck disable=SC2034
-mapfile -t long_cases < <(sidebyside list | awk 'NR % 8 != 1 || $0 == "disconnect-connecting"')
-# On iWARP, those in which it is unlike InfiniBand.
-# shellcheck disable=SC2034
-[ "${FABRIC-}" != iwarp ] || long_cases=(bind-in-use connect-nobody connect-own-qp connect-too-much-data accept-too-much-data
-	accept-peer-gone reject-too-much-data reject-own-qp 'establish-*' 'ece*' 'disconnect-*' qp-attr-connected
-	migrate-with-events option-tos)
-
 sidebyside exceptions
 run_cases "$@"

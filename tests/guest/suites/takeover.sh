@@ -11,9 +11,6 @@
 . "$(dirname "$0")/../load.sh"
 # shellcheck disable=SC2034
 case_seconds=3600
-# shellcheck disable=SC2034
-long_cases=(watchdog memory_runs_out killed_often daemon_reexec client_dies_meanwhile requests_meanwhile some_instants
-	every_instant)
 
 # ---- the daemon ends ----
 
