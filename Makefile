@@ -147,7 +147,7 @@ DEMO_PACKAGES := $(BUILD_PACKAGES) $(GUEST_PACKAGES)
 IWARP_PACKAGES := linux-headers-amd64 linux-source-6.1 xz-utils
 # All packages that the steps of `make check` need: no step installs any.
 TEST_PACKAGES = $(sort $(DEB_PACKAGES) $(GUEST_PACKAGES) $(FUZZ_PACKAGES) $(COUNT_PACKAGES) \
-	$(KUBERNETES_PACKAGES) $(IWARP_PACKAGES) mandoc groff-base etcd-server munge openssl)
+	$(KUBERNETES_PACKAGES) $(IWARP_PACKAGES) mandoc groff-base etcd-server munge openssl curl)
 
 # Installs the missing packages of $(NEEDED).
 install-missing = $(Q)NO_INSTALL='$(NO_INSTALL)' tests/install-packages $(NEEDED)
