@@ -65,6 +65,21 @@ static void log_diag(const struct diag *diag)
 		log_error("%s", line);
 }
 
+static void log_warnings(const struct diag *diag)
+{
+	size_t n = 0;
+	const char *line;
+
+	while ((line = diag_warning_at(diag, n))) {
+		log_warning("%s", line);
+		n++;
+	}
+	if (diag_count_warnings(diag) > n)
+		log_warning("There are %zu more warnings about the files of the configuration and "
+			    "the policy.",
+			    diag_count_warnings(diag) - n);
+}
+
 /* Reserved for root and the daemon's own user. A session has two descriptors. */
 #define RESERVED_SESSIONS 64
 #define RESERVED_FDS (2 * RESERVED_SESSIONS)
@@ -111,12 +126,6 @@ static void apply(struct broker *broker)
 	core->account.limit[ACCOUNT_FDS] = n_fds_for_clients();
 	core->account.reserve[ACCOUNT_SESSIONS] = RESERVED_SESSIONS;
 	core->account.reserve[ACCOUNT_FDS] = RESERVED_FDS;
-}
-
-static void warn_of_config(const struct config *config)
-{
-	if (config->warning)
-		log_warning("%s.", config->warning);
 }
 
 static void tell_status(struct broker *broker)
@@ -204,7 +213,7 @@ static int take_over(struct broker *broker, struct reloaded *reloaded)
 	broker->config = reloaded->config;
 	config_init(&reloaded->config);
 	apply(broker);
-	warn_of_config(&broker->config);
+	log_warnings(reloaded->diag);
 	control_set_policy_error(server_get_control(broker->server), NULL);
 	missing_names_watch(broker->names, broker->core->policy);
 	log_info("Configuration and policy reloaded: %zu rules.",
@@ -433,12 +442,11 @@ static int read_policy(struct broker *broker, struct policy **ret, struct diag *
 {
 	int r = reload_read_policy(&broker->options, &broker->config, POLICY_NAMES_MAY_BE_MISSING,
 				   ret, diag);
-	const char *line;
 
 	if (is_shortage(r))
 		return r;
-	for (size_t i = 0; (line = diag_at(diag, i)); i++)
-		log_msg(r < 0 ? LOG_ERR : LOG_WARNING, "%s", line);
+	log_diag(diag);
+	log_warnings(diag);
 	if (r == 0) {
 		warn_of_missing_names(*ret);
 		return 0;
@@ -469,12 +477,12 @@ int broker_new(struct broker **ret, const struct broker_options *options)
 		return r;
 	if (r < 0) {
 		log_diag(diag);
+		log_warnings(diag);
 		log_error(
 			"Cannot start rdmabrokerd: its configuration has an error. Correct it until "
 			"\"rdmabrokerd --check\" finds no error, then start rdmabrokerd again.");
 		return BROKER_MISCONFIGURED;
 	}
-	warn_of_config(&broker->config);
 	r = read_policy(broker, &policy, diag);
 	if (r < 0)
 		return r;
@@ -559,12 +567,6 @@ static bool is_config(const char *file)
 	return n > 5 && strcmp(file + n - 5, ".conf") == 0;
 }
 
-static void print_warning(const struct config *config)
-{
-	if (config->warning)
-		fprintf(stderr, "%s\n", config->warning);
-}
-
 /* *RET_POLICY is NULL if no rules were read. */
 static int check_files(char **files, size_t n_files, struct policy **ret_policy, struct diag *diag)
 {
@@ -590,7 +592,6 @@ static int check_files(char **files, size_t n_files, struct policy **ret_policy,
 		} else {
 			k = config_load(&config, files[i], diag);
 		}
-		print_warning(&config);
 		config_done(&config);
 		r = r ?: k;
 	}
@@ -610,7 +611,6 @@ static int check_all(const struct broker_options *options, struct policy **ret_p
 
 	config_init(&config);
 	r = reload_read(options, &config, ret_policy, diag);
-	print_warning(&config);
 	config_done(&config);
 	return r;
 }
@@ -637,26 +637,40 @@ static void number_or_null(struct jsonout *json, const char *key, unsigned n)
 		jsonout_null(json, key);
 }
 
-static void check_print_json(int r, size_t n_rules, size_t n_tests, struct diag *diag)
+typedef bool (*get_fn)(const struct diag *diag, size_t i, struct diag_parts *ret);
+
+/* Returns the number of complaints that GET has. */
+static size_t print_complaints(struct jsonout *json, const char *key, const struct diag *diag,
+			       get_fn get)
 {
-	struct jsonout json = { .file = stdout };
 	struct diag_parts parts;
 	size_t n = 0;
 
-	jsonout_open(&json, NULL, '{');
-	jsonout_bool(&json, "ok", r == 0);
-	jsonout_open(&json, "complaints", '[');
-	while (diag_get(diag, n, &parts)) {
-		jsonout_open(&json, NULL, '{');
-		jsonout_string(&json, "file", parts.file);
-		number_or_null(&json, "line", parts.line);
-		number_or_null(&json, "column", parts.column);
-		jsonout_string(&json, "text", parts.text);
-		jsonout_close(&json, '}');
+	jsonout_open(json, key, '[');
+	while (get(diag, n, &parts)) {
+		jsonout_open(json, NULL, '{');
+		jsonout_string(json, "file", parts.file);
+		number_or_null(json, "line", parts.line);
+		number_or_null(json, "column", parts.column);
+		jsonout_string(json, "text", parts.text);
+		jsonout_close(json, '}');
 		n++;
 	}
-	jsonout_close(&json, ']');
+	jsonout_close(json, ']');
+	return n;
+}
+
+static void check_print_json(int r, size_t n_rules, size_t n_tests, const struct diag *diag)
+{
+	struct jsonout json = { .file = stdout };
+	size_t n;
+
+	jsonout_open(&json, NULL, '{');
+	jsonout_bool(&json, "ok", r == 0);
+	n = print_complaints(&json, "complaints", diag, diag_get);
 	jsonout_number(&json, "more", diag_count(diag) - n);
+	n = print_complaints(&json, "warnings", diag, diag_get_warning);
+	jsonout_number(&json, "more_warnings", diag_count_warnings(diag) - n);
 	jsonout_number(&json, "rules", n_rules);
 	jsonout_number(&json, "tests", n_tests);
 	jsonout_close(&json, '}');
@@ -688,10 +702,14 @@ int broker_check(const struct broker_options *options, char **files, size_t n_fi
 		diag_add(diag, NULL, 0, 0, NULL, 0,
 			 "rdmabrokerd: cannot check the rules and the configuration: %s",
 			 strerror(-r));
-	if (json)
+	if (json) {
 		check_print_json(r, policy ? policy_n_rules(policy) : 0, n_tests, diag);
-	else if (r < 0)
-		diag_print(diag, stderr);
+	} else {
+		diag_print_warnings(diag, stderr);
+		/* The errors are last, where they are seen first. */
+		if (r < 0)
+			diag_print(diag, stderr);
+	}
 	/* Output that was cut off is a failure. */
 	if (fflush(stdout) != 0 || ferror(stdout))
 		return 1;

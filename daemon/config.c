@@ -398,20 +398,17 @@ static void complain_key(struct reading *reading, const char *section, const cha
 	complain(reading, at, message, elsewhere ? NULL : guess.best);
 }
 
-/* True: the key is one of moved_keys, and a warning was recorded. */
+/* True: the key is one of moved_keys, and a warning was added. */
 static bool warn_of_moved_key(struct reading *reading, const char *section, const char *name,
 			      size_t at)
 {
+	const struct source_line *line = &reading->line;
+
 	for (size_t i = 0; i < N_MOVED_KEYS; i++) {
 		if (strcmp(moved_keys[i].section, section) || strcmp(moved_keys[i].name, name))
 			continue;
-		if (!reading->config->warning &&
-		    asprintf(&reading->config->warning, "%s:%u:%zu: %s",
-			     source_name(reading->source), reading->line.number, at + 1,
-			     moved_keys[i].text) < 0) {
-			reading->config->warning = NULL;
-			reading->error = -ENOMEM;
-		}
+		diag_warn(reading->diag, source_name(reading->source), line->number, at + 1,
+			  line->text, line->len, "%s", moved_keys[i].text);
 		return true;
 	}
 	return false;
@@ -517,7 +514,6 @@ void config_done(struct config *config)
 	free(config->restricted_dir);
 	free(config->site_policy_dir);
 	free(config->policy_dir);
-	free(config->warning);
 	config_init(config);
 }
 

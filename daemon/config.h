@@ -57,16 +57,14 @@ struct config {
 
 	/* [Peers] Helper= : the user of rdmabroker-peerd; (uid_t)-1: there is no such user */
 	uid_t helper_uid;
-
-	/* "file:line:column: ..." about the first key that no longer has an effect; NULL: none */
-	char *warning;
 };
 
 void config_init(struct config *config);
 void config_done(struct config *config);
 /*
- * Sets the defaults, then reads the files. A missing PATH or PATH.d is no error. Returns 0 or a negative
- * errno (-EBADMSG: see DIAG). *RET is written only on success.
+ * Sets the defaults, then reads the files. A missing PATH or PATH.d is no error. A key that no longer has an
+ * effect is a warning in DIAG. Returns 0 or a negative errno (-EBADMSG: see DIAG). *RET is written only on
+ * success.
  */
 int config_load(struct config *ret, const char *path, struct diag *diag);
 /* Reads further files, which override the values in CONFIG. For the result see config_load(). */

@@ -15,6 +15,7 @@
 #include "proto/portspace.h"
 #include "proto/private_data.h"
 #include "proto/word.h"
+#include "util/diag.h"
 
 #define LIST_MAX 1024 /* members of a list of users, groups or ports */
 #define NAME_MAX_LEN 255 /* length of the name of a user or a group, or of a pattern */
@@ -85,12 +86,11 @@ static int look_up(int (*in)(const char *, char *, size_t, uint32_t *), const ch
 	return r;
 }
 
-/* Complains about a name that cannot be looked up. With POLICY_NAMES_MAY_BE_MISSING the line stays valid. */
+/* Complains about a name that cannot be looked up. With POLICY_NAMES_MAY_BE_MISSING this is a warning. */
 static int complain_missing(struct parser *parser, const struct token *token, const char *what,
 			    const char *name, int r)
 {
 	struct policy *policy = parser->policy;
-	bool is_line_bad = parser->is_line_bad;
 	char text[NAME_MAX_LEN + 80], *first;
 
 	if (r == -ESRCH || r == -ENOENT)
@@ -98,11 +98,13 @@ static int complain_missing(struct parser *parser, const struct token *token, co
 	else
 		snprintf(text, sizeof(text), "cannot look up %s '%.64s': %s", what, name,
 			 strerror(-r));
-	parser_complain(parser, token, "%s", text);
-	if (parser->names == POLICY_NAMES_MUST_EXIST)
+	if (parser->names == POLICY_NAMES_MUST_EXIST) {
+		parser_complain(parser, token, "%s", text);
 		return 0;
+	}
 
-	parser->is_line_bad = is_line_bad;
+	diag_warn(parser->diag, parser->file, token->line.number, token->column, token->line.text,
+		  token->line.len, "%s", text);
 	if (policy->n_missing++ > 0)
 		return 0;
 	if (asprintf(&first, "%s:%u:%u: %s", parser->file, token->line.number, token->column,

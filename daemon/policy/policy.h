@@ -125,8 +125,8 @@ struct policy_verdict {
 enum policy_names {
 	POLICY_NAMES_MUST_EXIST, /* a missing name is an error */
 	/*
-	 * A missing name is a complaint in DIAG, but no error. The result of a match with such a name is unknown for
-	 * every client, even for one that the match names too.
+	 * A missing name is a warning in DIAG. The result of a match with such a name is unknown for every client, even
+	 * for one that the match names too.
 	 */
 	POLICY_NAMES_MAY_BE_MISSING,
 };

@@ -19,10 +19,15 @@ struct complaint {
 	char *excerpt; /* source line and caret line, ready to print; NULL: none */
 };
 
-struct diag {
+struct complaints {
 	struct complaint kept[DIAG_KEPT];
 	size_t n_kept;
 	size_t n;
+};
+
+struct diag {
+	struct complaints errors;
+	struct complaints warnings;
 };
 
 int diag_new(struct diag **ret)
@@ -37,16 +42,22 @@ int diag_new(struct diag **ret)
 	return 0;
 }
 
+static void complaints_done(struct complaints *complaints)
+{
+	for (size_t i = 0; i < complaints->n_kept; i++) {
+		free(complaints->kept[i].message);
+		free(complaints->kept[i].file);
+		free(complaints->kept[i].excerpt);
+	}
+}
+
 struct diag *diag_free(struct diag *diag)
 {
 	if (!diag)
 		return NULL;
 
-	for (size_t i = 0; i < diag->n_kept; i++) {
-		free(diag->kept[i].message);
-		free(diag->kept[i].file);
-		free(diag->kept[i].excerpt);
-	}
+	complaints_done(&diag->errors);
+	complaints_done(&diag->warnings);
 	free(diag);
 	return NULL;
 }
@@ -156,21 +167,21 @@ __attribute__((format(printf, 5, 0))) static char *message_new(const char *file,
 	return message;
 }
 
-void diag_add(struct diag *diag, const char *file, unsigned line, unsigned column, const char *text,
-	      size_t text_len, const char *fmt, ...)
+__attribute__((format(printf, 7, 0))) static void add(struct complaints *complaints,
+						      const char *file, unsigned line,
+						      unsigned column, const char *text,
+						      size_t text_len, const char *fmt,
+						      va_list args)
 {
 	struct complaint *complaint;
 	size_t at = 0;
-	va_list args;
 
-	diag->n++;
-	if (diag->n_kept == DIAG_KEPT)
+	complaints->n++;
+	if (complaints->n_kept == DIAG_KEPT)
 		return;
 
-	complaint = &diag->kept[diag->n_kept];
-	va_start(args, fmt);
+	complaint = &complaints->kept[complaints->n_kept];
 	complaint->message = message_new(file, line, column, &at, fmt, args);
-	va_end(args);
 	if (!complaint->message)
 		return;
 	complaint->text = complaint->message + at;
@@ -180,12 +191,42 @@ void diag_add(struct diag *diag, const char *file, unsigned line, unsigned colum
 	/* If memory runs out, the message is kept without FILE or EXCERPT. */
 	complaint->file = file ? strdup(file) : NULL;
 	complaint->excerpt = text ? excerpt_new(text, text_len, column) : NULL;
-	diag->n_kept++;
+	complaints->n_kept++;
+}
+
+void diag_add(struct diag *diag, const char *file, unsigned line, unsigned column, const char *text,
+	      size_t text_len, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	add(&diag->errors, file, line, column, text, text_len, fmt, args);
+	va_end(args);
+}
+
+void diag_warn(struct diag *diag, const char *file, unsigned line, unsigned column,
+	       const char *text, size_t text_len, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	add(&diag->warnings, file, line, column, text, text_len, fmt, args);
+	va_end(args);
 }
 
 size_t diag_count(const struct diag *diag)
 {
-	return diag->n;
+	return diag->errors.n;
+}
+
+size_t diag_count_warnings(const struct diag *diag)
+{
+	return diag->warnings.n;
+}
+
+static const char *message_at(const struct complaints *complaints, size_t i)
+{
+	return i < complaints->n_kept ? complaints->kept[i].message : NULL;
 }
 
 const char *diag_first(const struct diag *diag)
@@ -195,16 +236,21 @@ const char *diag_first(const struct diag *diag)
 
 const char *diag_at(const struct diag *diag, size_t i)
 {
-	return i < diag->n_kept ? diag->kept[i].message : NULL;
+	return message_at(&diag->errors, i);
 }
 
-bool diag_get(const struct diag *diag, size_t i, struct diag_parts *ret)
+const char *diag_warning_at(const struct diag *diag, size_t i)
+{
+	return message_at(&diag->warnings, i);
+}
+
+static bool get(const struct complaints *complaints, size_t i, struct diag_parts *ret)
 {
 	const struct complaint *complaint;
 
-	if (i >= diag->n_kept)
+	if (i >= complaints->n_kept)
 		return false;
-	complaint = &diag->kept[i];
+	complaint = &complaints->kept[i];
 	*ret = (struct diag_parts){
 		.file = complaint->file,
 		.line = complaint->line,
@@ -214,13 +260,38 @@ bool diag_get(const struct diag *diag, size_t i, struct diag_parts *ret)
 	return true;
 }
 
+bool diag_get(const struct diag *diag, size_t i, struct diag_parts *ret)
+{
+	return get(&diag->errors, i, ret);
+}
+
+bool diag_get_warning(const struct diag *diag, size_t i, struct diag_parts *ret)
+{
+	return get(&diag->warnings, i, ret);
+}
+
+/* Prints the complaints with KIND, for example "warning: ", between the place and the text. */
+static void print(const struct complaints *complaints, const char *kind, const char *more, FILE *f)
+{
+	for (size_t i = 0; i < complaints->n_kept; i++) {
+		const struct complaint *complaint = &complaints->kept[i];
+
+		fprintf(f, "%.*s%s%s\n", (int)(complaint->text - complaint->message),
+			complaint->message, kind, complaint->text);
+		if (complaint->excerpt)
+			fputs(complaint->excerpt, f);
+	}
+	if (complaints->n > complaints->n_kept)
+		fprintf(f, "and %zu more%s\n", complaints->n - complaints->n_kept, more);
+}
+
 void diag_print(const struct diag *diag, FILE *f)
 {
-	for (size_t i = 0; i < diag->n_kept; i++) {
-		fprintf(f, "%s\n", diag->kept[i].message);
-		if (diag->kept[i].excerpt)
-			fputs(diag->kept[i].excerpt, f);
-	}
-	if (diag->n > diag->n_kept)
-		fprintf(f, "and %zu more\n", diag->n - diag->n_kept);
+	print(&diag->errors, "", "", f);
+}
+
+void diag_print_warnings(const struct diag *diag, FILE *f)
+{
+	print(&diag->warnings, "warning: ",
+	      diag->warnings.n == diag->warnings.n_kept + 1 ? " warning" : " warnings", f);
 }

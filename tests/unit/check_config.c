@@ -377,6 +377,13 @@ START_TEST(what_is_no_file_is_refused)
 }
 END_TEST
 
+static void assert_warning(size_t i, const char *expected)
+{
+	const char *warning = diag_warning_at(diag, i);
+
+	ck_assert_msg(warning && strstr(warning, expected), "%s", warning);
+}
+
 /*
  * MetricsListen= and SpareIds= are keys of earlier versions. They are accepted with any value, and cause a warning.
  */
@@ -392,29 +399,33 @@ START_TEST(keys_of_earlier_versions)
 		config_done(&config);
 		assert_loads();
 		ck_assert_int_eq(config.log_level, LOG_DEBUG);
-		ck_assert_ptr_nonnull(config.warning);
-		ck_assert_ptr_nonnull(
-			strstr(config.warning,
-			       "c:2:3: MetricsListen= no longer has an effect: rdmabroker-exporter "
-			       "serves the metrics"));
+		ck_assert_uint_eq(diag_count_warnings(diag), i + 1);
+		assert_warning(i, "c:2:3: MetricsListen= no longer has an effect: "
+				  "rdmabroker-exporter serves the metrics");
 	}
-	write_file("c", "[Limits]\nSessions=7\nSpareIds=100000\nIdsPerUser=8\n");
-	config_done(&config);
-	assert_loads();
-	ck_assert_uint_eq(config.max_sessions, 7);
-	ck_assert_uint_eq(config.max_ids_per_user, 8);
-	ck_assert_ptr_nonnull(config.warning);
-	ck_assert_ptr_nonnull(strstr(config.warning, "c:3:1: SpareIds= no longer has an effect"));
 	/* MetricsListen= is unknown in other sections, and its warning does not hide an error. */
 	config_done(&config);
 	assert_refused("[Limits]\nMetricsListen=/x\n",
 		       "c:2:1: unknown key 'MetricsListen' in section [Limits]");
 	assert_refused("[Daemon]\nMetricsListen=/x\nNoSuch=1\n",
 		       "c:3:1: unknown key 'NoSuch' in section [Daemon]");
-	write_file("c", "[Daemon]\nLogLevel=debug\n");
-	config_done(&config);
+}
+END_TEST
+
+/* One run shows all of them, also those of drop-ins. */
+START_TEST(all_keys_of_earlier_versions_are_told)
+{
+	write_file("c", "[Daemon]\nMetricsListen=\n[Limits]\nSessions=7\nSpareIds=100000\n"
+			"IdsPerUser=8\n");
+	make_dropin_dir(0755);
+	write_file("c.d/1.conf", "[Limits]\nSpareIds=5\n");
 	assert_loads();
-	ck_assert_ptr_null(config.warning);
+	ck_assert_uint_eq(config.max_sessions, 7);
+	ck_assert_uint_eq(config.max_ids_per_user, 8);
+	ck_assert_uint_eq(diag_count_warnings(diag), 3);
+	assert_warning(0, "c:2:1: MetricsListen= no longer has an effect");
+	assert_warning(1, "c:5:1: SpareIds= no longer has an effect");
+	assert_warning(2, "c.d/1.conf:2:1: SpareIds= no longer has an effect");
 }
 END_TEST
 
@@ -458,4 +469,5 @@ UNIT_MAIN("config", set_up, tear_down, missing_files_mean_defaults, a_named_file
 	  later_values_win, dropins_apply_without_the_file, bad_lines_are_named,
 	  bad_values_are_named, bad_bytes_are_named, long_lines, all_errors_are_collected,
 	  what_others_can_write_is_refused, what_is_no_file_is_refused, keys_of_earlier_versions,
+	  all_keys_of_earlier_versions_are_told,
 	  the_shipped_file_shows_the_defaults)

@@ -700,7 +700,8 @@ START_TEST(check)
 	ck_assert_str_eq(got.err, "");
 	ck_assert_int_eq(ctl("check", "--json", harness.rules_path), 0);
 	assert_json(
-		"d == {\"ok\": True, \"complaints\": [], \"more\": 0, \"rules\": 2, \"tests\": 0}");
+		"d == {\"ok\": True, \"complaints\": [], \"more\": 0, \"warnings\": [], "
+		"\"more_warnings\": 0, \"rules\": 2, \"tests\": 0}");
 
 	write_file(harness.rules_path, "allow any\n\nreject\teny\n");
 	ck_assert_int_eq(ctl("check", harness.rules_path), 1);

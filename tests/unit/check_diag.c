@@ -200,9 +200,51 @@ START_TEST(printable_characters)
 }
 END_TEST
 
+static const char *print_warnings(void)
+{
+	size_t size;
+	FILE *f;
+
+	free(printed);
+	f = open_memstream(&printed, &size);
+	ck_assert_ptr_nonnull(f);
+	diag_print_warnings(diag, f);
+	fclose(f);
+	return printed;
+}
+
+START_TEST(warnings_are_no_errors)
+{
+	struct diag_parts parts;
+
+	diag_add(diag, "f", 1, 0, NULL, 0, "an error");
+	ck_assert_str_eq(print_warnings(), "");
+	diag_warn(diag, "f", 2, 3, "text", 4, "a %s", "b");
+	diag_warn(diag, NULL, 0, 0, NULL, 0, "c");
+	ck_assert_uint_eq(diag_count(diag), 1);
+	ck_assert_str_eq(print(), "f:1: an error\n");
+	ck_assert_uint_eq(diag_count_warnings(diag), 2);
+	ck_assert_str_eq(diag_warning_at(diag, 0), "f:2:3: a b");
+	ck_assert_ptr_null(diag_warning_at(diag, 2));
+	ck_assert(diag_get_warning(diag, 0, &parts));
+	ck_assert_str_eq(parts.file, "f");
+	ck_assert_uint_eq(parts.line, 2);
+	ck_assert_str_eq(parts.text, "a b");
+	ck_assert(!diag_get_warning(diag, 2, &parts));
+	ck_assert_str_eq(print_warnings(),
+			 "f:2:3: warning: a b\n    text\n      ^\nwarning: c\n");
+	for (int i = 0; i < 19; i++)
+		diag_warn(diag, NULL, 0, 0, NULL, 0, "d");
+	ck_assert_ptr_nonnull(strstr(print_warnings(), "\nand 1 more warning\n"));
+	diag_warn(diag, NULL, 0, 0, NULL, 0, "d");
+	ck_assert_ptr_nonnull(strstr(print_warnings(), "\nand 2 more warnings\n"));
+}
+END_TEST
+
 UNIT_MAIN("diag", set_up, tear_down, no_complaint, a_message_names_the_known_part_of_its_place,
 	  a_complaint_has_parts, the_caret_stands_below_its_column,
 	  the_caret_follows_tabs_and_wide_bytes, the_caret_can_stand_behind_the_line,
 	  a_line_without_column_has_no_caret, long_lines_are_cut_around_the_caret,
 	  long_lines_of_long_characters_are_cut_between_them, control_characters_are_replaced,
-	  twenty_complaints_are_kept, printable_characters)
+	  twenty_complaints_are_kept, printable_characters,
+	  warnings_are_no_errors)

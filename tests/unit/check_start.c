@@ -430,15 +430,20 @@ START_TEST(a_key_that_has_moved)
 	static const char warning[] =
 		"rdmabrokerd.conf:2:1: MetricsListen= no longer has an effect: rdmabroker-exporter "
 		"serves the metrics";
+	static const char second[] = "rdmabrokerd.conf:5:1: SpareIds= no longer has an effect";
 
-	write_to("rdmabrokerd.conf", "[Daemon]\nMetricsListen=127.0.0.1:9471\nLogLevel=info\n");
+	write_to("rdmabrokerd.conf", "[Daemon]\nMetricsListen=127.0.0.1:9471\nLogLevel=info\n"
+				     "[Limits]\nSpareIds=7\n");
 	write_to("policy.d/1.rules", "allow any\n");
 	run_daemon("--check", NULL);
 	ck_assert_int_eq(end(), 0);
-	assert_logged(warning);
+	assert_logged("rdmabrokerd.conf:2:1: warning: MetricsListen= no longer has an effect");
+	assert_logged("rdmabrokerd.conf:5:1: warning: SpareIds= no longer has an effect: the daemon "
+		      "keeps no spare ids\n    SpareIds=7\n    ^\n");
 	start();
 	await("READY=1");
 	assert_logged(warning);
+	assert_logged(second);
 	rdmabroker_close(open_session());
 
 	/* A reload also prints the warning, and succeeds. */
@@ -447,6 +452,7 @@ START_TEST(a_key_that_has_moved)
 	await("RELOADING=1");
 	await("READY=1");
 	assert_logged(warning);
+	assert_logged(second);
 	assert_logged("Configuration and policy reloaded: 1 rules.");
 }
 END_TEST
