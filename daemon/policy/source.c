@@ -250,48 +250,104 @@ static bool is_wanted(const char *name, const char *suffix)
 	return name[0] != '.' && len > suffix_len && !strcmp(name + len - suffix_len, suffix);
 }
 
-static int list_read(char ***paths, size_t *n_paths, DIR *d, const char *dir, const char *suffix,
-		     struct diag *diag)
+struct list {
+	char **items; /* ends with NULL */
+	size_t n;
+};
+
+static int list_add(struct list *list, const char *dir, const char *name)
+{
+	size_t size = strlen(dir) + strlen(name) + 2;
+	char **grown, *path = malloc(size);
+
+	if (!path)
+		return -ENOMEM;
+	snprintf(path, size, "%s/%s", dir, name);
+	grown = reallocarray(list->items, list->n + 2, sizeof(*grown));
+	if (!grown) {
+		free(path);
+		return -ENOMEM;
+	}
+	list->items = grown;
+	grown[list->n++] = path;
+	grown[list->n] = NULL;
+	return 0;
+}
+
+static void list_sort(struct list *list)
+{
+	if (list->n > 0)
+		qsort(list->items, list->n, sizeof(*list->items), compare_paths);
+}
+
+/* False: backups of editors and package managers, and what was put aside or is no rules on purpose. */
+static bool may_be_meant(const char *name)
+{
+	static const char *const ends[] = {
+		"~",    "#",     ".bak", ".disabled", ".md",  ".new",   ".off",
+		".old", ".orig", ".rej", ".save",     ".swp", ".tests", ".tmp",
+	};
+	static const char *const extensions[] = { "dpkg-", "pacnew", "pacsave", "rpm", "ucf-" };
+	const char *extension = strrchr(name, '.');
+	size_t len = strlen(name);
+
+	if (name[0] == '.' || name[0] == '#' || strncasecmp(name, "README", 6) == 0)
+		return false;
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		if (len >= strlen(ends[i]) && !strcmp(name + len - strlen(ends[i]), ends[i]))
+			return false;
+	for (size_t i = 0; extension && i < sizeof(extensions) / sizeof(extensions[0]); i++)
+		if (!strncmp(extension + 1, extensions[i], strlen(extensions[i])))
+			return false;
+	return true;
+}
+
+/* Warns of the file PATH in a directory of whose files only those that end in SUFFIX are read. */
+static void warn_of_ignored(const char *path, const char *suffix, struct diag *diag)
+{
+	const char *name = strrchr(path, '/') + 1, *dot = strrchr(name, '.');
+	int len = dot && dot > name ? (int)(dot - name) : (int)strlen(name);
+
+	/* "a.rules.txt" */
+	if ((size_t)len > strlen(suffix) &&
+	    !strncmp(name + len - strlen(suffix), suffix, strlen(suffix)))
+		len -= (int)strlen(suffix);
+	diag_warn(diag, path, 0, 0, NULL, 0,
+		  "this file is not read, because its name does not end in '%s'; did you mean "
+		  "'%.*s%s'?",
+		  suffix, len, name, suffix);
+}
+
+static int list_read(struct list *wanted, struct list *ignored, DIR *d, const char *dir,
+		     const char *suffix, struct diag *diag)
 {
 	struct dirent *entry;
-	char **grown, *path;
-	size_t size;
+	struct stat st;
+	int r = 0;
 
-	for (;;) {
+	while (r == 0) {
 		errno = 0;
 		entry = readdir(d);
 		if (!entry)
 			return errno ? complain_errno(diag, dir, "cannot read") : 0;
-		if (!is_wanted(entry->d_name, suffix))
-			continue;
-
-		size = strlen(dir) + strlen(entry->d_name) + 2;
-		path = malloc(size);
-		if (!path)
-			return -ENOMEM;
-		snprintf(path, size, "%s/%s", dir, entry->d_name);
-		grown = reallocarray(*paths, *n_paths + 2, sizeof(*grown));
-		if (!grown) {
-			free(path);
-			return -ENOMEM;
-		}
-		*paths = grown;
-		grown[(*n_paths)++] = path;
-		grown[*n_paths] = NULL;
+		if (is_wanted(entry->d_name, suffix))
+			r = list_add(wanted, dir, entry->d_name);
+		else if (may_be_meant(entry->d_name) &&
+			 fstatat(dirfd(d), entry->d_name, &st, 0) == 0 && S_ISREG(st.st_mode))
+			r = list_add(ignored, dir, entry->d_name);
 	}
+	return r;
 }
 
 int source_list_new(char ***ret, const char *dir, const char *suffix, bool optional,
 		    struct diag *diag)
 {
-	char **paths = NULL;
-	size_t n_paths = 0;
+	struct list wanted = { .items = calloc(1, sizeof(*wanted.items)) }, ignored = {};
 	struct stat st;
 	DIR *d;
 	int r;
 
-	paths = calloc(1, sizeof(*paths));
-	if (!paths)
+	if (!wanted.items)
 		return -ENOMEM;
 
 	d = opendir(dir);
@@ -308,17 +364,21 @@ int source_list_new(char ***ret, const char *dir, const char *suffix, bool optio
 	r = check_owner(&st, dir, diag);
 	if (r < 0)
 		goto out;
-	r = list_read(&paths, &n_paths, d, dir, suffix, diag);
+	r = list_read(&wanted, &ignored, d, dir, suffix, diag);
 	if (r < 0)
 		goto out;
 
-	qsort(paths, n_paths, sizeof(*paths), compare_paths);
-	*ret = paths;
-	paths = NULL;
+	list_sort(&wanted);
+	list_sort(&ignored);
+	for (size_t i = 0; i < ignored.n; i++)
+		warn_of_ignored(ignored.items[i], suffix, diag);
+	*ret = wanted.items;
+	wanted.items = NULL;
 out:
 	if (d)
 		closedir(d);
-	source_list_free(paths);
+	source_list_free(wanted.items);
+	source_list_free(ignored.items);
 	return r;
 }
 

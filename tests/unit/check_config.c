@@ -429,6 +429,20 @@ START_TEST(all_keys_of_earlier_versions_are_told)
 }
 END_TEST
 
+START_TEST(dropins_that_are_not_read_are_told)
+{
+	make_dropin_dir(0755);
+	write_file("c.d/10-a.cnf", "nonsense\n");
+	write_file("c.d/10-b.conf~", "nonsense\n");
+	write_file("c.d/10-c.conf", "[Limits]\nSessions=7\n");
+	assert_loads();
+	ck_assert_uint_eq(config.max_sessions, 7);
+	ck_assert_uint_eq(diag_count_warnings(diag), 1);
+	assert_warning(0, "c.d/10-a.cnf: this file is not read, because its name does not end in "
+			  "'.conf'; did you mean '10-a.conf'?");
+}
+END_TEST
+
 /* Returns the file's text, with the '#' removed before every line that sets a key. */
 static char *uncomment(const char *name)
 {
@@ -469,5 +483,5 @@ UNIT_MAIN("config", set_up, tear_down, missing_files_mean_defaults, a_named_file
 	  later_values_win, dropins_apply_without_the_file, bad_lines_are_named,
 	  bad_values_are_named, bad_bytes_are_named, long_lines, all_errors_are_collected,
 	  what_others_can_write_is_refused, what_is_no_file_is_refused, keys_of_earlier_versions,
-	  all_keys_of_earlier_versions_are_told,
+	  all_keys_of_earlier_versions_are_told, dropins_that_are_not_read_are_told,
 	  the_shipped_file_shows_the_defaults)

@@ -231,8 +231,7 @@ START_TEST(warnings_are_no_errors)
 	ck_assert_uint_eq(parts.line, 2);
 	ck_assert_str_eq(parts.text, "a b");
 	ck_assert(!diag_get_warning(diag, 2, &parts));
-	ck_assert_str_eq(print_warnings(),
-			 "f:2:3: warning: a b\n    text\n      ^\nwarning: c\n");
+	ck_assert_str_eq(print_warnings(), "f:2:3: warning: a b\n    text\n      ^\nwarning: c\n");
 	for (int i = 0; i < 19; i++)
 		diag_warn(diag, NULL, 0, 0, NULL, 0, "d");
 	ck_assert_ptr_nonnull(strstr(print_warnings(), "\nand 1 more warning\n"));
@@ -246,5 +245,4 @@ UNIT_MAIN("diag", set_up, tear_down, no_complaint, a_message_names_the_known_par
 	  the_caret_follows_tabs_and_wide_bytes, the_caret_can_stand_behind_the_line,
 	  a_line_without_column_has_no_caret, long_lines_are_cut_around_the_caret,
 	  long_lines_of_long_characters_are_cut_between_them, control_characters_are_replaced,
-	  twenty_complaints_are_kept, printable_characters,
-	  warnings_are_no_errors)
+	  twenty_complaints_are_kept, printable_characters, warnings_are_no_errors)

@@ -114,6 +114,63 @@ START_TEST(a_directory_is_read_in_order)
 }
 END_TEST
 
+/* A rule that is not read can allow too much, because a reject is missing. */
+START_TEST(files_that_are_not_read_are_told)
+{
+	static const char *const silent[] = {
+		"README",
+		"README.md",
+		"readme.txt",
+		".a.rules",
+		".k8s.reload",
+		"a.rules~",
+		"#a.rules#",
+		"a.rules.bak",
+		"a.rules.old",
+		"a.rules.orig",
+		"a.rules.dpkg-old",
+		"a.rules.dpkg-dist",
+		"a.rules.ucf-dist",
+		"a.rules.rpmsave",
+		"a.rules.rpmnew",
+		"a.rules.pacsave",
+		"a.rules.disabled",
+		"a.tests",
+		"a.swp",
+	};
+	static const struct {
+		const char *name, *meant;
+	} told[] = {
+		{ "10-a.conf", "10-a.rules" },     { "20-b", "20-b.rules" },
+		{ "30-c.RULES", "30-c.rules" },    { "40-d.rules.txt", "40-d.rules" },
+		{ "50-e.e.rule", "50-e.e.rules" }, { "rules", "rules.rules" },
+	};
+	char expected[256], full[256];
+
+	write_file("10-a.k8s.rules", "allow session\n", 0644);
+	for (size_t i = 0; i < sizeof(silent) / sizeof(silent[0]); i++)
+		write_file(silent[i], "nonsense", 0644);
+	snprintf(full, sizeof(full), "%s/subdirectory", dir);
+	ck_assert_int_eq(mkdir(full, 0755), 0);
+	ck_assert_int_eq(load_dir(), 0);
+	ck_assert_msg(diag_count_warnings(diag) == 0, "%s", diag_warning_at(diag, 0));
+	/* In reverse order, because the warnings are sorted. */
+	for (size_t i = sizeof(told) / sizeof(told[0]); i > 0; i--)
+		write_file(told[i - 1].name, "reject any\n", 0644);
+	forget();
+	ck_assert_int_eq(load_dir(), 0);
+	ck_assert_uint_eq(policy_n_rules(policy), 1);
+	ck_assert_uint_eq(diag_count_warnings(diag), sizeof(told) / sizeof(told[0]));
+	for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
+		snprintf(expected, sizeof(expected),
+			 "%s/%s: this file is not read, because its name does not end in "
+			 "'.rules'; did you mean '%s'?",
+			 dir, told[i].name, told[i].meant);
+		ck_assert_str_eq(diag_warning_at(diag, i), expected);
+	}
+}
+END_TEST
+
 START_TEST(an_empty_directory_is_a_policy)
 {
 	ck_assert_int_eq(load_dir(), 0);
@@ -329,7 +386,8 @@ START_TEST(a_site_that_cannot_be_read)
 END_TEST
 
 UNIT_MAIN("policy_files", set_up, tear_down, sizes_have_limits, rules_have_a_limit,
-	  a_directory_is_read_in_order, an_empty_directory_is_a_policy,
-	  what_others_can_write_is_refused, what_others_own_is_refused, what_is_no_file_is_refused,
-	  symbolic_links_are_followed, errors_of_all_files_are_collected, files_are_read_as_named,
-	  files_of_a_site_are_merged, a_site_makes_no_admins, a_site_that_cannot_be_read)
+	  a_directory_is_read_in_order, files_that_are_not_read_are_told,
+	  an_empty_directory_is_a_policy, what_others_can_write_is_refused,
+	  what_others_own_is_refused, what_is_no_file_is_refused, symbolic_links_are_followed,
+	  errors_of_all_files_are_collected, files_are_read_as_named, files_of_a_site_are_merged,
+	  a_site_makes_no_admins, a_site_that_cannot_be_read)
