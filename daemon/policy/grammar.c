@@ -16,6 +16,42 @@ const char *policy_operation_to_string(enum policy_operation operation)
 	return operation < _POLICY_OPERATION_MAX ? operation_names[operation] : "any";
 }
 
+/* What other languages call a word of this one. The two need not be similar. */
+struct synonym {
+	const char *word;
+	const char *meant;
+};
+
+static const struct synonym actions_elsewhere[] = {
+	{ "block", "reject" }, { "deny", "reject" },   { "disallow", "reject" },
+	{ "drop", "reject" },  { "forbid", "reject" }, { "refuse", "reject" },
+	{ "grant", "allow" },  { "pass", "allow" },    { "permit", "allow" },
+	{ NULL, NULL },
+};
+
+static const struct synonym operations_elsewhere[] = {
+	{ "*", "any" },       { "all", "any" },         { "everything", "any" },
+	{ "bind", "listen" }, { "monitor", "observe" }, { "multicast", "join" },
+	{ NULL, NULL },
+};
+
+static const struct synonym words_elsewhere[] = {
+	{ "uid", "user" },           { "gid", "group" },
+	{ "peer-uid", "peer-user" }, { "peer-gid", "peer-group" },
+	{ "dev", "device" },         { "service", "unit" },
+	{ "message", "reason" },     { NULL, NULL },
+};
+
+/* NULL: no other language is known to have TOKEN. */
+static const char *find_synonym(const struct token *token, const struct synonym *synonyms)
+{
+	for (size_t i = 0; synonyms[i].word; i++)
+		if (token->len == strlen(synonyms[i].word) &&
+		    strncasecmp(token->text, synonyms[i].word, token->len) == 0)
+			return synonyms[i].meant;
+	return NULL;
+}
+
 static int check_operation(struct parser *parser, const struct token *token,
 			   const struct policy_rule *rule)
 {
@@ -47,7 +83,9 @@ static int parse_operation(struct parser *parser, struct policy_rule *rule)
 			 i > 0 ? ", " : "", name);
 	}
 
-	return parser_complain_unknown(parser, token, "operation", guess.best, names);
+	return parser_complain_unknown(parser, token, "operation",
+				       find_synonym(token, operations_elsewhere) ?: guess.best,
+				       names);
 }
 
 /* The part of a rule that was parsed so far. */
@@ -131,8 +169,9 @@ static int parse_word(struct parser *parser, struct policy_rule *rule, struct sa
 		return parser_complain(parser, token, "expected a match or a setting");
 	word = policy_word_find(token);
 	if (!word)
-		return parser_complain_unknown(parser, token, "word", policy_word_guess(token),
-					       NULL);
+		return parser_complain_unknown(
+			parser, token, "word",
+			find_synonym(token, words_elsewhere) ?: policy_word_guess(token), NULL);
 	if (parser->token->type == TOKEN_EQUALS)
 		return parser_complain(parser, parser->token, "'%s' takes its value without '='",
 				       word->name);
@@ -253,7 +292,9 @@ static int parse_line(struct parser *parser)
 				       "a line must begin with allow, reject or set");
 	for (size_t i = 0; i < sizeof(actions) / sizeof(actions[0]); i++)
 		word_guess(&guess, actions[i]);
-	return parser_complain_unknown(parser, token, "action", guess.best, "allow, reject, set");
+	return parser_complain_unknown(parser, token, "action",
+				       find_synonym(token, actions_elsewhere) ?: guess.best,
+				       "allow, reject, set");
 }
 
 int grammar_read(struct parser *parser, struct source *source)

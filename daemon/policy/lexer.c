@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "policy/lexer.h"
+#include "proto/text.h"
 #include "util/diag.h"
 
 void lexer_init(struct lexer *lexer, struct source *source, struct diag *diag)
@@ -90,13 +92,80 @@ static int lex_string(struct lexer *lexer, const struct source_line *line, size_
 	return 0;
 }
 
+/*
+ * Characters that word processors and web pages put in the place of ASCII characters. They look alike, or cannot be seen
+ * at all, so an error about the whole word would not help.
+ */
+static const struct lookalike {
+	uint32_t first, last;
+	const char *name;
+	bool is_visible;
+	const char *remedy;
+} lookalikes[] = {
+	{ 0x00a0, 0x00a0, "a no-break space", false, "write a blank" },
+	{ 0x00ab, 0x00ab, "a typographic quote", true, "write \"" },
+	{ 0x00ad, 0x00ad, "a soft hyphen", false, "remove it, or write -" },
+	{ 0x00bb, 0x00bb, "a typographic quote", true, "write \"" },
+	{ 0x1680, 0x1680, "a typographic space", false, "write a blank" },
+	{ 0x2000, 0x200a, "a typographic space", false, "write a blank" },
+	{ 0x200b, 0x200f, "an invisible character", false, "remove it" },
+	{ 0x2010, 0x2010, "a typographic hyphen", true, "write -" },
+	{ 0x2011, 0x2011, "a no-break hyphen", true, "write -" },
+	{ 0x2012, 0x2012, "a typographic dash", true, "write -" },
+	{ 0x2013, 0x2013, "an en dash", true, "write -" },
+	{ 0x2014, 0x2014, "an em dash", true, "write -" },
+	{ 0x2015, 0x2015, "a typographic dash", true, "write -" },
+	{ 0x2018, 0x201f, "a typographic quote", true, "write \"" },
+	{ 0x2028, 0x2029, "a typographic line break", false, "begin a new line" },
+	{ 0x202a, 0x202e, "an invisible character", false, "remove it" },
+	{ 0x202f, 0x202f, "a narrow no-break space", false, "write a blank" },
+	{ 0x2032, 0x2036, "a prime", true, "write \"" },
+	{ 0x2039, 0x203a, "a typographic quote", true, "write \"" },
+	{ 0x205f, 0x205f, "a typographic space", false, "write a blank" },
+	{ 0x2060, 0x2064, "an invisible character", false, "remove it" },
+	{ 0x2212, 0x2212, "a minus sign", true, "write -" },
+	{ 0x3000, 0x3000, "a wide space", false, "write a blank" },
+	{ 0xff02, 0xff02, "a wide quote", true, "write \"" },
+	{ 0xff0c, 0xff0c, "a wide comma", true, "write ," },
+	{ 0xff0d, 0xff0d, "a wide hyphen", true, "write -" },
+	{ 0xff1d, 0xff1d, "a wide equals sign", true, "write =" },
+};
+
+/* Complains if a character that looks like another begins at AT. Otherwise *RET_LEN is its length in bytes. */
+static int check_character(struct lexer *lexer, const struct source_line *line, size_t at,
+			   size_t *ret_len)
+{
+	uint32_t code = 0;
+	char what[128];
+
+	*ret_len = 1;
+	if (!(line->text[at] & 0x80))
+		return 0;
+	*ret_len = text_character(line->text + at, line->len - at, &code);
+	for (size_t i = 0; i < sizeof(lookalikes) / sizeof(lookalikes[0]); i++) {
+		const struct lookalike *known = &lookalikes[i];
+
+		if (code < known->first || code > known->last)
+			continue;
+		snprintf(what, sizeof(what), "this is %s%s%.*s (U+%04X): %s", known->name,
+			 known->is_visible ? ", " : "", known->is_visible ? (int)*ret_len : 0,
+			 line->text + at, (unsigned)code, known->remedy);
+		return complain(lexer, line, at, what);
+	}
+	return 0;
+}
+
 static int lex_word(struct lexer *lexer, const struct source_line *line, size_t *at)
 {
-	size_t from = *at, i;
+	size_t from = *at, i, n;
+	int r;
 
-	for (i = from; i < line->len; i++) {
+	for (i = from; i < line->len; i += n) {
 		char c = line->text[i];
 
+		r = check_character(lexer, line, i, &n);
+		if (r < 0)
+			return r;
 		if (is_blank(c) || strchr("\"{},=", c))
 			break;
 		/* "user bob#1" could mean a name that contains '#', or a name and a comment. */

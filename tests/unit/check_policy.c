@@ -90,8 +90,8 @@ END_TEST
 START_TEST(unknown_words_are_refused)
 {
 	assert_refused("alow session", "t:1:1: unknown action 'alow', did you mean 'allow'?");
-	assert_refused("deny session",
-		       "t:1:1: unknown action 'deny': it must be one of allow, reject, set");
+	assert_refused("weigh session",
+		       "t:1:1: unknown action 'weigh': it must be one of allow, reject, set");
 	assert_refused("= x", "t:1:1: a line must begin with allow, reject or set");
 	assert_refused("allow sesion user root",
 		       "t:1:7: unknown operation 'sesion', did you mean 'session'?");
@@ -107,6 +107,57 @@ START_TEST(unknown_words_are_refused)
 	assert_refused("allow any = 1", "t:1:11: expected a match or a setting");
 	assert_refused("allow session ,", "t:1:15: expected a match or a setting");
 	assert_refused("allow session user root root", "t:1:25: unknown word 'root'");
+}
+END_TEST
+
+/* Words of other languages, which are not similar to those of this one. */
+START_TEST(words_of_other_languages)
+{
+	assert_refused("deny session", "t:1:1: unknown action 'deny', did you mean 'reject'?");
+	assert_refused("Permit session", "t:1:1: unknown action 'Permit', did you mean 'allow'?");
+	assert_refused("allow all", "t:1:7: unknown operation 'all', did you mean 'any'?");
+	assert_refused("allow * user root", "t:1:7: unknown operation '*', did you mean 'any'?");
+	assert_refused("allow bind port 7",
+		       "t:1:7: unknown operation 'bind', did you mean 'listen'?");
+	assert_refused("allow any uid 7", "t:1:11: unknown word 'uid', did you mean 'user'?");
+	assert_refused("allow any service x",
+		       "t:1:11: unknown word 'service', did you mean 'unit'?");
+}
+END_TEST
+
+/* What word processors and web pages make of quotes, hyphens and blanks. */
+START_TEST(typographic_characters_are_named)
+{
+	assert_refused("reject any reason “no”",
+		       "t:1:19: this is a typographic quote, “ (U+201C): write \"");
+	assert_refused("reject any reason ‘no’",
+		       "t:1:19: this is a typographic quote, ‘ (U+2018): write \"");
+	assert_refused("reject any reason „no“",
+		       "t:1:19: this is a typographic quote, „ (U+201E): write \"");
+	assert_refused("reject any reason «no»",
+		       "t:1:19: this is a typographic quote, « (U+00AB): write \"");
+	assert_refused("allow session user bob’s",
+		       "t:1:23: this is a typographic quote, ’ (U+2019): write \"");
+	assert_refused("allow listen port 1–2", "t:1:20: this is an en dash, – (U+2013): write -");
+	assert_refused("allow connect tos—max 2",
+		       "t:1:18: this is an em dash, — (U+2014): write -");
+	assert_refused("allow connect tos‑max 2",
+		       "t:1:18: this is a no-break hyphen, ‑ (U+2011): write -");
+	assert_refused("allow\u00a0session",
+		       "t:1:6: this is a no-break space (U+00A0): write a blank");
+	assert_refused("\u00a0allow session",
+		       "t:1:1: this is a no-break space (U+00A0): write a blank");
+	assert_refused("allow session\u00a0# mine",
+		       "t:1:14: this is a no-break space (U+00A0): write a blank");
+	assert_refused("allow session\u200b",
+		       "t:1:14: this is an invisible character (U+200B): remove it");
+	assert_refused("set a = { 10.0.0.1，10.0.0.2 }",
+		       "t:1:19: this is a wide comma, ， (U+FF0C): write ,");
+	/* In comments and in double quotes they are text. Other letters are, too. */
+	load("# “no” – yes\u00a0");
+	load("allow session # “no”");
+	ck_assert_str_eq(rule("reject any reason \"don’t – “no”\"")->reason, "don’t – “no”");
+	rule("allow session cgroup /größe/€");
 }
 END_TEST
 
@@ -284,8 +335,8 @@ END_TEST
 
 UNIT_MAIN("policy", policy_set_up, policy_tear_down, rules_are_kept_in_order, rules_have_a_text,
 	  the_text_of_a_rule_parses_to_the_same_rule, names_of_operations,
-	  unknown_words_are_refused, foreign_syntax_is_refused_with_a_hint,
-	  words_out_of_place_are_refused, repetitions_and_contradictions_are_refused,
-	  bad_strings_and_comments_are_refused, bad_joins_are_refused,
-	  errors_in_joined_lines_name_the_physical_line, bad_bytes_are_refused,
-	  all_errors_are_collected, references_keep_a_policy)
+	  unknown_words_are_refused, words_of_other_languages, typographic_characters_are_named,
+	  foreign_syntax_is_refused_with_a_hint, words_out_of_place_are_refused,
+	  repetitions_and_contradictions_are_refused, bad_strings_and_comments_are_refused,
+	  bad_joins_are_refused, errors_in_joined_lines_name_the_physical_line,
+	  bad_bytes_are_refused, all_errors_are_collected, references_keep_a_policy)
