@@ -66,6 +66,10 @@ $(filter-out $(UNIT_FABRIC) $(UNIT_HOOKED) $(UNIT_FLEET) $(UNIT_PEERD),$(UNIT)):
 $(O)/tests/unit/check_bounded: $(call objs,client/lib/wire/bounded.c)
 $(O)/tests/unit/check_bounded: HARNESS += $(call objs,client/lib/wire/bounded.c)
 
+# Random policies and questions.
+$(addprefix $(O)/tests/unit/check_policy_,property shadow): $(O)/obj/tests/unit/randompolicy.o
+$(addprefix $(O)/tests/unit/check_policy_,property shadow): HARNESS += $(O)/obj/tests/unit/randompolicy.o
+
 # Part of rdmabrokerctl.
 $(O)/tests/unit/check_cdi: $(call objs,client/ctl/cdispec.c)
 $(O)/tests/unit/check_cdi: HARNESS += $(call objs,client/ctl/cdispec.c)

@@ -233,17 +233,18 @@ static char *text_new(struct policy *policy, const struct token *first)
 	return text;
 }
 
-static int parse_rule(struct parser *parser, bool allow, unsigned line)
+static int parse_rule(struct parser *parser, bool allow)
 {
+	const struct token *start = parser->token - 1;
 	struct policy_rule rule = {
 		.file = parser->file,
-		.line = line,
+		.line = start->line.number,
+		.column = start->column,
 		.allow = allow,
 		.settings = no_settings,
 	};
 	struct said said = {};
 	size_t n_matches_before = parser->policy->n_matches;
-	const struct token *start = parser->token - 1;
 	int r;
 
 	r = parse_operation(parser, &rule);
@@ -279,9 +280,9 @@ static int parse_line(struct parser *parser)
 	struct word_guess guess = { .word = token->text, .len = token->len };
 
 	if (token_is(token, "allow"))
-		return parse_rule(parser, true, token->line.number);
+		return parse_rule(parser, true);
 	if (token_is(token, "reject"))
-		return parse_rule(parser, false, token->line.number);
+		return parse_rule(parser, false);
 	if (token_is(token, "set") && parser->is_restriction)
 		return parser_complain(parser, token, "'set' cannot be used in a restriction");
 	if (token_is(token, "set"))

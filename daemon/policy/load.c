@@ -9,6 +9,7 @@
 #include "policy/parser.h"
 #include "policy/policy.h"
 #include "policy/rules.h"
+#include "policy/shadow.h"
 #include "policy/source.h"
 #include "util/diag.h"
 #include "util/util.h"
@@ -97,7 +98,10 @@ static int load_files(struct policy **ret, const struct listed *files, size_t n_
 		loading.parser.is_site = files[i].is_site;
 		feed(&loading, source, r);
 	}
-	return end(&loading, ret);
+	r = end(&loading, ret);
+	if (r == 0)
+		shadow_warn(*ret, diag);
+	return r;
 }
 
 static const char *base_name(const char *path)

@@ -100,6 +100,7 @@ struct policy_rule {
 	const char *text;
 	const char *file; /* path of the file, as it was opened */
 	unsigned line; /* number of the rule's first line, from 1 */
+	unsigned column; /* where the rule begins in this line, from 1 */
 	enum policy_operation operation; /* _POLICY_OPERATION_MAX: any except observe and admin */
 	bool allow;
 	bool log;

@@ -167,11 +167,9 @@ __attribute__((format(printf, 5, 0))) static char *message_new(const char *file,
 	return message;
 }
 
-__attribute__((format(printf, 7, 0))) static void add(struct complaints *complaints,
-						      const char *file, unsigned line,
-						      unsigned column, const char *text,
-						      size_t text_len, const char *fmt,
-						      va_list args)
+__attribute__((format(printf, 7, 0))) static void
+add(struct complaints *complaints, const char *file, unsigned line, unsigned column,
+    const char *text, size_t text_len, const char *fmt, va_list args)
 {
 	struct complaint *complaint;
 	size_t at = 0;
@@ -292,6 +290,7 @@ void diag_print(const struct diag *diag, FILE *f)
 
 void diag_print_warnings(const struct diag *diag, FILE *f)
 {
-	print(&diag->warnings, "warning: ",
-	      diag->warnings.n == diag->warnings.n_kept + 1 ? " warning" : " warnings", f);
+	print(&diag->warnings,
+	      "warning: ", diag->warnings.n == diag->warnings.n_kept + 1 ? " warning" : " warnings",
+	      f);
 }

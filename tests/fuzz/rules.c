@@ -9,6 +9,7 @@
 #include "policy/index/index.h"
 #include "policy/policy.h"
 #include "policy/rules.h"
+#include "policy/shadow.h"
 #include "policy/trial.h"
 #include "policy/words.h"
 #include "tests/fuzz/fuzz.h"
@@ -16,7 +17,7 @@
 
 /*
  * The input is a file of rules. The policy must decide as a scan of all rules does. The text reported for a rule must
- * parse to the same rule.
+ * parse to the same rule. A rule of which is said that it never decides does not.
  */
 
 #define QUESTIONS 24
@@ -178,6 +179,13 @@ static void make_question(const struct policy *policy, struct input *input, stru
 	ret->who = pick_who(policy, input, facts);
 }
 
+static bool never_decides(const struct policy *policy, size_t rule)
+{
+	size_t steps = SHADOW_STEPS, by;
+
+	return shadow_find(policy, rule, &steps, &by) == SHADE_ALWAYS;
+}
+
 static void ask(const struct policy *policy, struct input *input)
 {
 	struct policy_verdict fast, slow;
@@ -194,6 +202,7 @@ static void ask(const struct policy *policy, struct input *input)
 	must(fast.answer != POLICY_ASK ||
 	     (question.can_ask && !question.who && !question.assume_who && policy_asks(policy)));
 	must(fast.answer != POLICY_REJECT || fast.reason);
+	must(!fast.rule || !never_decides(policy, fast.rule->index));
 }
 
 static bool is_same_value(const struct policy_match *a, const struct policy_match *b)

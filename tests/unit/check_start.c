@@ -438,8 +438,9 @@ START_TEST(a_key_that_has_moved)
 	run_daemon("--check", NULL);
 	ck_assert_int_eq(end(), 0);
 	assert_logged("rdmabrokerd.conf:2:1: warning: MetricsListen= no longer has an effect");
-	assert_logged("rdmabrokerd.conf:5:1: warning: SpareIds= no longer has an effect: the daemon "
-		      "keeps no spare ids\n    SpareIds=7\n    ^\n");
+	assert_logged(
+		"rdmabrokerd.conf:5:1: warning: SpareIds= no longer has an effect: the daemon "
+		"keeps no spare ids\n    SpareIds=7\n    ^\n");
 	start();
 	await("READY=1");
 	assert_logged(warning);

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "policy/index/index.h"
+#include "policy/policy.h"
+#include "policy/rules.h"
+#include "policy/shadow.h"
+#include "proto/names.h"
+#include "util/diag.h"
+
+/*
+ * A request that a rule matches, as far as the rule says. It finds, in the index, all earlier rules that match whatever the
+ * rule matches. A pattern stands for the names that it matches.
+ */
+struct sample {
+	struct policy_question question;
+	struct policy_facts facts;
+	gid_t gid;
+};
+
+static struct prefix first_address(const struct prefix_set *set)
+{
+	struct prefix address = set->prefixes[0];
+
+	address.bits = address.family == 4 ? 32 : 128;
+	return address;
+}
+
+static void add_fact(struct sample *sample, const struct policy_match *match)
+{
+	struct policy_question *question = &sample->question;
+	const union policy_value *value = &match->value;
+
+	switch (match->word->dimension) {
+	case KEY_USER:
+		question->uid = value->ids->ids[0];
+		break;
+	case KEY_GROUP:
+		sample->gid = value->ids->ids[0];
+		question->n_gids = 1;
+		break;
+	case KEY_UNIT:
+		question->workload[WORKLOAD_UNIT] = value->glob;
+		break;
+	case KEY_CONTAINER:
+		question->workload[WORKLOAD_CONTAINER] = value->glob;
+		break;
+	case KEY_POD:
+		question->workload[WORKLOAD_POD] = value->glob;
+		break;
+	case KEY_JOB:
+		question->workload[WORKLOAD_JOB] = value->glob;
+		break;
+	case KEY_CGROUP:
+		question->workload[WORKLOAD_CGROUP] = value->glob;
+		break;
+	case KEY_PS:
+		question->port_space = value->number;
+		break;
+	case KEY_PORT:
+		question->port = value->ports->ranges[0].first;
+		break;
+	case KEY_DEVICE:
+		question->device = value->glob;
+		break;
+	case KEY_PEER:
+		sample->facts.knows_peer = true;
+		sample->facts.peer = first_address(value->prefixes);
+		break;
+	case KEY_LOCAL:
+		sample->facts.knows_local = true;
+		sample->facts.local = first_address(value->prefixes);
+		break;
+	case KEY_DATA:
+		question->knows_data = true;
+		question->data = value->data->bytes;
+		question->data_len = value->data->len;
+		break;
+	case KEY_NONE:
+	case _KEY_DIMENSION_MAX:
+		break;
+	}
+}
+
+static void sample_init(struct sample *sample, const struct policy *policy,
+			const struct policy_condition *condition)
+{
+	*sample = (struct sample){
+		/* Nobody has this uid, so only rules without users match if the rule has none. */
+		.question = { .uid = (uid_t)-1, .port = -1 },
+	};
+	sample->question.operation = __builtin_ctz(condition->operations);
+	sample->question.gids = &sample->gid;
+	sample->facts.question = &sample->question;
+	for (unsigned i = 0; i < condition->n_matches; i++)
+		add_fact(sample, &policy->matches[condition->first_match + i]);
+}
+
+static bool take_steps(size_t *steps, size_t n)
+{
+	if (*steps < n) {
+		*steps = 0;
+		return false;
+	}
+	*steps -= n;
+	return true;
+}
+
+static bool contains_ids(const struct policy_ids *outer, const struct policy_ids *inner,
+			 size_t *steps)
+{
+	size_t k = 0;
+
+	if (outer->is_incomplete || inner->is_incomplete || !take_steps(steps, outer->n + inner->n))
+		return false;
+	for (size_t i = 0; i < inner->n; i++) {
+		while (k < outer->n && outer->ids[k] < inner->ids[i])
+			k++;
+		if (k == outer->n || outer->ids[k] != inner->ids[i])
+			return false;
+	}
+	return true;
+}
+
+/* Returns the last port of the range of PORTS that has PORT; 0: none has it. */
+static unsigned end_of_range(const struct policy_ports *ports, unsigned port)
+{
+	for (size_t i = 0; i < ports->n; i++)
+		if (port >= ports->ranges[i].first && port <= ports->ranges[i].last)
+			return ports->ranges[i].last;
+	return 0;
+}
+
+static bool contains_ports(const struct policy_ports *outer, const struct policy_ports *inner,
+			   size_t *steps)
+{
+	for (size_t i = 0; i < inner->n; i++) {
+		unsigned port = inner->ranges[i].first;
+
+		/* Ranges of OUTER can follow each other directly. */
+		while (port <= inner->ranges[i].last) {
+			unsigned end = end_of_range(outer, port);
+
+			if (!take_steps(steps, outer->n) || end == 0)
+				return false;
+			port = end + 1;
+		}
+	}
+	return true;
+}
+
+static bool contains_prefixes(const struct prefix_set *outer, const struct prefix_set *inner,
+			      size_t *steps)
+{
+	if (outer == inner)
+		return true;
+	for (size_t i = 0; i < inner->n; i++)
+		if (!take_steps(steps, 1) || !prefix_set_contains(outer, &inner->prefixes[i]))
+			return false;
+	return true;
+}
+
+/* Returns the length of the part of GLOB before its first wildcard or backslash. */
+static size_t head_of(const char *glob)
+{
+	return strcspn(glob, "*?[\\");
+}
+
+/* SAMPLE has the pattern INNER as the fact. */
+static bool contains_glob(const struct policy_match *outer, const char *inner,
+			  const struct sample *sample)
+{
+	const char *glob = outer->value.glob;
+	size_t head = head_of(glob);
+
+	if (strcmp(glob, inner) == 0)
+		return true;
+	/* A pattern without wildcards is a name. A control group with this name stands for those below it. */
+	if (!inner[head_of(inner)])
+		return outer->word->match(&outer->value, &sample->facts) == TERNARY_YES;
+	/* In other dimensions '*' does not match a slash. */
+	if (outer->word->dimension != KEY_UNIT && outer->word->dimension != KEY_DEVICE)
+		return false;
+	return strcmp(glob + head, "*") == 0 && head_of(inner) >= head &&
+	       memcmp(glob, inner, head) == 0;
+}
+
+static bool contains_data(const struct policy_data *outer, const struct policy_data *inner)
+{
+	return outer->len <= inner->len && memcmp(outer->bytes, inner->bytes, outer->len) == 0;
+}
+
+/*
+ * True if OUTER holds whenever INNER does, and is unknown only if INNER is, for the same reason. Both have the same word.
+ */
+static bool contains(const struct policy_match *outer, const struct policy_match *inner,
+		     const struct sample *sample, size_t *steps)
+{
+	switch (outer->word->dimension) {
+	case KEY_USER:
+	case KEY_GROUP:
+		return contains_ids(outer->value.ids, inner->value.ids, steps);
+	case KEY_UNIT:
+	case KEY_CONTAINER:
+	case KEY_POD:
+	case KEY_JOB:
+	case KEY_CGROUP:
+	case KEY_DEVICE:
+		return contains_glob(outer, inner->value.glob, sample);
+	case KEY_PS:
+		return outer->value.number == inner->value.number;
+	case KEY_PORT:
+		return contains_ports(outer->value.ports, inner->value.ports, steps);
+	case KEY_PEER:
+	case KEY_LOCAL:
+		return contains_prefixes(outer->value.prefixes, inner->value.prefixes, steps);
+	case KEY_DATA:
+		return contains_data(outer->value.data, inner->value.data);
+	case KEY_NONE:
+	case _KEY_DIMENSION_MAX:
+		break;
+	}
+	/* The decision about who the peer is can be made as if the answer favoured the client. */
+	return false;
+}
+
+/*
+ * What becomes of a reject rule with OPERATIONS behind an allow rule with MATCH: if the fact of MATCH is unknown, the allow
+ * rule does not match, but the reject rule does.
+ */
+static enum shade shade_of_reject(const struct policy_match *match, unsigned operations)
+{
+	switch (match->word->dimension) {
+	case KEY_USER:
+	case KEY_GROUP:
+		return SHADE_ALWAYS;
+	case KEY_PS:
+		return SHADE_IF_KNOWN;
+	case KEY_PORT:
+	case KEY_DEVICE:
+	case KEY_PEER:
+	case KEY_LOCAL:
+		/* A listener can be on any port, or on all addresses. */
+		return operations & 1u << POLICY_LISTEN ? SHADE_NONE : SHADE_IF_KNOWN;
+	default:
+		return SHADE_NONE;
+	}
+}
+
+static const struct policy_match *find_match(const struct policy *policy,
+					     const struct policy_condition *condition,
+					     const struct policy_word *word)
+{
+	for (unsigned i = 0; i < condition->n_matches; i++)
+		if (policy->matches[condition->first_match + i].word == word)
+			return &policy->matches[condition->first_match + i];
+	return NULL;
+}
+
+/* What OUTER, which is before INNER, leaves to INNER. SAMPLE is that of INNER. */
+static enum shade compare(const struct policy *policy, const struct policy_condition *outer,
+			  const struct policy_condition *inner, const struct sample *sample,
+			  size_t *steps)
+{
+	enum shade shade = SHADE_ALWAYS;
+
+	if (inner->operations & ~outer->operations || outer->n_matches > inner->n_matches)
+		return SHADE_NONE;
+	for (unsigned i = 0; i < outer->n_matches; i++) {
+		const struct policy_match *match = &policy->matches[outer->first_match + i];
+		const struct policy_match *other = find_match(policy, inner, match->word);
+
+		if (outer->allow && !inner->allow) {
+			enum shade one = shade_of_reject(match, inner->operations);
+
+			shade = one < shade ? one : shade;
+		}
+		if (shade == SHADE_NONE || !other || !contains(match, other, sample, steps))
+			return SHADE_NONE;
+	}
+	return shade;
+}
+
+enum shade shadow_find(const struct policy *policy, size_t rule, size_t *steps, size_t *ret_by)
+{
+	const struct policy_condition *inner = &policy->conditions[rule];
+	enum shade best = SHADE_NONE;
+	struct candidates candidates;
+	struct sample sample;
+	size_t i;
+
+	sample_init(&sample, policy, inner);
+	candidates_init(&candidates, policy->index, policy->n_rules, &sample.facts, 0, 0);
+	while (candidates_next(&candidates, &i) && i < rule && take_steps(steps, 1)) {
+		enum shade shade = compare(policy, &policy->conditions[i], inner, &sample, steps);
+
+		if (shade > best) {
+			best = shade;
+			*ret_by = i;
+		}
+		if (best == SHADE_ALWAYS)
+			break;
+	}
+	return best;
+}
+
+void shadow_warn(const struct policy *policy, struct diag *diag)
+{
+	size_t steps = SHADOW_STEPS, by;
+
+	for (size_t i = 1; i < policy->n_rules && steps > 0; i++) {
+		enum shade shade = shadow_find(policy, i, &steps, &by);
+		const struct policy_rule *rule = &policy->rules[i], *first;
+
+		if (shade == SHADE_NONE)
+			continue;
+		first = &policy->rules[by];
+		diag_warn(diag, rule->file, rule->line, rule->column, NULL, 0,
+			  "this rule %s, because \"%.100s\" in %s:%u:%u is before it and %s all "
+			  "that it matches",
+			  shade == SHADE_ALWAYS ? "never decides" :
+						  "decides only if a fact is unknown",
+			  first->text, first->file, first->line, first->column,
+			  shade == SHADE_ALWAYS ? "matches" : "otherwise matches");
+	}
+}
