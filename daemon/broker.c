@@ -23,6 +23,7 @@
 #include "rpc/server.h"
 #include "rpc/upstream.h"
 #include "socket.h"
+#include "util/daemonuser.h"
 #include "util/diag.h"
 #include "util/log.h"
 #include "util/util.h"
@@ -603,14 +604,24 @@ static int check_files(char **files, size_t n_files, struct policy **ret_policy,
 	return r;
 }
 
+/* False: root reads files that may not be where the daemon reads them, or not yet. */
+static bool are_daemons_files(const struct broker_options *options)
+{
+	return !options->config_is_named && !options->policy_dir && !options->site_policy_dir;
+}
+
 static int check_all(const struct broker_options *options, struct policy **ret_policy,
 		     struct diag *diag)
 {
+	struct daemonuser user = {};
 	struct config config;
 	int r;
 
 	config_init(&config);
+	if (are_daemons_files(options))
+		daemonuser_take(&user);
 	r = reload_read(options, &config, ret_policy, diag);
+	daemonuser_give_back(&user);
 	config_done(&config);
 	return r;
 }

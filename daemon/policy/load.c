@@ -11,7 +11,6 @@
 #include "policy/rules.h"
 #include "policy/shadow.h"
 #include "policy/source.h"
-#include "util/diag.h"
 #include "util/util.h"
 
 struct loading {
@@ -139,7 +138,6 @@ static int list_site(char ***ret, const struct policy_site *site, struct diag *d
 {
 	_cleanup_free_ char *real = NULL;
 	struct stat st;
-	int r;
 
 	if (!site || (lstat(site->dir, &st) < 0 && errno == ENOENT)) {
 		*ret = calloc(1, sizeof(**ret));
@@ -149,9 +147,7 @@ static int list_site(char ***ret, const struct policy_site *site, struct diag *d
 	if (real)
 		return source_list_new(ret, real, ".rules", /* optional= */ false, diag);
 	/* A link to nothing is an error too: without the site's rules, others could allow too much. */
-	r = -errno;
-	diag_add(diag, site->dir, 0, 0, NULL, 0, "cannot open: %s", strerror(-r));
-	return r;
+	return source_complain_open(site->dir, errno, /* is_dir= */ true, diag);
 }
 
 int policy_load_dirs(struct policy **ret, const char *dir, const struct policy_site *site,

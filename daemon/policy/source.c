@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 
 #include "policy/source.h"
 #include "proto/text.h"
+#include "util/daemonuser.h"
 #include "util/diag.h"
 
 struct source {
@@ -32,6 +34,36 @@ static int complain_errno(struct diag *diag, const char *path, const char *what)
 	int error = errno;
 
 	diag_add(diag, path, 0, 0, NULL, 0, "%s: %s", what, strerror(error));
+	return -error;
+}
+
+static bool is_daemon_user(void)
+{
+	uid_t uid;
+	gid_t gid;
+
+	return daemonuser_find(&uid, &gid) && uid == geteuid();
+}
+
+int source_complain_open(const char *path, int error, bool is_dir, struct diag *diag)
+{
+	const char *bits = is_dir ? "a+rx" : "a+r";
+	char closed[PATH_MAX], *slash = NULL;
+	bool knows = error == EACCES && is_daemon_user();
+
+	/* If a directory on the way is closed, CLOSED becomes what could not be looked up in it. */
+	if (knows && !realpath(path, closed)) {
+		knows = errno == EACCES && (slash = strrchr(closed, '/'));
+		bits = "a+x";
+	}
+	errno = error;
+	if (!knows)
+		return complain_errno(diag, path, "cannot open");
+	if (slash)
+		slash[slash == closed] = '\0';
+	diag_add(diag, path, 0, 0, NULL, 0,
+		 "cannot open: %s for the user %s; to permit it: chmod %s %s", strerror(error),
+		 DAEMON_USER, bits, closed);
 	return -error;
 }
 
@@ -105,7 +137,7 @@ int source_new_file(struct source **ret, const char *path, bool optional, struct
 	if (fd < 0 && errno == ENOENT && optional)
 		return -ENOENT;
 	if (fd < 0)
-		return complain_errno(diag, path, "cannot open");
+		return source_complain_open(path, errno, /* is_dir= */ false, diag);
 
 	if (fstat(fd, &st) < 0) {
 		r = complain_errno(diag, path, "cannot stat");
@@ -353,7 +385,7 @@ int source_list_new(char ***ret, const char *dir, const char *suffix, bool optio
 	d = opendir(dir);
 	if (!d) {
 		r = errno == ENOENT && optional ? -ENOENT :
-						  complain_errno(diag, dir, "cannot open");
+						  source_complain_open(dir, errno, true, diag);
 		goto out;
 	}
 

@@ -32,6 +32,12 @@ int source_new_text(struct source **ret, const char *name, const char *text, siz
 int source_copy(struct source **ret, const struct source *source);
 struct source *source_free(struct source *source);
 
+/*
+ * Complains that the file or directory PATH cannot be opened because of ERROR, an errno. If the daemon's user has no
+ * permission, the complaint says how to give it. Returns -ERROR.
+ */
+int source_complain_open(const char *path, int error, bool is_dir, struct diag *diag);
+
 const char *source_name(const struct source *source);
 
 bool source_next(struct source *source, struct source_line *ret);
