@@ -14,8 +14,6 @@
 #include "keeper.h"
 #include "missing_names.h"
 #include "policy/policy.h"
-#include "policy/trial.h"
-#include "proto/jsonout.h"
 #include "proto/notifier.h"
 #include "proto/version.h"
 #include "reload.h"
@@ -23,7 +21,6 @@
 #include "rpc/server.h"
 #include "rpc/upstream.h"
 #include "socket.h"
-#include "util/daemonuser.h"
 #include "util/diag.h"
 #include "util/log.h"
 #include "util/util.h"
@@ -559,170 +556,4 @@ int broker_run(struct broker *broker)
 			    "may not get all sessions.");
 	sd_event_get_exit_code(broker->loop, &code);
 	return code;
-}
-
-static bool is_config(const char *file)
-{
-	size_t n = strlen(file);
-
-	return n > 5 && strcmp(file + n - 5, ".conf") == 0;
-}
-
-/* *RET_POLICY is NULL if no rules were read. */
-static int check_files(char **files, size_t n_files, struct policy **ret_policy, struct diag *diag)
-{
-	_cleanup_free_ const char **rules = calloc(n_files, sizeof(*rules));
-	size_t n_rules = 0;
-	int r = 0;
-
-	if (!rules)
-		return -ENOMEM;
-	for (size_t i = 0; i < n_files; i++) {
-		struct config config;
-		int k;
-
-		if (!is_config(files[i])) {
-			rules[n_rules++] = files[i];
-			continue;
-		}
-		config_init(&config);
-		/* config_load() accepts a missing file, but a file that is named must exist. */
-		if (access(files[i], F_OK) < 0) {
-			diag_add(diag, files[i], 0, 0, NULL, 0, "cannot open: %s", strerror(errno));
-			k = -ENOENT;
-		} else {
-			k = config_load(&config, files[i], diag);
-		}
-		config_done(&config);
-		r = r ?: k;
-	}
-	if (n_rules > 0) {
-		int k = policy_load_files(ret_policy, rules, n_rules, diag);
-
-		r = r ?: k;
-	}
-	return r;
-}
-
-/* False: root reads files that may not be where the daemon reads them, or not yet. */
-static bool are_daemons_files(const struct broker_options *options)
-{
-	return !options->config_is_named && !options->policy_dir && !options->site_policy_dir;
-}
-
-static int check_all(const struct broker_options *options, struct policy **ret_policy,
-		     struct diag *diag)
-{
-	struct daemonuser user = {};
-	struct config config;
-	int r;
-
-	config_init(&config);
-	if (are_daemons_files(options))
-		daemonuser_take(&user);
-	r = reload_read(options, &config, ret_policy, diag);
-	daemonuser_give_back(&user);
-	config_done(&config);
-	return r;
-}
-
-/* Tests are made only with rules that have no error. */
-static int run_trials(const struct broker_options *options, const struct policy *policy,
-		      size_t *ret_tests, struct diag *diag)
-{
-	int r = 0;
-
-	for (size_t i = 0; i < options->n_trials && policy; i++) {
-		int k = trial_run(policy, options->trials[i], ret_tests, diag);
-
-		r = r ?: k;
-	}
-	return r;
-}
-
-static void number_or_null(struct jsonout *json, const char *key, unsigned n)
-{
-	if (n > 0)
-		jsonout_number(json, key, n);
-	else
-		jsonout_null(json, key);
-}
-
-typedef bool (*get_fn)(const struct diag *diag, size_t i, struct diag_parts *ret);
-
-/* Returns the number of complaints that GET has. */
-static size_t print_complaints(struct jsonout *json, const char *key, const struct diag *diag,
-			       get_fn get)
-{
-	struct diag_parts parts;
-	size_t n = 0;
-
-	jsonout_open(json, key, '[');
-	while (get(diag, n, &parts)) {
-		jsonout_open(json, NULL, '{');
-		jsonout_string(json, "file", parts.file);
-		number_or_null(json, "line", parts.line);
-		number_or_null(json, "column", parts.column);
-		jsonout_string(json, "text", parts.text);
-		jsonout_close(json, '}');
-		n++;
-	}
-	jsonout_close(json, ']');
-	return n;
-}
-
-static void check_print_json(int r, size_t n_rules, size_t n_tests, const struct diag *diag)
-{
-	struct jsonout json = { .file = stdout };
-	size_t n;
-
-	jsonout_open(&json, NULL, '{');
-	jsonout_bool(&json, "ok", r == 0);
-	n = print_complaints(&json, "complaints", diag, diag_get);
-	jsonout_number(&json, "more", diag_count(diag) - n);
-	n = print_complaints(&json, "warnings", diag, diag_get_warning);
-	jsonout_number(&json, "more_warnings", diag_count_warnings(diag) - n);
-	jsonout_number(&json, "rules", n_rules);
-	jsonout_number(&json, "tests", n_tests);
-	jsonout_close(&json, '}');
-	putchar('\n');
-}
-
-int broker_check(const struct broker_options *options, char **files, size_t n_files, bool json)
-{
-	_cleanup_(diag_freep) struct diag *diag = NULL;
-	_cleanup_(policy_unrefp) struct policy *policy = NULL;
-	size_t n_tests = 0;
-	int r;
-
-	r = diag_new(&diag);
-	if (r < 0) {
-		fprintf(stderr, "rdmabrokerd: cannot check the rules and the configuration: %s\n",
-			strerror(-r));
-		return 1;
-	}
-	r = n_files > 0 ? check_files(files, n_files, &policy, diag) :
-			  check_all(options, &policy, diag);
-	if (r == 0 && options->n_trials > 0 && !policy) {
-		diag_add(diag, NULL, 0, 0, NULL, 0, "rdmabrokerd: --test needs rules to test");
-		r = -EINVAL;
-	}
-	if (r == 0)
-		r = run_trials(options, policy, &n_tests, diag);
-	if (r < 0 && diag_count(diag) == 0)
-		diag_add(diag, NULL, 0, 0, NULL, 0,
-			 "rdmabrokerd: cannot check the rules and the configuration: %s",
-			 strerror(-r));
-	if (json) {
-		check_print_json(r, policy ? policy_n_rules(policy) : 0, n_tests, diag);
-	} else {
-		diag_print_warnings(diag, stderr);
-		/* The errors are last, where they are seen first. */
-		if (r < 0)
-			diag_print(diag, stderr);
-	}
-	/* Output that was cut off is a failure. */
-	if (fflush(stdout) != 0 || ferror(stdout))
-		return 1;
-	return r < 0 ? 1 : 0;
 }

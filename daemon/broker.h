@@ -25,7 +25,7 @@ struct broker_options {
 	const char *site_policy_dir;
 	const char *instance; /* its name, see instance.h; NULL: the initial one */
 	const char *const *
-		trials; /* for broker_check(): files with tests of the policy, see policy/trial.h */
+		trials; /* for filecheck_run(): files with tests of the policy, see policy/trial.h */
 	size_t n_trials;
 	/* CONFIG_PATH was given on the command line: the file must exist */
 	bool config_is_named;
@@ -42,10 +42,3 @@ int broker_new(struct broker **ret, const struct broker_options *options);
 struct broker *broker_free(struct broker *broker);
 /* Runs until a signal ends it. Returns 0 or a negative errno. */
 int broker_run(struct broker *broker);
-
-/*
- * Parses FILES or, if N_FILES is 0, the files that the daemon would read. Returns 0, or 1: there are errors,
- * or the check or its output failed. Errors are printed to stderr. With JSON the result is an object on
- * stdout instead.
- */
-int broker_check(const struct broker_options *options, char **files, size_t n_files, bool json);

@@ -6,6 +6,7 @@
 #include <sysexits.h>
 
 #include "broker.h"
+#include "filecheck.h"
 #include "instance.h"
 #include "proto/version.h"
 #include "util/log.h"
@@ -156,7 +157,7 @@ int main(int argc, char **argv)
 		}
 	}
 	if (check)
-		return broker_check(&options, argv + optind, (size_t)(argc - optind), json);
+		return filecheck_run(&options, argv + optind, (size_t)(argc - optind), json);
 	if (json || options.n_trials > 0) {
 		fputs(json ? "rdmabrokerd: --json requires --check\n" :
 			     "rdmabrokerd: --test requires --check\n",

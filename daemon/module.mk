@@ -2,6 +2,7 @@
 DAEMON_SRC := \
 	daemon/broker.c \
 	daemon/config.c \
+	daemon/filecheck.c \
 	daemon/instance.c \
 	daemon/keeper.c \
 	daemon/missing_names.c \

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "broker.h"
+#include "filecheck.h"
 #include "tests/unit/unit.h"
 
 /* If root makes the check, files that the daemon's user cannot read are errors. The kernel says which they are. */
@@ -128,7 +128,7 @@ static int check_with(struct broker_options options, char **files, size_t n_file
 	ck_assert_int_ge(pid, 0);
 	if (pid == 0) {
 		dup2(fd, STDERR_FILENO);
-		_exit(broker_check(&options, files, n_files, /* json= */ false));
+		_exit(filecheck_run(&options, files, n_files, /* json= */ false));
 	}
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert(WIFEXITED(status));
@@ -270,10 +270,10 @@ START_TEST(without_the_daemons_user)
 }
 END_TEST
 
-/* Files that root names are not where the daemon reads them, or not yet. */
+/* Files that are named may not be where the daemon reads them, or not yet. */
 START_TEST(files_that_are_named)
 {
-	char *files[] = { (char *)in_dir("etc/policy.d/1.rules") };
+	char *files[] = { (char *)in_dir("1.rules") };
 	const char *trials[] = { in_dir("1.tests") };
 	struct broker_options named = { .config_is_named = true };
 	struct broker_options policy = { .policy_dir = in_dir("etc/policy.d") };
@@ -281,8 +281,10 @@ START_TEST(files_that_are_named)
 
 	if (!is_root())
 		return;
-	close_to_others("etc/policy.d/1.rules", 0600);
+	write_to("1.rules", "allow session\n");
+	close_to_others("1.rules", 0600);
 	ck_assert_int_eq(check_with((struct broker_options){ 0 }, files, 1), 0);
+	close_to_others("etc/policy.d/1.rules", 0600);
 	ck_assert_int_eq(check_with(named, NULL, 0), 0);
 	ck_assert_int_eq(check_with(policy, NULL, 0), 0);
 	ck_assert_int_eq(check_with(tests, NULL, 0), 1);
@@ -294,6 +296,28 @@ START_TEST(files_that_are_named)
 }
 END_TEST
 
+START_TEST(files_of_the_daemon_that_are_named)
+{
+	static const char *const names[] = { "etc/policy.d/1.rules", "etc/c.conf",
+					     "etc/c.conf.d/1.conf", "site/2.rules" };
+
+	if (!is_root())
+		return;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		char *files[] = { (char *)in_dir(names[i]) };
+
+		ck_assert_int_eq(check_with((struct broker_options){ 0 }, files, 1), 0);
+		close_to_others(names[i], 0600);
+		ck_assert_int_eq(check_with((struct broker_options){ 0 }, files, 1), 1);
+		ck_assert_msg(strstr(said, "for the user rdmabroker; to permit it: chmod a+r "),
+			      "%s", said);
+		ck_assert_ptr_eq(strchr(said, '\n'), strrchr(said, '\n'));
+		close_to_others(names[i], 0644);
+	}
+}
+END_TEST
+
 UNIT_MAIN("readable", set_up, tear_down, files_that_only_root_can_read,
 	  directories_that_only_root_can_read, rules_of_the_site, files_of_the_daemons_own,
-	  groups_and_acls_count, without_the_daemons_user, files_that_are_named)
+	  groups_and_acls_count, without_the_daemons_user, files_that_are_named,
+	  files_of_the_daemon_that_are_named)

@@ -458,6 +458,31 @@ START_TEST(a_key_that_has_moved)
 }
 END_TEST
 
+/* The journal has them at the start and at each reload. They hinder neither. */
+START_TEST(warnings_about_the_rules)
+{
+	static const char ignored[] =
+		"policy.d/70-bob.rule: this file is not read, because its name "
+		"does not end in '.rules'; did you mean '70-bob.rules'?";
+	static const char shadowed[] = "policy.d/1.rules:2:1: this rule never decides, because "
+				       "\"allow any\" in ";
+
+	write_to("policy.d/1.rules", "allow any\nreject accept port 4420\n");
+	write_to("policy.d/70-bob.rule", "reject any user 7\n");
+	start();
+	await("READY=1");
+	assert_logged(ignored);
+	assert_logged(shadowed);
+	ck_assert_int_eq(truncate(log_path, 0), 0);
+	kill(daemon_pid, SIGHUP);
+	await("RELOADING=1");
+	await("READY=1");
+	assert_logged(ignored);
+	assert_logged(shadowed);
+	assert_logged("Configuration and policy reloaded: 2 rules.");
+}
+END_TEST
+
 static bool is_unread(void)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
@@ -511,4 +536,4 @@ END_TEST
 
 UNIT_MAIN("start", set_up, tear_down, a_policy_with_an_error, without_a_directory_of_rules,
 	  a_user_that_appears, a_look_up_that_hangs, a_daemon_that_cannot_be_started,
-	  a_key_that_has_moved, a_manager_that_does_not_read)
+	  a_key_that_has_moved, warnings_about_the_rules, a_manager_that_does_not_read)
