@@ -134,7 +134,8 @@ enum policy_names {
 
 /*
  * Loads the *.rules files of DIR in lexical order. Without such files the policy rejects everything. Complaints are
- * added to DIAG.
+ * added to DIAG; there are warnings of files that are not read (see source_list_new()), and of rules that never decide
+ * (see shadow.h).
  *
  * Returns 0, -EBADMSG (a rule has an error), -EPERM (owner or mode of DIR or a file, see source.h), or another
  * negative errno. On failure *ret is unchanged.
