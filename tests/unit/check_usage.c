@@ -2,7 +2,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "tests/unit/exporter.h"
 #include "tests/unit/program.h"
 
 /* A wrong command line gets the error and a pointer to the help, and not the whole help. */
@@ -190,5 +192,77 @@ START_TEST(ctl_lists_known_words)
 }
 END_TEST
 
+/* Returns what the line FIRST of the page NAME is followed by, up to the next line that begins with END. */
+static char *part_of_page(const char *name, const char *first, const char *end)
+{
+	char path[4096], line[1024], *text = NULL;
+	bool is_there = false;
+	size_t size;
+	FILE *f, *out = open_memstream(&text, &size);
+
+	snprintf(path, sizeof(path), "%s/%s", getenv("SRCDIR") ?: ".", name);
+	f = fopen(path, "r");
+	ck_assert_msg(f != NULL, "%s", path);
+	while (fgets(line, sizeof(line), f)) {
+		if (is_there && strncmp(line, end, strlen(end)) == 0)
+			break;
+		if (is_there)
+			fputs(line, out);
+		is_there = is_there || strcmp(line, first) == 0;
+	}
+	fclose(f);
+	fclose(out);
+	ck_assert_msg(size > 0, "%s: %s", name, first);
+	return text;
+}
+
+/* rdmabrokerd(8) shows what --check --json prints. In the page, long lines are broken at blanks. */
+START_TEST(the_page_shows_the_json_of_check)
+{
+	char *shown = part_of_page("daemon/rdmabrokerd.8",
+				   "$ rdmabrokerd --check --json 60-mine.rules\n", ".Ed"),
+	     *to = shown;
+
+	for (const char *from = shown; *from; from++)
+		if (*from != '\n' || from[1] == '\0')
+			*to++ = *from;
+	*to = '\0';
+	ck_assert_int_eq(chdir(harness.dir), 0);
+	write_text("60-mine.rules", "allow sesion\n");
+	RUN(daemon_program, "--check", "--json", "60-mine.rules");
+	ck_assert_int_eq(got.status, 1);
+	ck_assert_str_eq(got.out, shown);
+	unlink("60-mine.rules");
+	free(shown);
+}
+END_TEST
+
+/* Both pages that document this JSON name all of its members. */
+START_TEST(the_pages_name_the_members_of_check)
+{
+	static const char *const names[] = { "ok",   "complaints", "file",  "line", "column",
+					     "text", "more",       "rules", "tests" };
+	char *texts[] = {
+		part_of_page("daemon/rdmabrokerd.8", "The object has these members:\n", ".El"),
+		part_of_page("client/rdmabrokerctl.1", ".Sh JSON\n", ".It Cm drain"),
+	};
+
+	RUN(daemon_program, "--check", "--json", "/dev/null");
+	assert_json("list(d) == [\"ok\", \"complaints\", \"more\", \"rules\", \"tests\"]");
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
+			char item[32], in_list[32];
+
+			snprintf(item, sizeof(item), "Li %s", names[k]);
+			snprintf(in_list, sizeof(in_list), " , %s", names[k]);
+			ck_assert_msg(strstr(texts[i], item) || strstr(texts[i], in_list), "%s: %s",
+				      names[k], texts[i]);
+		}
+		free(texts[i]);
+	}
+}
+END_TEST
+
 UNIT_MAIN("usage", set_up_all, tear_down, ping_usage, ping_takes_a_count_on_both_sides,
-	  ping_explains_the_loopback, versions, daemon_usage, ctl_options, ctl_lists_known_words)
+	  ping_explains_the_loopback, versions, daemon_usage, ctl_options, ctl_lists_known_words,
+	  the_page_shows_the_json_of_check, the_pages_name_the_members_of_check)
