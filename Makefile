@@ -252,15 +252,15 @@ install: install-ready
 		$(UDEVDIR) $(CATALOGDIR) $(DOCDIR)/examples/kubernetes $(COMPLETIONDIR) $(addprefix $(MANDIR)/man,1 3 5 7 8) \
 	 $(SYSCONFDIR)/rdmabroker/policy.d \
 		$(SYSCONFDIR)/rdmabroker/rdmabrokerd.conf.d)
-	$(Q)$(INSTALL) -m 755 $(O)/rdmabrokerd $(O)/rdmabroker-exporter $(O)/rdmabroker-fleet $(O)/rdmabroker-peerd \
-		$(call to,$(SBINDIR))
+	$(Q)$(INSTALL) -m 755 $(O)/rdmabrokerd \
+		$(addprefix $(INSTALLED)/,rdmabroker-exporter rdmabroker-fleet rdmabroker-peerd) $(call to,$(SBINDIR))
 	$(Q)$(INSTALL) -m 755 client/fleet/rdmabroker-fleet-install $(O)/rdmabroker-fleetctl $(call to,$(LIBEXECDIR))
-	$(Q)$(INSTALL) -m 755 $(O)/rdmabrokerctl $(O)/rdmabroker-ping $(call to,$(BINDIR))
+	$(Q)$(INSTALL) -m 755 $(INSTALLED)/rdmabrokerctl $(INSTALLED)/rdmabroker-ping $(call to,$(BINDIR))
 	$(Q)$(INSTALL) -m 644 $(LIB) $(call to,$(LIBDIR))/librdmabroker.so.$(VERSION)
 	$(Q)ln -sf librdmabroker.so.$(VERSION) $(call to,$(LIBDIR))/librdmabroker.so.2
 	$(Q)ln -sf librdmabroker.so.2 $(call to,$(LIBDIR))/librdmabroker.so
 	$(Q)# ldconfig must not find the drop-in, as it would make the drop-in the system's librdmacm.
-	$(Q)$(INSTALL) -m 644 $(DROPIN) $(call to,$(LIBDIR))/rdmabroker
+	$(Q)$(INSTALL) -m 644 $(INSTALLED)/$(notdir $(DROPIN)) $(call to,$(LIBDIR))/rdmabroker
 	$(Q)$(INSTALL) -m 644 $(O)/rdmabroker.pc $(call to,$(LIBDIR))/pkgconfig
 	$(Q)$(INSTALL) -m 644 client/rdmabroker.h client/rdmabroker-admin.h $(call to,$(INCLUDEDIR))
 	$(Q)$(INSTALL) -m 644 $(SYSTEMD_GEN) $(SYSTEMD_UNITS) $(call to,$(UNITDIR))

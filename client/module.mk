@@ -19,14 +19,23 @@ $(O)/rdmabroker.pc: client/rdmabroker.pc.in proto/version.h Makefile $(O)/stamp-
 	$(Q)mkdir -p $(@D)
 	$(Q)$(SUBST) $< > $@
 
+# In the build directory, the programs and the drop-in find the library beside them. What is installed must look for it
+# only where the system does, so it is linked a second time, without a run path.
+INSTALLED := $(O)/installed
+linked = $(O)/$(1) $(INSTALLED)/$(1)
+LINKED := librdmabroker-rdmacm.so rdmabroker-ping rdmabrokerctl rdmabroker-exporter rdmabroker-fleet rdmabroker-peerd
+$(addprefix $(O)/,$(LINKED)): private RUNPATH := -Wl,-rpath,'$$ORIGIN'
+$(foreach name,$(LINKED),$(call linked,$(name))): client/module.mk
+
 # The drop-in has the calls and the soname of librdmacm, so a program that needs librdmacm gets the drop-in if that is
 # preloaded. The drop-in uses only the library's public headers.
 DROPIN := $(O)/librdmabroker-rdmacm.so
 DROPIN_MAP := client/rdmacm/librdmabroker-rdmacm.map
 
-$(DROPIN): $(call objs,$(wildcard client/rdmacm/*.c)) $(O)/librdmabroker.so $(DROPIN_MAP)
+$(call linked,$(notdir $(DROPIN))): $(call objs,$(wildcard client/rdmacm/*.c)) $(O)/librdmabroker.so $(DROPIN_MAP)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,librdmacm.so.1 -Wl,-z,defs \
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(RUNPATH) -shared -Wl,-soname,librdmacm.so.1 -Wl,-z,defs \
 		-Wl,--version-script=$(DROPIN_MAP) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
 		$(shell pkg-config --libs libibverbs 2>/dev/null) -pthread
 
@@ -35,23 +44,26 @@ COMMON := client/common/inifile.c client/common/log.c
 SERVICE := $(COMMON) client/common/service.c
 
 # The programs use only the library's public headers. They link the files of proto/ that they need.
-$(O)/rdmabroker-ping: $(call objs,$(wildcard client/ping/*.c)) $(O)/librdmabroker.so
+$(call linked,rdmabroker-ping): $(call objs,$(wildcard client/ping/*.c)) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(RUNPATH) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
 		$(shell pkg-config --libs libibverbs 2>/dev/null)
 
-$(O)/rdmabrokerctl: $(call objs,$(wildcard client/ctl/*.c) client/common/sitename.c $(PROTO_TOOL_SRC) $(PROTO_NOTIFY_SRC) proto/addr.c) $(O)/librdmabroker.so
+$(call linked,rdmabrokerctl): $(call objs,$(wildcard client/ctl/*.c) client/common/sitename.c $(PROTO_TOOL_SRC) $(PROTO_NOTIFY_SRC) proto/addr.c) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(RUNPATH) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
 		$(shell pkg-config --libs libsystemd 2>/dev/null)
 
 # The exporter uses only the library's public headers, too.
 EXPORTER_LIBS := $(shell pkg-config --libs libsystemd inih libmicrohttpd 2>/dev/null)
 
-$(O)/rdmabroker-exporter: $(call objs,$(wildcard client/exporter/*.c) $(SERVICE) client/common/sockets.c $(PROTO_NOTIFY_SRC) proto/addr.c proto/unixsock.c) \
+$(call linked,rdmabroker-exporter): $(call objs,$(wildcard client/exporter/*.c) $(SERVICE) client/common/sockets.c $(PROTO_NOTIFY_SRC) proto/addr.c proto/unixsock.c) \
 		$(O)/librdmabroker.so
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker $(EXPORTER_LIBS)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(RUNPATH) -pthread -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker $(EXPORTER_LIBS)
 
 # The agent of a fleet, too. Only its objects, and those of the program that rdmabrokerctl runs for the verb fleet, need
 # libcurl, libcrypto and jansson.
@@ -61,9 +73,10 @@ FLEET_LIBS := $(shell pkg-config --libs libcurl libcrypto jansson inih libsystem
 
 $(call objs,$(wildcard client/fleet/*.c client/etcd/*.c) $(FLEETCTL_SRC)): | $(O)/stamp-needs-fleet
 
-$(O)/rdmabroker-fleet: $(call objs,$(FLEET_SRC) proto/text.c) $(O)/librdmabroker.so
+$(call linked,rdmabroker-fleet): $(call objs,$(FLEET_SRC) proto/text.c) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker $(FLEET_LIBS)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(RUNPATH) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker $(FLEET_LIBS)
 
 $(O)/rdmabroker-fleetctl: $(call objs,$(FLEETCTL_SRC) client/ctl/output.c client/ctl/siteversion.c client/ctl/sitecheck.c \
 		$(addprefix client/fleet/,settings.c sha256.c version.c) $(wildcard client/etcd/*.c) $(COMMON) client/common/sitename.c \
@@ -77,9 +90,10 @@ PEERD_LIBS := $(shell pkg-config --libs libsystemd inih jansson munge 2>/dev/nul
 
 $(call objs,$(wildcard client/peerd/*.c)): | $(O)/stamp-needs-peerd
 
-$(O)/rdmabroker-peerd: $(call objs,$(PEERD_SRC)) $(O)/librdmabroker.so
+$(call linked,rdmabroker-peerd): $(call objs,$(PEERD_SRC)) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker $(PEERD_LIBS)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(RUNPATH) -pthread -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker $(PEERD_LIBS)
 
-ALL += $(LIB) $(O)/librdmabroker.so $(O)/rdmabroker.pc $(O)/rdmabroker-ping $(O)/rdmabrokerctl $(O)/rdmabroker-exporter \
-	$(O)/rdmabroker-fleet $(O)/rdmabroker-fleetctl $(O)/rdmabroker-peerd $(DROPIN)
+ALL += $(LIB) $(O)/librdmabroker.so $(O)/rdmabroker.pc $(O)/rdmabroker-fleetctl \
+	$(foreach name,$(LINKED),$(call linked,$(name)))

@@ -443,7 +443,6 @@ static void measure_ctl(const char *const *arguments)
 	snprintf(program, sizeof(program), "%s/rdmabrokerctl", build);
 	snprintf(helper, sizeof(helper), "%s/rdmabroker-fleetctl", build);
 	setenv("RDMABROKER_FLEETCTL", helper, 1);
-	setenv("LD_LIBRARY_PATH", build, 1);
 	for (size_t i = 0; i < 5; i++) {
 		double begun = now_ms();
 		pid_t pid = start(program, argv);

@@ -80,7 +80,6 @@ void set_up_service(void)
 	for (int i = 0; i < 2; i++)
 		service.notify[i] = open_notify(i);
 	snprintf(program, sizeof(program), "%s/rdmabrokerctl", build_dir());
-	setenv("LD_LIBRARY_PATH", build_dir(), 1);
 	unsetenv("JOURNAL_STREAM");
 	run_as = 0;
 }
@@ -148,7 +147,6 @@ static void begin_child(int which)
 	close_range(STDERR_FILENO + 1, ~0U, 0);
 	snprintf(path, sizeof(path), "%s/%s", harness.dir, notify_names[which]);
 	setenv("NOTIFY_SOCKET", path, 1);
-	setenv("LD_LIBRARY_PATH", service.folder, 1);
 }
 
 void start_broker(void)
@@ -270,7 +268,6 @@ int run_exporter(const char *const *arguments)
 		argv[n++] = *arguments++;
 	ck_assert_ptr_null(*arguments);
 	argv[n] = NULL;
-	setenv("LD_LIBRARY_PATH", service.folder, 1);
 	unsetenv("NOTIFY_SOCKET");
 	return run(argv);
 }

@@ -88,7 +88,6 @@ void set_up_fleet(void)
 	build = realpath(getenv("O") ?: "build", NULL);
 	source = realpath(getenv("SRCDIR") ?: ".", NULL);
 	ck_assert(build && source);
-	setenv("LD_LIBRARY_PATH", build, 1);
 	unsetenv("JOURNAL_STREAM");
 	umask(022);
 }

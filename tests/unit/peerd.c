@@ -174,7 +174,6 @@ void set_up_peerd(void)
 	ck_assert_int_eq(chmod(harness.dir, 0755), 0);
 	snprintf(path, sizeof(path), "%s:/usr/sbin:/sbin", getenv("PATH") ?: "/usr/bin:/bin");
 	setenv("PATH", path, /* overwrite= */ 1);
-	setenv("LD_LIBRARY_PATH", build_dir(), /* overwrite= */ 1);
 	snprintf(peerd_test.folder, sizeof(peerd_test.folder), "%s", build_dir());
 	in_dir(peerd_test.log, "", "peerd-log", 0);
 	for (int which = 0; which < 2; which++) {

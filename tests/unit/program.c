@@ -30,7 +30,6 @@ void set_up_ctl(void)
 {
 	set_up();
 	snprintf(program, sizeof(program), "%s/rdmabrokerctl", build_dir());
-	setenv("LD_LIBRARY_PATH", build_dir(), /* overwrite= */ 1);
 	setenv("TERM", "xterm", /* overwrite= */ 1);
 	unsetenv("NO_COLOR");
 	unsetenv("RDMABROKER_SOCKET");
@@ -151,7 +150,6 @@ bool run_as_nobody(void)
 		 build_dir(), build_dir(), harness.dir);
 	ck_assert_int_eq(system(command), 0);
 	snprintf(program, sizeof(program), "%s/rdmabrokerctl", harness.dir);
-	setenv("LD_LIBRARY_PATH", harness.dir, 1);
 	ck_assert_int_eq(chmod(harness.dir, 0755), 0);
 	ck_assert_int_eq(chmod(harness.socket_path, 0666), 0);
 	run_as = 65534;
