@@ -280,6 +280,7 @@ install: install-ready
 		to='$(call to,$(SYSCONFDIR))/rdmabroker'/$$f; \
 		if test -e "$$to"; then echo "  KEEP     $$to"; \
 		else $(INSTALL) -m 644 conf/$$f "$$to"; fi; done
+	$(if $(DESTDIR),,@echo 'Installed. Next, run the commands after `make install` in section INSTALL of README.')
 
 # Installation compiles nothing: it often runs as root, and the user's next make could not overwrite root's files.
 install-ready: export NOW_FLAGS = $(stamp-flags)
@@ -315,7 +316,7 @@ uninstall:
 	$(Q)rm -rf $(call to,$(DOCDIR))/examples
 	$(Q)for m in $(CLIENT_MAN) $(DAEMON_MAN); do \
 		rm -f '$(call to,$(MANDIR))'/man$${m##*.}/$${m##*/}; done
-	$(Q)rmdir $(call to,$(LIBDIR))/rdmabroker $(call to,$(LIBEXECDIR)) 2>/dev/null || :
+	$(Q)rmdir $(call to,$(LIBDIR))/rdmabroker $(call to,$(LIBEXECDIR)) $(call to,$(DOCDIR)) 2>/dev/null || :
 
 .PHONY: clean help
 clean:
