@@ -21,12 +21,21 @@ const struct verb *ctl_find_verb(const struct ctl *ctl, const char *name)
 	return NULL;
 }
 
-static void complain_failure(void)
+/*
+ * Many texts begin with the name of the call that failed, such as "get_status: ". The user did not make this call, so
+ * the verb replaces its name.
+ */
+static void complain_failure(const struct ctl *ctl)
 {
 	const struct rdmabroker_failure *failure = rdmabroker_last_failure();
+	const char *text = failure->text;
+	size_t call = strspn(text, "abcdefghijklmnopqrstuvwxyz_");
+	bool names_call = call > 0 && strncmp(text + call, ": ", 2) == 0;
 
-	complain("%s%s%s%s", failure->text, failure->rule ? " (rule " : "", failure->rule ?: "",
-		 failure->rule ? ")" : "");
+	if (names_call)
+		text += call + 2;
+	complain("%s%s%s%s%s%s", names_call ? ctl->verb->name : "", names_call ? ": " : "", text,
+		 failure->rule ? " (rule " : "", failure->rule ?: "", failure->rule ? ")" : "");
 }
 
 int ctl_open_session(const struct ctl *ctl, struct rdmabroker **ret)
@@ -38,16 +47,16 @@ int ctl_open_session(const struct ctl *ctl, struct rdmabroker **ret)
 	r = rdmabroker_open(&options, ret);
 	if (r == 0)
 		return 0;
-	complain_failure();
+	complain_failure(ctl);
 	if (r == -ENOENT || r == -ECONNREFUSED)
 		complain(
 			"the daemon is not running; start it with \"systemctl start rdmabrokerd\"");
 	return EXIT_FAILURE;
 }
 
-int ctl_complain_failure(int r)
+int ctl_complain_failure(const struct ctl *ctl, int r)
 {
-	complain_failure();
+	complain_failure(ctl);
 	if ((r == -EACCES || r == -EPERM) && geteuid() != 0)
 		complain("try again as root");
 	return EXIT_FAILURE;

@@ -85,4 +85,4 @@ int ctl_open_session(const struct ctl *ctl, struct rdmabroker **ret);
 /* Prints a reference to the help, after an error in the command line. Returns the exit status. */
 int ctl_see_help(const struct verb *verb); /* VERB may be NULL */
 /* Prints the error of the library's last call, which returned R. Returns the exit status. */
-int ctl_complain_failure(int r);
+int ctl_complain_failure(const struct ctl *ctl, int r);

@@ -135,7 +135,7 @@ int verb_drain(const struct ctl *ctl, char **arguments)
 	else if (r == 0)
 		r = wait_for_end(session, !ctl->json, timeout ? (int64_t)seconds * 1000 : -1, &left,
 				 &draining);
-	status = r < 0 ? ctl_complain_failure(r) : print_end(ctl, &left, draining);
+	status = r < 0 ? ctl_complain_failure(ctl, r) : print_end(ctl, &left, draining);
 	rdmabroker_close(session);
 	return status;
 }

@@ -55,17 +55,6 @@ struct wanted {
 	unsigned long count; /* end after this many notices, without "lost" ones; 0: no end */
 };
 
-static bool read_positive(const struct ctl *ctl, int option, unsigned long *ret)
-{
-	const char *text = ctl->given[option];
-
-	if (!text || (read_number(text, ULONG_MAX, ret) && *ret > 0))
-		return true;
-	complain("invalid --%s \"%s\": it must be a number of at least 1",
-		 events_options[option].name, text);
-	return false;
-}
-
 /* Sets *RET to the number of the option's argument in rdmabroker-admin.h; 0: the option is not given. */
 static bool read_name(const struct ctl *ctl, int option, const char *const *names, int *ret)
 {
@@ -85,8 +74,8 @@ static int read_wanted(struct wanted *ret, const struct ctl *ctl)
 	if (!read_name(ctl, OPTION_KIND, kinds, &kind) ||
 	    !read_name(ctl, OPTION_OPERATION, operation_names, &operation) ||
 	    !read_name(ctl, OPTION_OUTCOME, outcome_names, &outcome) ||
-	    !read_positive(ctl, OPTION_SESSION, &session) ||
-	    !read_positive(ctl, OPTION_COUNT, &ret->count))
+	    read_positive("session", given[OPTION_SESSION], &session) != 0 ||
+	    read_positive("count", given[OPTION_COUNT], &ret->count) != 0)
 		return EXIT_USAGE;
 	if (kind > 0 && kind != RDMABROKER_NOTICE_DECISION && (operation > 0 || outcome > 0)) {
 		complain("only notices of kind decision have an operation and an outcome: do not "
@@ -449,7 +438,7 @@ static int print_events(const struct ctl *ctl, struct rdmabroker *session, unsig
 		if (r == -ECONNRESET)
 			complain("the daemon has ended, or has closed this session");
 		if (r < 0)
-			return r == -ECONNRESET ? EXIT_FAILURE : ctl_complain_failure(r);
+			return r == -ECONNRESET ? EXIT_FAILURE : ctl_complain_failure(ctl, r);
 		n += !is_lost(notice);
 		if (ctl->json)
 			print_json(notice);
@@ -477,7 +466,7 @@ int verb_events(const struct ctl *ctl, char **arguments)
 	catch_signals();
 	r = rdmabroker_watch(session, &wanted.filter);
 	if (r < 0) {
-		status = ctl_complain_failure(r);
+		status = ctl_complain_failure(ctl, r);
 	} else {
 		/* The header shows that the watch has begun. */
 		if (!ctl->json)

@@ -5,12 +5,20 @@
 
 #include "ctl.h"
 #include "output.h"
+#include "proto/addr.h"
 #include "proto/jsonout.h"
 #include "question.h"
 
-/* A note on users that need no rule; NULL: none. */
+static bool is_loopback(const struct sockaddr_storage *addr)
+{
+	return addr->ss_family && addr_is_loopback((const struct sockaddr *)addr);
+}
+
+/* A note on users that need no rule, or on what fails whatever the rules are; NULL: none. */
 static const char *get_note(const struct question *question)
 {
+	if (is_loopback(&question->local) || is_loopback(&question->peer))
+		return "no RDMA device has the loopback address";
 	if (question->public.operation == RDMABROKER_OPERATION_ADMIN)
 		return "root and the daemon's own user are admins without a rule";
 	if (question->public.operation == RDMABROKER_OPERATION_OBSERVE)
@@ -181,7 +189,7 @@ int verb_explain(const struct ctl *ctl, char **arguments)
 		return status;
 	r = rdmabroker_explain(session, &question.public, &explanation);
 	if (r < 0) {
-		status = ctl_complain_failure(r);
+		status = ctl_complain_failure(ctl, r);
 	} else {
 		(ctl->json ? print_json : print_text)(&question, explanation);
 		status = explanation->allow ? EXIT_SUCCESS : EXIT_REJECT;

@@ -61,7 +61,7 @@ int verb_kick(const struct ctl *ctl, char **arguments)
 		return status;
 	r = rdmabroker_kick(session, number, id);
 	if (r < 0) {
-		status = ctl_complain_failure(r);
+		status = ctl_complain_failure(ctl, r);
 		if (r == -EBADF)
 			complain("run \"rdmabrokerctl list\" for the sessions and ids");
 	} else if (ctl->json) {

@@ -21,6 +21,7 @@ enum {
 	OPTION_SESSIONS,
 	OPTION_LISTENERS,
 	OPTION_CONNECTIONS,
+	OPTION_SESSION,
 	OPTION_USER,
 	OPTION_STATE,
 	OPTION_PEER,
@@ -60,6 +61,7 @@ const struct verb_option list_options[] = {
 	[OPTION_LISTENERS] = { "listeners", NULL, "only ids that listen" },
 	[OPTION_CONNECTIONS] = { "connections", NULL,
 				 "only connections, including those being set up or ended" },
+	[OPTION_SESSION] = { "session", "N", "only this session and its ids" },
 	[OPTION_USER] = { "user", "NAME|UID", "only sessions and ids of this user" },
 	[OPTION_STATE] = { "state", "STATE", "only ids in this state", states },
 	[OPTION_PEER] = { "peer", "ADDR", "only ids with this peer address" },
@@ -74,6 +76,7 @@ struct filter {
 	const char *state; /* NULL: all */
 	bool by_user, by_peer;
 	uint32_t uid;
+	unsigned long session; /* 0: all */
 	struct sockaddr_storage peer;
 	uint16_t port; /* 0: all */
 };
@@ -104,6 +107,8 @@ static int filter_read(struct filter *ret, const struct ctl *ctl)
 	ret->state = given[OPTION_STATE];
 	ret->by_user = given[OPTION_USER] != NULL;
 	ret->by_peer = given[OPTION_PEER] != NULL;
+	if (r == 0)
+		r = read_positive("session", given[OPTION_SESSION], &ret->session);
 	if (r == 0 && ret->by_user)
 		r = read_user(given[OPTION_USER], &ret->uid);
 	if (r == 0 && ret->by_peer)
@@ -130,11 +135,18 @@ static uint16_t port_of(const struct sockaddr_storage *addr)
 	return addr->ss_family ? addr_port((const struct sockaddr *)addr) : 0;
 }
 
+static bool wants_owner(const struct filter *filter,
+			const struct rdmabroker_listed_session *session)
+{
+	return !(filter->by_user && session->uid != filter->uid) &&
+	       !(filter->session && session->number != filter->session);
+}
+
 static bool wants_id(const struct filter *filter, const struct rdmabroker_listed_id *id)
 {
 	const struct sockaddr *peer = (const struct sockaddr *)&id->peer;
 
-	return !(filter->by_user && id->session->uid != filter->uid) &&
+	return wants_owner(filter, id->session) &&
 	       !(filter->states && !has_word(filter->states, id->state)) &&
 	       !(filter->state && strcmp(filter->state, id->state) != 0) &&
 	       !(filter->by_peer &&
@@ -146,7 +158,7 @@ static bool wants_id(const struct filter *filter, const struct rdmabroker_listed
 static bool wants_session(const struct filter *filter, const struct rdmabroker_list *list,
 			  const struct rdmabroker_listed_session *session)
 {
-	if (!filter->sessions || (filter->by_user && session->uid != filter->uid))
+	if (!filter->sessions || !wants_owner(filter, session))
 		return false;
 	if (!(filter->state || filter->by_peer || filter->port))
 		return true;
@@ -428,7 +440,7 @@ static int print_list(const struct ctl *ctl, struct rdmabroker *session,
 
 	r = rdmabroker_get_list(session, &list);
 	if (r < 0)
-		return ctl_complain_failure(r);
+		return ctl_complain_failure(ctl, r);
 	if (ctl->json)
 		print_json(list, filter);
 	else if (ctl->given[OPTION_WATCH])

@@ -27,7 +27,7 @@ int verb_metrics(const struct ctl *ctl, char **arguments)
 		return status;
 	r = rdmabroker_get_metrics(session, &text);
 	if (r < 0) {
-		status = ctl_complain_failure(r);
+		status = ctl_complain_failure(ctl, r);
 	} else {
 		if (ctl->json)
 			print_json(text);

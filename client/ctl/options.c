@@ -50,9 +50,21 @@ static void complain_option(const char *word, const struct option *rows)
 		return;
 	}
 	guess = (struct word_guess){ .word = word + 2, .len = strcspn(word + 2, "=") };
-	for (; rows->name; rows++)
-		word_guess(&guess, rows->name);
+	for (const struct option *row = rows; row->name; row++)
+		word_guess(&guess, row->name);
+	for (; !guess.best && rows->name; rows++)
+		if (guess.len > 0 && strncmp(rows->name, guess.word, guess.len) == 0)
+			guess.best = rows->name;
 	complain_unknown("option", "--", &guess, NULL);
+}
+
+/*
+ * Whether WORD, which getopt_long() has taken for the option NAME, is an abbreviation of it. These are refused: the same
+ * abbreviation can be an option of its own in a later version, or already mean another one to the user.
+ */
+static bool is_abbreviation(const char *word, const char *name)
+{
+	return strncmp(word, "--", 2) == 0 && strcspn(word + 2, "=") < strlen(name);
 }
 
 static const char *name_of(const struct option *rows, int value)
@@ -110,7 +122,15 @@ static bool read_options(struct ctl *ctl, const char *mode, int *argc, char ***a
 		add_rows(&row, ctl->verb->options, OWN);
 	opterr = 0;
 	optind = 0; /* makes getopt start again */
-	while ((c = getopt_long(*argc, *argv, mode, rows, NULL)) != -1) {
+	while (optarg = NULL, (c = getopt_long(*argc, *argv, mode, rows, NULL)) != -1) {
+		const char *word =
+			(*argv)[optind - (optarg && optarg == (*argv)[optind - 1] ? 2 : 1)];
+		int value = c == '?' || c == ':' ? optopt : c;
+
+		if (value >= OWN && is_abbreviation(word, name_of(rows, value))) {
+			complain_option(word, rows);
+			return false;
+		}
 		if (c == 'h')
 			c = COMMON + COMMON_HELP;
 		if (c == 'V')

@@ -60,7 +60,7 @@ _rdmabrokerctl() {
 	explain) words+=" --user --group --unit --container --pod --job --cgroup --local --peer --port --device --ps --data \
 		--peer-user --peer-group --peer-unit --peer-job" ;;
 	fleet) words+=" --config --label --name --wait --watch" ;;
-	list) words+=" --sessions --listeners --connections --user --state --peer --port --watch" ;;
+	list) words+=" --sessions --listeners --connections --session --user --state --peer --port --watch" ;;
 	restrict) words+=" --rules --file --ids" ;;
 	rules) words+=" --full" ;;
 	site) words+=" --name --directory" ;;

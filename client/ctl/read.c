@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <pwd.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,9 +68,22 @@ int read_user(const char *name, uint32_t *ret)
 static void complain_address(const char *text)
 {
 	bool is_name = *text && text[strspn(text, "0123456789abcdefABCDEF.:%")] != '\0';
+	const char *scope = strchr(text, '%');
+	char host[INET6_ADDRSTRLEN];
+	struct in6_addr in6;
 
+	/* Without a scope, the text can be a good address. */
+	snprintf(host, sizeof(host), "%.*s", (int)strcspn(text, "%"), text);
 	if (strchr(text, '/'))
 		complain("invalid address \"%s\": it is a prefix, give one address", text);
+	else if (scope && inet_pton(AF_INET6, host, &in6) == 1 &&
+		 (IN6_IS_ADDR_LINKLOCAL(&in6) || IN6_IS_ADDR_MC_LINKLOCAL(&in6)))
+		complain("invalid address \"%s\": there is no interface \"%s\" here", text,
+			 scope + 1);
+	else if (scope)
+		complain(
+			"invalid address \"%s\": only link-local addresses are followed by %%INTERFACE",
+			text);
 	else
 		complain("invalid address \"%s\": it must be IPv4 or IPv6%s", text,
 			 is_name ? "; host names are not resolved, give the address" : "");
@@ -108,5 +123,19 @@ int read_port(const char *text, uint16_t *ret)
 		return EXIT_USAGE;
 	}
 	*ret = (uint16_t)port;
+	return 0;
+}
+
+int read_positive(const char *option, const char *text, unsigned long *ret)
+{
+	unsigned long number;
+
+	if (!text)
+		return 0;
+	if (!read_number(text, ULONG_MAX, &number) || number == 0) {
+		complain("invalid --%s \"%s\": it must be a number of at least 1", option, text);
+		return EXIT_USAGE;
+	}
+	*ret = number;
 	return 0;
 }

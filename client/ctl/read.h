@@ -17,3 +17,5 @@ int read_word(const char *what, const char *word, const char *const *words);
 int read_user(const char *name, uint32_t *ret); /* a name, or a uid, which need not have an entry */
 int read_address(const char *text, struct sockaddr_storage *ret); /* numeric; its port is 0 */
 int read_port(const char *text, uint16_t *ret);
+/* The argument TEXT of --OPTION. NULL: the option is not given, and RET does not change. */
+int read_positive(const char *option, const char *text, unsigned long *ret);

@@ -52,7 +52,7 @@ int verb_reload(const struct ctl *ctl, char **arguments)
 		return status;
 	r = rdmabroker_reload(session, &result);
 	if (r < 0) {
-		status = ctl_complain_failure(r);
+		status = ctl_complain_failure(ctl, r);
 	} else {
 		(ctl->json ? print_json : print_text)(result);
 		status = result->ok ? EXIT_SUCCESS : EXIT_FAILURE;

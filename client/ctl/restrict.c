@@ -105,7 +105,7 @@ static int prepare(const struct ctl *ctl, const char *rules, unsigned ids, char 
 		r = rdmabroker_publish(*ret, path, PATH_LEN);
 	if (r == 0)
 		return 0;
-	status = ctl_complain_failure(r);
+	status = ctl_complain_failure(ctl, r);
 	rdmabroker_close(*ret);
 	return status;
 }

@@ -153,7 +153,7 @@ int verb_rules(const struct ctl *ctl, char **arguments)
 		return status;
 	r = rdmabroker_get_rules(session, &rules);
 	if (r < 0) {
-		status = ctl_complain_failure(r);
+		status = ctl_complain_failure(ctl, r);
 	} else {
 		if (ctl->json)
 			print_json(rules);

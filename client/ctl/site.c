@@ -116,13 +116,13 @@ static bool reload(const struct site *site, bool *ret_runs)
 	*ret_runs = r != -ENOENT && r != -ECONNREFUSED;
 	if (r < 0) {
 		if (*ret_runs)
-			ctl_complain_failure(r);
+			ctl_complain_failure(site->ctl, r);
 		return !*ret_runs;
 	}
 	r = rdmabroker_reload(session, &result);
 	good = r == 0 && result->ok;
 	if (r < 0)
-		ctl_complain_failure(r);
+		ctl_complain_failure(site->ctl, r);
 	for (size_t i = 0; r == 0 && i < result->n_complaints; i++)
 		fprintf(stderr, "%s\n", result->complaints[i]);
 	if (r == 0)

@@ -255,7 +255,7 @@ int verb_status(const struct ctl *ctl, char **arguments)
 		return exit_status;
 	r = rdmabroker_get_status(session, &status);
 	if (r < 0) {
-		exit_status = ctl_complain_failure(r);
+		exit_status = ctl_complain_failure(ctl, r);
 	} else {
 		(ctl->json ? print_json : print_text)(status);
 		rdmabroker_free_status(status);

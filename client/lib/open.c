@@ -125,7 +125,7 @@ static int make_fds(struct wire *wire)
 static int call_hello(struct rdmabroker *session, int proof, int timeout_ms,
 		      Rdmabroker__Frame **ret)
 {
-	struct call call = { .name = "hello", .send_fd = proof >= 0 ? &proof : NULL };
+	struct call call = { .name = "open", .send_fd = proof >= 0 ? &proof : NULL };
 	Rdmabroker__Hello m = RDMABROKER__HELLO__INIT;
 	REQUEST(request, HELLO, hello, &m);
 	int r;

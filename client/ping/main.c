@@ -26,15 +26,6 @@ static int make_signal_fd(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static bool is_loopback(const struct sockaddr_storage *addr)
-{
-	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
-	const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
-
-	return (addr->ss_family == AF_INET && ntohl(in->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET) ||
-	       (addr->ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr));
-}
-
 int main(int argc, char **argv)
 {
 	struct options options;
@@ -63,12 +54,6 @@ int main(int argc, char **argv)
 	outcome = options.serve ? server_run(&ping) : client_run(&ping);
 	if (outcome == OUTCOME_STOPPED)
 		complain("interrupted");
-	/* For a server, the broker's error message gives this advice. */
-	if (outcome == OUTCOME_FAILED && !options.serve &&
-	    (is_loopback(&options.addr) || is_loopback(&options.source)))
-		complain(
-			"RDMA devices do not have the loopback address: give another address of this "
-			"host");
 	rdmabroker_close(ping.session);
 	close(ping.signal_fd);
 

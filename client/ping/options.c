@@ -89,6 +89,15 @@ static int resolve(struct sockaddr_storage *ret, const char *host, const char *p
 	return 0;
 }
 
+/* ERROR: the result of resolve() for TEXT. */
+static const char *why_not_resolved(const char *text, int error)
+{
+	if (error == EAI_NONAME && strchr(text, '%'))
+		return "what follows % must be an interface of this host, and what precedes it a "
+		       "link-local address";
+	return gai_strerror(error);
+}
+
 /*
  * Parses SRC, [SRC]:PORT with an IPv6 address, or SRC:PORT with anything else. Returns as resolve(); EAI_NONAME: TEXT
  * has none of these forms.
@@ -259,11 +268,12 @@ int options_parse(struct options *ret, int argc, char **argv, int *ret_exit)
 		addr = "0.0.0.0";
 	r = resolve(&o.addr, addr, port);
 	if (r != 0)
-		return usage_error(ret_exit, "cannot resolve \"%s\": %s", addr, gai_strerror(r));
+		return usage_error(ret_exit, "cannot resolve \"%s\": %s", addr,
+				   why_not_resolved(addr, r));
 	r = source ? resolve_source(&o.source, source) : 0;
 	if (r != 0)
 		return usage_error(ret_exit, "cannot resolve the source \"%s\": %s", source,
-				   gai_strerror(r));
+				   why_not_resolved(source, r));
 	if (source && o.source.ss_family != o.addr.ss_family)
 		return usage_error(ret_exit,
 				   "the addresses of -I and -a must be of the same family");

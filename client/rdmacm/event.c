@@ -226,9 +226,7 @@ static int take(struct channel *channel, struct cm_event *event)
 		event->public.id = &event->id->public;
 		event->public.event = (enum rdma_cm_event_type)e->type;
 		event->public.status = e->status;
-		if (e->text && e->status)
-			report_debug("%s: %s", e->call ?: rdma_event_str(event->public.event),
-				     e->text);
+		report_event(e);
 		if (digest(event)) {
 			id_count_event(event);
 			return 0;

@@ -195,6 +195,8 @@ static inline bool id_is_datagram(const struct id *id)
 int report_result(const char *what, int r);
 /* The text of librdmabroker's last failure, with the rule that decided. Valid until the thread calls this again. */
 const char *report_failure(void);
+/* Prints why EVENT reports a failure, if it does and RDMABROKER_DEBUG is set. */
+void report_event(const struct rdmabroker_event *event);
 /* Prints a line to stderr, if the environment variable RDMABROKER_DEBUG is set. */
 __attribute__((format(printf, 1, 2))) void report_debug(const char *fmt, ...);
 /*

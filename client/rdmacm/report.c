@@ -63,3 +63,16 @@ int report_result(const char *what, int r)
 	/* -E2BIG means too much private data, for which the kernel returns EINVAL. */
 	return fail(r == -E2BIG ? EINVAL : -r);
 }
+
+void report_event(const struct rdmabroker_event *event)
+{
+	/* The other positive statuses are reasons of the transport, which have a text. */
+	const char *text = event->text ?: event->status < 0 ? strerror(-event->status) : NULL;
+	bool by_policy = event->rejected_by == RDMABROKER_REJECTED_BY_POLICY;
+
+	if (!event->status || !text)
+		return;
+	report_debug("%s: %s%s",
+		     event->call ?: rdma_event_str((enum rdma_cm_event_type)event->type),
+		     by_policy ? "rejected by policy of the peer's broker: " : "", text);
+}

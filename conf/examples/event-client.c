@@ -110,8 +110,9 @@ static enum state on_event(struct client *client, const struct rdmabroker_event 
 	default:
 		break;
 	}
-	fprintf(stderr, "%s%s%s: %s\n", rdmabroker_event_str(event->type),
+	fprintf(stderr, "%s%s%s%s: %s\n", rdmabroker_event_str(event->type),
 		event->call ? " of " : "", event->call ? event->call : "",
+		event->rejected_by == RDMABROKER_REJECTED_BY_POLICY ? " by the peer's broker" : "",
 		event->text ? event->text : "the end");
 	return FAILED;
 }

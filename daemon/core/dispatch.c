@@ -114,6 +114,8 @@ static void handle(struct id *id, struct fabric_event *event)
 		out.quiet = ahead_on_route(id);
 	} else if (moved && event->type == RDMA_CM_EVENT_ADDR_ERROR && ahead_fails_route(id)) {
 		out.type = RDMA_CM_EVENT_ROUTE_ERROR;
+	} else if (moved && event->type == RDMA_CM_EVENT_ADDR_ERROR) {
+		out.failure = resolve_explain(id, event->status, &failure);
 	} else if (moved && event->type == RDMA_CM_EVENT_CONNECT_RESPONSE) {
 		r = id_qp_attr(id, IBV_QPS_INIT, &out.init, &failure);
 		if (r == 0)

@@ -41,6 +41,16 @@ int failure_set_fabric(struct failure *failure, int r, const char *fmt, ...)
 	return STATUS_FABRIC;
 }
 
+const char failure_loopback[] =
+	"no RDMA device has the loopback address; give another address of this host";
+
+static int set_loopback(struct failure *failure, const char *verb, const char *addr)
+{
+	failure_set(failure, STATUS_FABRIC, "cannot %s %s: %s", verb, addr, failure_loopback);
+	failure->error = ENODEV;
+	return STATUS_FABRIC;
+}
+
 static const char *why_not_available(const struct sockaddr *addr)
 {
 	if (!addr)
@@ -58,12 +68,8 @@ int failure_set_bind(struct failure *failure, int r, const char *verb, const str
 	char text[ADDR_STRLEN];
 
 	addr_to_string(addr, text);
-	if (r == -ENODEV && addr && addr_is_loopback(addr)) {
-		failure_set(failure, STATUS_FABRIC,
-			    "%s %s: no RDMA device has the loopback address", verb, text);
-		failure->error = ENODEV;
-		return STATUS_FABRIC;
-	}
+	if (r == -ENODEV && addr && addr_is_loopback(addr))
+		return set_loopback(failure, verb, text);
 	if (r != -EADDRNOTAVAIL)
 		return failure_set_fabric(failure, r, "%s%s%s", verb, addr ? " " : "",
 					  addr ? text : "");
@@ -71,6 +77,17 @@ int failure_set_bind(struct failure *failure, int r, const char *verb, const str
 		    addr ? text : "", why_not_available(addr));
 	failure->error = EADDRNOTAVAIL;
 	return STATUS_FABRIC;
+}
+
+int failure_set_resolve(struct failure *failure, int r, const struct sockaddr *src,
+			const struct sockaddr *dst)
+{
+	char text[ADDR_STRLEN];
+
+	addr_to_string(dst, text);
+	if (r == -ENODEV && (addr_is_loopback(dst) || (src && addr_is_loopback(src))))
+		return set_loopback(failure, "resolve", text);
+	return failure_set_fabric(failure, r, "resolve %s", text);
 }
 
 static void set_rule(struct failure *failure, const struct policy_rule *rule)

@@ -37,6 +37,14 @@ int failure_set_fabric(struct failure *failure, int r, const char *fmt, ...)
  * the text names the possible causes. VERB is for the text ("bind").
  */
 int failure_set_bind(struct failure *failure, int r, const char *verb, const struct sockaddr *addr);
+/*
+ * As failure_set_fabric(), for resolving DST from SRC, which may be NULL. An address of the loopback gets the text of
+ * failure_loopback.
+ */
+int failure_set_resolve(struct failure *failure, int r, const struct sockaddr *src,
+			const struct sockaddr *dst);
+/* The reason for ENODEV with a loopback address, for which the kernel only says "No such device". */
+extern const char failure_loopback[];
 /* STATUS_BUSY: RULE's limit in OVERFLOW is reached. */
 int failure_set_busy(struct failure *failure, const struct policy_rule *rule,
 		     const struct overflow *overflow, const char *fmt, ...)

@@ -66,6 +66,18 @@ bool resolve_again(struct id *id, int status)
 	return resolve_slice(id, NULL, (struct sockaddr *)&info.peer) == 0;
 }
 
+const struct failure *resolve_explain(const struct id *id, int status, struct failure *failure)
+{
+	struct fabric_id_info info;
+
+	fabric_id_get_info(id->fabric, &info);
+	if (status != -ENODEV || !addr_is_loopback((struct sockaddr *)&info.peer))
+		return NULL;
+	failure_set(failure, STATUS_FABRIC, "%s", failure_loopback);
+	failure->error = ENODEV;
+	return failure;
+}
+
 static void on_answer(void *userdata, struct peerid *answer)
 {
 	struct fabric_event event = { .type = RDMA_CM_EVENT_ADDR_RESOLVED };
@@ -102,7 +114,6 @@ int resolve_addr(struct id *id, const struct sockaddr *src, const struct sockadd
 		 unsigned timeout_ms, bool route, struct failure *failure)
 {
 	struct policy_verdict verdict;
-	char text[ADDR_STRLEN];
 	int r;
 
 	/* An id whose address is going to be resolved again keeps its peer. */
@@ -128,7 +139,7 @@ int resolve_addr(struct id *id, const struct sockaddr *src, const struct sockadd
 	}
 	r = resolve_start(id, src, dst, timeout_ms);
 	if (r < 0)
-		return failure_set_fabric(failure, r, "resolve %s", addr_to_string(dst, text));
+		return failure_set_resolve(failure, r, src, dst);
 	id->route_timeout_ms = route ? cap_timeout(id, timeout_ms) : 0;
 	record_state(id);
 	return 0;

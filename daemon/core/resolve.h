@@ -35,6 +35,11 @@ unsigned resolve_get_left_ms(const struct id *id);
  */
 bool resolve_again(struct id *id, int status);
 /*
+ * Why address resolution has failed with STATUS, if the error alone does not tell: sets FAILURE, and returns it. NULL:
+ * there is no more to say.
+ */
+const struct failure *resolve_explain(const struct id *id, int status, struct failure *failure);
+/*
  * The address of ID is resolved. True: policy can decide only when it is known who the peer is, so ADDR_RESOLVED is
  * dispatched again later.
  */

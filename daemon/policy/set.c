@@ -80,6 +80,11 @@ static int complain_no_address(struct parser *parser, const struct token *token,
 	if (set)
 		return parser_complain(parser, token, "%s %s, did you mean '@%s'?", what, takes,
 				       set->name);
+	/* A scope, as in fe80::1%eth0. */
+	if (memchr(token->text, '%', token->len))
+		return parser_complain(parser, token,
+				       "%s %s; leave out %%INTERFACE, which no rule looks at", what,
+				       takes);
 	for (size_t i = 0; i < token->len; i++)
 		if (!strchr("0123456789abcdefABCDEF.:/", token->text[i]))
 			return parser_complain(parser, token, "%s %s; host names are not looked up",

@@ -60,8 +60,7 @@ static int require_proof(struct call *call, const char **ret)
 	if (!call->again)
 		identity_prove(identity, call->fd);
 	return identity->adopts ? failure_set(&call->failure, STATUS_DENIED,
-					      "hello: cannot verify which process adopts the "
-					      "session") :
+					      "cannot verify which process adopts the session") :
 				  0;
 }
 
@@ -81,7 +80,7 @@ int do_hello(struct call *call)
 	REPLY(call, hello, HELLO, result);
 	if (session_is_released(call->session))
 		return failure_set(&call->failure, STATUS_BAD_STATE,
-				   "hello: the session was released; it can only be adopted");
+				   "the session was released; it can only be adopted");
 	/* If the session was taken over, a previous process has admitted the client, and could not tell it. */
 	if (session_get_permits(call->session))
 		return describe_broker(call);

@@ -138,8 +138,7 @@ static int carry_out(struct call *call)
 		return failure_set(failure, STATUS_BAD_STATE, "%s: a hello must be sent first",
 				   op->name);
 	if (!(op->permits & session_get_permits(call->session)))
-		return failure_set(failure, STATUS_NOT_PERMITTED, "%s: %s", op->name,
-				   why_not(op->permits));
+		return failure_set(failure, STATUS_NOT_PERMITTED, "%s", why_not(op->permits));
 	if (!call->request->first)
 		return op->handler(call);
 	if (op->permits != SESSION_PERMIT_CLIENT)

@@ -508,6 +508,18 @@ START_TEST(fabric_calls_that_fail)
 	fake_fail_next(core->fabric, FAKE_RESOLVE_ADDR, -ENODEV);
 	ck_assert_int_eq(resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1, false, &why),
 			 STATUS_FABRIC);
+	ck_assert_ptr_null(strstr(why.text, "the loopback address"));
+	for (int i = 0; i < 2; i++) {
+		const char *from = i == 0 ? "127.0.0.1" : "10.9.0.1";
+		const char *to = i == 0 ? "10.9.0.1" : "127.0.0.1";
+
+		fake_fail_next(core->fabric, FAKE_RESOLVE_ADDR, -ENODEV);
+		ck_assert_int_eq(resolve_addr(active, pair_addr(from, 0), pair_addr(to, 7471), 1,
+					      false, &why),
+				 STATUS_FABRIC);
+		ck_assert_int_eq(why.error, ENODEV);
+		ck_assert_ptr_nonnull(strstr(why.text, "the loopback address"));
+	}
 	ck_assert_int_eq(resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1, false, &why),
 			 0);
 	fake_fail_next(core->fabric, FAKE_QP_ATTR, -EINVAL);

@@ -323,11 +323,11 @@ START_TEST(not_permitted)
 	for (size_t i = 0; i < 3; i++) {
 		ck_assert_int_eq(ctl(verbs[i]), 1);
 		ck_assert_str_eq(got.out, "");
-		assert_has(got.err, "only root outside of containers, the daemon's own user");
+		/* The message names neither the library's call nor the request of the protocol. */
+		assert_has(got.err,
+			   "rdmabrokerctl: only root outside of containers, the daemon's own user");
 		assert_has(got.err, "try again as root");
 	}
-	ck_assert_int_eq(ctl("explain", "connect"), 1);
-	assert_has(got.err, "try again as root");
 	set_policy("reject session reason \"closed on sundays\"\n");
 	ck_assert_int_eq(ctl("rules"), 1);
 	assert_has(got.err, "closed on sundays");

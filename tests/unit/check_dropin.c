@@ -102,6 +102,7 @@ static void set_up(void)
 {
 	place_make("reject connect peer 10.9.0.9\n"
 		   "allow connect port 7472 max 1\n"
+		   "reject accept port 7473 reason \"in repair\"\n"
 		   "allow any\n",
 		   "[Daemon]\nLogLevel=warning\n");
 	hooks_reset();
@@ -451,6 +452,76 @@ START_TEST(refusals_of_policy)
 END_TEST
 
 /* Without a channel each call waits for its outcome, and returns it. */
+/* Makes stderr the file at the end of it; returns the descriptor for end_capture(). */
+static int begin_capture(FILE **ret)
+{
+	int old = dup(STDERR_FILENO);
+
+	*ret = tmpfile();
+	ck_assert_int_eq(dup2(fileno(*ret), STDERR_FILENO), STDERR_FILENO);
+	return old;
+}
+
+static void end_capture(int old, FILE *file, char *ret, size_t size)
+{
+	dup2(old, STDERR_FILENO);
+	close(old);
+	rewind(file);
+	ret[fread(ret, 1, size - 1, file)] = '\0';
+	fclose(file);
+}
+
+/* With RDMABROKER_DEBUG the reason of each event that reports a failure is printed. */
+START_TEST(reasons_are_printed)
+{
+	struct rdma_conn_param param = { .retry_count = 7 };
+	struct sockaddr_in loopback = {
+		.sin_family = AF_INET,
+		.sin_port = htons(PORT),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	struct rdma_cm_id *second;
+	char said[4096];
+	FILE *file;
+	int old;
+
+	setenv("RDMABROKER_DEBUG", "1", 1);
+	old = begin_capture(&file);
+	DO(&server, rdma_create_id(server.channel, &second, NULL, RDMA_PS_TCP));
+	DO(&server, rdma_bind_addr(second, addr(7473)));
+	DO(&server, rdma_listen(second, 8));
+	DO(&client, rdma_create_id(client.channel, &client.id, NULL, RDMA_PS_TCP));
+	DO(&client, rdma_resolve_addr(client.id, NULL, addr(7473), 1000));
+	await(&client, RDMA_CM_EVENT_ADDR_RESOLVED);
+	DO(&client, rdma_resolve_route(client.id, 1000));
+	await(&client, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	make_qp(&client);
+	DO(&client, rdma_connect(client.id, &param));
+	await(&client, RDMA_CM_EVENT_REJECTED);
+	rdma_destroy_qp(client.id);
+	DO(&client, rdma_destroy_id(client.id));
+	DO(&server, rdma_destroy_id(second));
+
+	for (int i = 0; i < 2; i++) {
+		DO(&client, rdma_create_id(client.channel, &client.id, NULL, RDMA_PS_TCP));
+		fake_fail_addresses(fake_last(), 1, -ENODEV);
+		DO(&client,
+		   rdma_resolve_addr(client.id, NULL,
+				     i == 0 ? (struct sockaddr *)&loopback : addr(PORT), 1000));
+		await(&client, RDMA_CM_EVENT_ADDR_ERROR);
+		DO(&client, rdma_destroy_id(client.id));
+	}
+	end_capture(old, file, said, sizeof(said));
+	unsetenv("RDMABROKER_DEBUG");
+	ck_assert_str_eq(said,
+			 "librdmabroker-rdmacm: RDMA_CM_EVENT_REJECTED: rejected by policy of the "
+			 "peer's broker: in repair\n"
+			 "librdmabroker-rdmacm: RDMA_CM_EVENT_ADDR_ERROR: no RDMA device has the "
+			 "loopback address; give another address of this host\n"
+			 "librdmabroker-rdmacm: RDMA_CM_EVENT_ADDR_ERROR: No such device\n");
+}
+END_TEST
+
 START_TEST(refusals_without_a_channel)
 {
 	struct sockaddr_in forbidden = *(struct sockaddr_in *)addr(PORT);
@@ -594,6 +665,6 @@ UNIT_MAIN("dropin", set_up, tear_down, bound_connection, unbound_connection,
 	  options_travel_with_the_first_request, tos_between_address_and_route,
 	  migration_between_address_and_route, one_system_call_for_an_event,
 	  a_route_that_is_requested_early, calls_that_the_state_does_not_allow, refusals_of_policy,
-	  refusals_without_a_channel, ids_without_a_channel_share_a_session,
+	  reasons_are_printed, refusals_without_a_channel, ids_without_a_channel_share_a_session,
 	  ids_without_a_channel_at_a_time, a_kept_session_of_another_user,
 	  a_kept_session_that_is_lost)

@@ -65,7 +65,8 @@ START_TEST(rejects_have_an_origin_and_a_reason)
 	start_listening(s, 7471);
 	set_policy("allow session\nallow connect\nreject accept reason \"in repair\"");
 	active = resolve(c, 7471);
-	expect_failure(rdmabroker_connect_wait(active, &param, T), ECONNREFUSED, "in repair");
+	expect_failure(rdmabroker_connect_wait(active, &param, T), ECONNREFUSED,
+		       "connect: rejected by policy of the peer's broker: in repair");
 	reject = rdmabroker_get_reject_event(active);
 	ck_assert_int_eq(reject->rejected_by, RDMABROKER_REJECTED_BY_POLICY);
 	ck_assert_int_eq(reject->reject_code, RDMABROKER_REJECT_DENIED);

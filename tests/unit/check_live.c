@@ -218,6 +218,15 @@ START_TEST(list_prints)
 	ck_assert_uint_eq(count_lines(got.out), 1 + 6);
 	ck_assert_int_eq(ctl("list", "--user", "3999999999"), 0);
 	ck_assert_uint_eq(count_lines(got.out), 1);
+	/* The server has the first session, with two ids, the client the second one. */
+	ck_assert_int_eq(ctl("list", "--session", "1"), 0);
+	ck_assert_uint_eq(count_lines(got.out), 1 + 3);
+	ck_assert_int_eq(ctl("list", "--session", "2", "--state", "established"), 0);
+	ck_assert_uint_eq(count_lines(got.out), 1 + 1);
+	ck_assert_int_eq(ctl("list", "--session", "1", "--sessions"), 0);
+	ck_assert_uint_eq(count_lines(got.out), 1 + 1);
+	ck_assert_int_eq(ctl("list", "--session", "77"), 0);
+	ck_assert_uint_eq(count_lines(got.out), 1);
 	rdmabroker_close(c);
 	rdmabroker_close(s);
 }
@@ -232,6 +241,9 @@ START_TEST(list_refuses_bad_arguments)
 		  "unknown state \"listenin\", did you mean \"listening\"?" },
 		{ "--peer", "10.1", "invalid address \"10.1\": it must be IPv4 or IPv6" },
 		{ "--port", "0", "invalid port 0: it stands for any free port" },
+		{ "--session", "0", "invalid --session \"0\": it must be a number of at least 1" },
+		{ "--session", "1:3",
+		  "invalid --session \"1:3\": it must be a number of at least 1" },
 		{ "--sessions", "--listeners",
 		  "--sessions, --listeners and --connections exclude each other" },
 		{ "--watch", "--json", "--watch needs a terminal" },

@@ -129,6 +129,9 @@ START_TEST(bad_addresses_are_refused)
 		"allow connect peer localhost",
 		"t:1:20: this match takes an IP address, a prefix or @SET; host names are not "
 		"looked up");
+	assert_refused("allow connect peer fe80::1%eth0",
+		       "t:1:20: this match takes an IP address, a prefix or @SET; leave out "
+		       "%INTERFACE, which no rule looks at");
 	assert_refused("allow connect peer 10.0.0",
 		       "t:1:20: this match takes an IP address, a prefix or @SET");
 	assert_refused("allow connect peer",

@@ -2,8 +2,13 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "proto/packet.h"
+#include "proto/rdmabroker.pb-c.h"
 #include "tests/unit/exporter.h"
 #include "tests/unit/program.h"
 
@@ -52,6 +57,13 @@ START_TEST(ping_usage)
 	assert_usage("cannot connect to port 0", see);
 	RUN(ping, "-c", "-a", "no such host", "-p", "7471");
 	assert_usage("cannot resolve \"no such host\": ", see);
+	RUN(ping, "-c", "-a", "fe80::1%nosuch", "-p", "7471");
+	assert_usage(
+		"cannot resolve \"fe80::1%nosuch\": what follows % must be an interface of this "
+		"host, and what precedes it a link-local address; see",
+		see);
+	RUN(ping, "-c", "-a", "10.9.0.1", "-p", "7471", "-I", "fe80::1%nosuch");
+	assert_usage("cannot resolve the source \"fe80::1%nosuch\": what follows % must be", see);
 	RUN(ping, "-c", "-a", "10.9.0.1", "-p", "7471", "-I", "no such host:1");
 	assert_usage("cannot resolve the source \"no such host:1\": ", see);
 }
@@ -66,7 +78,7 @@ START_TEST(ping_takes_a_count_on_both_sides)
 }
 END_TEST
 
-START_TEST(ping_explains_the_loopback)
+START_TEST(the_loopback_is_explained)
 {
 	fake_fail_next(harness.core->fabric, FAKE_BIND, -ENODEV);
 	RUN(ping, "-s", "-a", "127.0.0.1", "-p", "7471");
@@ -79,15 +91,27 @@ START_TEST(ping_explains_the_loopback)
 	RUN(ping, "-s", "-a", "10.9.0.1", "-p", "7471");
 	ck_assert_int_eq(got.status, 1);
 	assert_lacks(got.err, "loopback");
-	/* A failure to resolve has no text, so rdmabroker-ping adds the hint. */
 	fake_fail_addresses(harness.core->fabric, 1, -ENODEV);
 	RUN(ping, "-c", "-a", "127.0.0.1", "-p", "7471");
 	ck_assert_int_eq(got.status, 1);
-	assert_has(got.err, "RDMA devices do not have the loopback address: give another address");
+	ck_assert_str_eq(got.err,
+			 "rdmabroker-ping: cannot resolve 127.0.0.1:7471: no RDMA device has the "
+			 "loopback address; give another address of this host\n");
+	fake_fail_next(harness.core->fabric, FAKE_BIND, -ENODEV);
+	RUN(ping, "-c", "-a", "10.9.0.1", "-p", "7471", "-I", "127.0.0.1:7472");
+	ck_assert_int_eq(got.status, 1);
+	assert_has(got.err, "no RDMA device has the loopback address");
 	fake_fail_addresses(harness.core->fabric, 1, -ENODEV);
 	RUN(ping, "-c", "-a", "10.9.0.1", "-p", "7471");
 	ck_assert_int_eq(got.status, 1);
 	assert_lacks(got.err, "loopback");
+	/* Policy may allow it, but the connection would fail. */
+	ctl("explain", "connect", "--peer", "127.0.0.1");
+	assert_has(got.out, "     note: no RDMA device has the loopback address\n");
+	ctl("explain", "listen", "--local", "::1");
+	assert_has(got.out, "     note: no RDMA device has the loopback address\n");
+	ctl("explain", "connect", "--peer", "10.9.0.1");
+	assert_lacks(got.out, "note");
 }
 END_TEST
 
@@ -135,6 +159,20 @@ START_TEST(ctl_options)
 	assert_usage("unknown option \"--usr\", did you mean \"--user\"?\n", see);
 	ctl("status", "--full");
 	assert_usage("unknown option \"--full\"\n", see);
+	/* An abbreviation could become another option in a later version. */
+	ctl("list", "--listener");
+	assert_usage("unknown option \"--listener\", did you mean \"--listeners\"?\n", see);
+	ctl("list", "--conn", "--json");
+	assert_usage("unknown option \"--conn\", did you mean \"--connections\"?\n", see);
+	ctl("events", "--cou=3");
+	assert_usage("unknown option \"--cou\", did you mean \"--count\"?\n", see);
+	ctl("explain", "connect", "--us", "root");
+	assert_usage("unknown option \"--us\", did you mean \"--user\"?\n", see);
+	RUN(program, "--vers");
+	assert_usage("unknown option \"--vers\", did you mean \"--version\"?\n",
+		     "see rdmabrokerctl help\n");
+	ctl("explain", "connect", "--pe", "10.9.0.1");
+	assert_usage("unknown option \"--pe\"", see);
 	/* rdmabrokerctl does not take a program's options for its own. */
 	ctl("run", "rping", "-s");
 	assert_usage("the program must follow \"--\": \"rdmabrokerctl run ... -- rping ...\"\n",
@@ -178,6 +216,12 @@ START_TEST(ctl_lists_known_words)
 		  "invalid address \"10.9.0\": it must be IPv4 or IPv6\n" },
 		{ { "explain", "connect", "--peer", "10.9.0.0/16" },
 		  "invalid address \"10.9.0.0/16\": it is a prefix, give one address\n" },
+		{ { "explain", "connect", "--peer", "fe80::1%nosuch" },
+		  "invalid address \"fe80::1%nosuch\": there is no interface \"nosuch\" here\n" },
+		{ { "explain", "connect", "--peer", "fd00::1%lo" },
+		  "invalid address \"fd00::1%lo\": only link-local addresses are followed by %INTERFACE\n" },
+		{ { "explain", "connect", "--peer", "10.9.0.1%lo" },
+		  "invalid address \"10.9.0.1%lo\": only link-local addresses are followed by %INTERFACE\n" },
 		{ { "explain", "connect", "--port", "0" },
 		  "invalid port 0: it stands for any free port; give one from 1 to 65535\n" },
 	};
@@ -188,6 +232,72 @@ START_TEST(ctl_lists_known_words)
 		RUN(program, argv[0], argv[1], argv[2], argv[2] ? argv[3] : NULL);
 		ck_assert_int_eq(got.status, 2);
 		assert_has(got.err, rows[i].said);
+	}
+}
+END_TEST
+
+/*
+ * In a child, accepts one client on the socket ODD.SOCK in the harness's folder, and answers all its requests as if
+ * they were hellos.
+ */
+static pid_t start_odd_broker(struct sockaddr_un *ret)
+{
+	int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	pid_t pid;
+
+	*ret = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	snprintf(ret->sun_path, sizeof(ret->sun_path), "%s/odd.sock", harness.dir);
+	ck_assert_int_eq(bind(listener, (struct sockaddr *)ret, sizeof(*ret)), 0);
+	ck_assert_int_eq(listen(listener, 1), 0);
+	pid = fork();
+	if (pid == 0) {
+		int sock = accept(listener, NULL, NULL);
+		uint8_t buf[PACKET_MAX];
+		ssize_t n;
+
+		while ((n = read(sock, buf, sizeof(buf))) > 0) {
+			Rdmabroker__Frame *request =
+				rdmabroker__frame__unpack(NULL, (size_t)n, buf);
+			Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
+			Rdmabroker__Reply reply = RDMABROKER__REPLY__INIT;
+			Rdmabroker__HelloResult hello = RDMABROKER__HELLO_RESULT__INIT;
+
+			hello.version = 1;
+			reply.serial = request->request->serial;
+			reply.result_case = RDMABROKER__REPLY__RESULT_HELLO;
+			reply.hello = &hello;
+			frame.body_case = RDMABROKER__FRAME__BODY_REPLY;
+			frame.reply = &reply;
+			if (write(sock, buf, rdmabroker__frame__pack(&frame, buf)) < 0)
+				break;
+			rdmabroker__frame__free_unpacked(request, NULL);
+		}
+		_exit(0);
+	}
+	close(listener);
+	return pid;
+}
+
+/* The library's text begins with the name of its call, get_status, which the user has not made. */
+START_TEST(ctl_names_the_verb_that_failed)
+{
+	static const struct {
+		const char *verb, *said;
+	} rows[] = {
+		{ "status", "rdmabrokerctl: status: the broker's reply is of the wrong type\n" },
+		{ "metrics", "rdmabrokerctl: metrics: the broker's reply is of the wrong type\n" },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct sockaddr_un addr;
+		pid_t pid = start_odd_broker(&addr);
+
+		ck_assert_int_gt(pid, 0);
+		RUN(program, "--socket", addr.sun_path, rows[i].verb);
+		ck_assert_int_eq(got.status, 1);
+		ck_assert_str_eq(got.err, rows[i].said);
+		ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+		unlink(addr.sun_path);
 	}
 }
 END_TEST
@@ -264,5 +374,6 @@ START_TEST(the_pages_name_the_members_of_check)
 END_TEST
 
 UNIT_MAIN("usage", set_up_all, tear_down, ping_usage, ping_takes_a_count_on_both_sides,
-	  ping_explains_the_loopback, versions, daemon_usage, ctl_options, ctl_lists_known_words,
-	  the_page_shows_the_json_of_check, the_pages_name_the_members_of_check)
+	  the_loopback_is_explained, versions, daemon_usage, ctl_options, ctl_lists_known_words,
+	  ctl_names_the_verb_that_failed, the_page_shows_the_json_of_check,
+	  the_pages_name_the_members_of_check)

@@ -23,6 +23,9 @@ static int explain_bad(const struct rdmabroker_event *event, const char *name)
 	case RDMABROKER_EVENT_UNREACHABLE:
 		if (event->rejected_by == RDMABROKER_REJECTED_BY_NOBODY)
 			return fail(EHOSTUNREACH, "%s: the peer does not answer", name);
+		if (event->rejected_by == RDMABROKER_REJECTED_BY_POLICY)
+			return fail(ECONNREFUSED, "%s: rejected by policy of the peer's broker: %s",
+				    name, event->text);
 		return fail(ECONNREFUSED, "%s: rejected%s%s", name, event->text ? ": " : "",
 			    event->text ?: "");
 	case RDMABROKER_EVENT_DEVICE_REMOVAL:
