@@ -122,7 +122,7 @@ static bool read_options(struct ctl *ctl, const char *mode, int *argc, char ***a
 		add_rows(&row, ctl->verb->options, OWN);
 	opterr = 0;
 	optind = 0; /* makes getopt start again */
-	while (optarg = NULL, (c = getopt_long(*argc, *argv, mode, rows, NULL)) != -1) {
+	while ((c = getopt_long(*argc, *argv, mode, rows, NULL)) != -1) {
 		const char *word =
 			(*argv)[optind - (optarg && optarg == (*argv)[optind - 1] ? 2 : 1)];
 		int value = c == '?' || c == ':' ? optopt : c;

@@ -330,6 +330,69 @@ START_TEST(a_cluster)
 }
 END_TEST
 
+/* Loads the rules in README's section CONTAINERS. */
+static void load_containers_of_readme(void)
+{
+	char line[1024], *text;
+	bool is_there = false;
+	size_t size;
+	FILE *f = open_file("README"), *out = open_memstream(&text, &size);
+
+	while (fgets(line, sizeof(line), f)) {
+		if (line[0] >= 'A' && line[0] <= 'Z')
+			is_there = !strcmp(line, "CONTAINERS\n");
+		if (is_there && !strncmp(line, "      allow ", 12))
+			fputs(line, out);
+	}
+	fclose(f);
+	fclose(out);
+	load(text);
+	free(text);
+}
+
+/* The rules admit the containers that README says, without other rules. */
+START_TEST(containers_of_readme)
+{
+	static const struct {
+		const char *container;
+		int first, last; /* the ports that the container may use */
+	} rows[] = {
+		{ "4f2a", 1024, 65535 },
+		{ "user-1000/4f2a", 20000, 29999 },
+		{ "user-1001/4f2a", 0, 0 },
+		{ "", 0, 0 },
+	};
+
+	load_containers_of_readme();
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		for (int operation = 0; operation < POLICY_OBSERVE; operation++) {
+			if (operation == POLICY_JOIN)
+				continue;
+			ask(operation, SOMEBODY, 0);
+			question.workload[WORKLOAD_CONTAINER] = rows[i].container;
+			question.local = address(&local, "10.2.0.1");
+			question.peer = address(&peer, "10.2.3.4");
+			if (rows[i].last == 0) {
+				question.port = 20000;
+				assert_rejected("no-rule");
+				continue;
+			}
+			question.port = rows[i].first;
+			assert_allowed("allow ");
+			question.port = rows[i].last;
+			assert_allowed("allow ");
+			ck_assert_msg(operation != POLICY_DEVICE || rows[i].first != 1024 ||
+					      strstr(verdict.rule->text, "access open"),
+				      "%s", verdict.rule->text);
+			question.port = 30000;
+			if (rows[i].last < 30000 && operation != POLICY_SESSION &&
+			    operation != POLICY_DEVICE)
+				assert_rejected("no-rule");
+		}
+	}
+}
+END_TEST
+
 /* Writes LINE of the page's source as man(1) displays it. */
 static void put_shown(FILE *f, const char *line)
 {
@@ -485,5 +548,5 @@ END_TEST
 
 UNIT_MAIN("policy_examples", policy_set_up, policy_tear_down, the_shipped_policy_allows_nothing,
 	  the_shipped_examples_decide_as_commented, a_single_host, a_storage_target, a_cluster,
-	  examples_of_the_page_are_rules, lines_of_the_page_are_rules,
+	  containers_of_readme, examples_of_the_page_are_rules, lines_of_the_page_are_rules,
 	  the_error_of_the_page_is_current, the_page_documents_every_word)

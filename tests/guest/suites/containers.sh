@@ -88,14 +88,24 @@ case_rootless() {
 	nothing_is_left
 }
 
+# With the rules of README's section CONTAINERS, and what it says about failures.
 case_rootless_dropin() {
 	prepare_user alice
-	containers_policy
-	container server alice --device $RDMA=all --device $DROPIN -- rping -s -a $A -p 7413 -V
-	(await "rdmabrokerctl list | grep -q 'listening .*:7413 '")
-	container client alice --device $RDMA=all --device $DROPIN -- rping -c -a $A -p 7413 -C 10 -V
+	sed -n '/^CONTAINERS$/,/^KUBERNETES$/s/^      \(allow .*\)/\1/p' "$share/README" > rules
+	assert [ -s rules ]
+	policy < rules
+	container server alice --device $RDMA=all --device $DROPIN -- rping -s -a $A -p 20000 -V
+	(await "rdmabrokerctl list | grep -q 'listening .*:20000 '")
+	container client alice --device $RDMA=all --device $DROPIN -- rping -c -a $A -p 20000 -C 10 -V
 	finish client
 	end_container server alice
+	container refused alice --device $RDMA=all --device $DROPIN --env RDMABROKER_DEBUG=1 -- \
+		rping -c -a $A -p 7413 -C 1
+	wait "${pid[refused]}" || true
+	assert_contains "$(cat refused)" "uid 1000 may not connect to $A:7413: no-rule"
+	container bare alice --device $RDMA=all -- rping -c -a $A -p 20000 -C 1
+	wait "${pid[bare]}" || true
+	assert_contains "$(cat bare)" "No such file or directory"
 	nothing_is_left
 }
 
