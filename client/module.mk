@@ -41,7 +41,7 @@ $(call linked,$(notdir $(DROPIN))): $(call objs,$(wildcard client/rdmacm/*.c)) $
 
 # What programs share that read a configuration file, or print to the journal; and those that run as services.
 COMMON := client/common/inifile.c client/common/log.c
-SERVICE := $(COMMON) client/common/service.c
+SERVICE := $(COMMON) client/common/reason.c client/common/service.c
 
 # The programs use only the library's public headers. They link the files of proto/ that they need.
 $(call linked,rdmabroker-ping): $(call objs,$(wildcard client/ping/*.c)) $(O)/librdmabroker.so
@@ -50,7 +50,7 @@ $(call linked,rdmabroker-ping): $(call objs,$(wildcard client/ping/*.c)) $(O)/li
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(RUNPATH) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
 		$(shell pkg-config --libs libibverbs 2>/dev/null)
 
-$(call linked,rdmabrokerctl): $(call objs,$(wildcard client/ctl/*.c) client/common/sitename.c $(PROTO_TOOL_SRC) $(PROTO_NOTIFY_SRC) proto/addr.c) $(O)/librdmabroker.so
+$(call linked,rdmabrokerctl): $(call objs,$(wildcard client/ctl/*.c) client/common/reason.c client/common/sitename.c $(PROTO_TOOL_SRC) $(PROTO_NOTIFY_SRC) proto/addr.c) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(RUNPATH) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \

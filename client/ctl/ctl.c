@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/reason.h"
 #include "ctl.h"
 #include "output.h"
 #include "proto/word.h"
@@ -21,19 +22,13 @@ const struct verb *ctl_find_verb(const struct ctl *ctl, const char *name)
 	return NULL;
 }
 
-/*
- * Many texts begin with the name of the call that failed, such as "get_status: ". The user did not make this call, so
- * the verb replaces its name.
- */
+/* Where the library's text names its call, the verb replaces it. */
 static void complain_failure(const struct ctl *ctl)
 {
 	const struct rdmabroker_failure *failure = rdmabroker_last_failure();
-	const char *text = failure->text;
-	size_t call = strspn(text, "abcdefghijklmnopqrstuvwxyz_");
-	bool names_call = call > 0 && strncmp(text + call, ": ", 2) == 0;
+	const char *text = reason_without_call(failure->text);
+	bool names_call = text != failure->text;
 
-	if (names_call)
-		text += call + 2;
 	complain("%s%s%s%s%s%s", names_call ? ctl->verb->name : "", names_call ? ": " : "", text,
 		 failure->rule ? " (rule " : "", failure->rule ?: "", failure->rule ? ")" : "");
 }

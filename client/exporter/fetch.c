@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "common/reason.h"
 #include "exposition.h"
 #include "fetch.h"
 
@@ -57,8 +58,8 @@ static void explain_failure(const struct fetch *fetch, struct fetched *fetched, 
 	const struct rdmabroker_failure *failure = rdmabroker_last_failure();
 	char text[800];
 
-	snprintf(text, sizeof(text), "%s%s%s%s", failure->text, failure->rule ? " (rule " : "",
-		 failure->rule ?: "", failure->rule ? ")" : "");
+	snprintf(text, sizeof(text), "%s%s%s%s", reason_without_call(failure->text),
+		 failure->rule ? " (rule " : "", failure->rule ?: "", failure->rule ? ")" : "");
 	explain(fetch, fetched, r, text);
 }
 

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/reason.h"
 #include "proto/text.h"
 #include "proto/version.h"
 #include "report.h"
@@ -217,7 +218,7 @@ static void ask_broker(struct report_broker *broker, json_t *report, char reason
 	if (r == 0)
 		return;
 	failure = rdmabroker_last_failure();
-	snprintf(reason, 1024, "%s%s", failure->text,
+	snprintf(reason, 1024, "%s%s", reason_without_call(failure->text),
 		 r == -EACCES || r == -EPERM ?
 			 "; to allow it, add the rule \"allow observe user rdmabroker-fleet\" to "
 			 "/etc/rdmabroker/policy.d" :

@@ -10,6 +10,7 @@
 #include "brokerlink.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/reason.h"
 #include "proto/notifier.h"
 
 #define CALL_MS 1000
@@ -137,7 +138,7 @@ static bool get_notice(struct brokerlink *link, struct rdmabroker_notice **ret)
 	int r = link->serving ? rdmabroker_get_notice(link->serving, 0, ret) : -EAGAIN;
 
 	if (r < 0 && r != -EAGAIN)
-		on_end(link, rdmabroker_last_failure()->text);
+		on_end(link, reason_without_call(rdmabroker_last_failure()->text));
 	return r == 0;
 }
 
@@ -200,7 +201,7 @@ static void run_opening(struct job *job)
 		opening->finding = open_session(opening->link);
 	if (!opening->finding)
 		snprintf(opening->error, sizeof(opening->error), "%s",
-			 rdmabroker_last_failure()->text);
+			 reason_without_call(rdmabroker_last_failure()->text));
 }
 
 /* Takes over the sessions in OPENING. Returns 0 or a negative errno. */
@@ -308,7 +309,8 @@ void brokerlink_answer(struct brokerlink *link, uint64_t number,
 
 	if (r == 0 || r == -EBADF)
 		return;
-	log_line(LOG_WARNING, "Cannot answer rdmabrokerd: %s.", rdmabroker_last_failure()->text);
+	log_line(LOG_WARNING, "Cannot answer rdmabrokerd: %s.",
+		 reason_without_call(rdmabroker_last_failure()->text));
 	/* If the broker hangs, each further answer would wait, too. Nobody else is served meanwhile. */
 	if (r == -ETIMEDOUT)
 		try_again_later(link);

@@ -112,6 +112,7 @@ static void handle(struct id *id, struct fabric_event *event)
 	} else if (moved && (event->type == RDMA_CM_EVENT_ROUTE_RESOLVED ||
 			     event->type == RDMA_CM_EVENT_ROUTE_ERROR)) {
 		out.quiet = ahead_on_route(id);
+		out.failure = resolve_explain(id, event->status, &failure);
 	} else if (moved && event->type == RDMA_CM_EVENT_ADDR_ERROR && ahead_fails_route(id)) {
 		out.type = RDMA_CM_EVENT_ROUTE_ERROR;
 	} else if (moved && event->type == RDMA_CM_EVENT_ADDR_ERROR) {

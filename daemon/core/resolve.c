@@ -70,8 +70,10 @@ const struct failure *resolve_explain(const struct id *id, int status, struct fa
 {
 	struct fabric_id_info info;
 
+	if (status != -ENODEV)
+		return NULL;
 	fabric_id_get_info(id->fabric, &info);
-	if (status != -ENODEV || !addr_is_loopback((struct sockaddr *)&info.peer))
+	if (!addr_is_loopback((struct sockaddr *)&info.peer))
 		return NULL;
 	failure_set(failure, STATUS_FABRIC, "%s", failure_loopback);
 	failure->error = ENODEV;
@@ -162,6 +164,8 @@ int resolve_route(struct id *id, unsigned timeout_ms, struct failure *failure)
 	if (r != 0)
 		return r;
 	r = fabric_id_resolve_route(id->fabric, (int)cap_timeout(id, timeout_ms));
+	if (resolve_explain(id, r, failure))
+		return STATUS_FABRIC;
 	if (r < 0)
 		return failure_set_fabric(failure, r, "resolve the route");
 	resolve_on_route_begun(id);

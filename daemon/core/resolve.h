@@ -35,8 +35,8 @@ unsigned resolve_get_left_ms(const struct id *id);
  */
 bool resolve_again(struct id *id, int status);
 /*
- * Why address resolution has failed with STATUS, if the error alone does not tell: sets FAILURE, and returns it. NULL:
- * there is no more to say.
+ * The address or the route was resolved with the result STATUS, 0 or a negative errno. If the error alone does not
+ * tell why it failed, sets FAILURE, and returns it. NULL: it has not failed, or there is no more to say.
  */
 const struct failure *resolve_explain(const struct id *id, int status, struct failure *failure);
 /*

@@ -527,6 +527,9 @@ START_TEST(fabric_calls_that_fail)
 	ck_assert_int_eq(resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1, false, &why),
 			 0);
 	pair_expect(&client, 1, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	fake_fail_next(core->fabric, FAKE_RESOLVE_ROUTE, -ENODEV);
+	ck_assert_int_eq(resolve_route(active, 1, &why), STATUS_FABRIC);
+	ck_assert_str_eq(why.text, "cannot resolve the route: No such device");
 	fake_fail_next(core->fabric, FAKE_RESOLVE_ROUTE, -EIO);
 	ck_assert_int_eq(resolve_route(active, 1, &why), STATUS_FABRIC);
 	ck_assert_int_eq(resolve_route(active, 1, &why), 0);
@@ -542,6 +545,16 @@ START_TEST(fabric_calls_that_fail)
 	fake_fail_next(core->fabric, FAKE_QP_ATTR, -EINVAL);
 	pair_expect(&client, 3, RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL);
 	ck_assert_int_eq(active->state, ID_FAILED);
+
+	/* The kernel resolves the loopback address, and then finds no route. */
+	active = make(&client, 2);
+	ck_assert_int_eq(resolve_addr(active, NULL, pair_addr("127.0.0.1", 7471), 1, false, &why),
+			 0);
+	pair_expect(&client, 4, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	fake_fail_next(core->fabric, FAKE_RESOLVE_ROUTE, -ENODEV);
+	ck_assert_int_eq(resolve_route(active, 1, &why), STATUS_FABRIC);
+	ck_assert_int_eq(why.error, ENODEV);
+	ck_assert_ptr_nonnull(strstr(why.text, "the loopback address"));
 }
 END_TEST
 

@@ -99,11 +99,14 @@ case_failed_connect_names_its_rule() {
 	policy <<-END
 		allow  session user bob
 		reject connect user bob peer $A reason "not from here"
+		allow  connect user bob
 	END
 	fails 3 ping_once bob $A -p 7471
 	assert_contains "$(cat words)" "refused by the broker"
 	assert_contains "$(cat words)" "not from here"
 	assert_contains "$(cat words)" "(rule $RULES:2)"
+	fails 1 ping_once bob 127.0.0.1 -p 7471
+	assert_contains "$(cat words)" "127.0.0.1:7471: no RDMA device has the loopback address"
 }
 
 case_peer_reject_byte_for_byte() {
