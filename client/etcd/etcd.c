@@ -3,11 +3,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 #include "common/clock.h"
 #include "etcd.h"
 #include "etcdcall.h"
 #include "proto/text.h"
+
+/* While data move, a call can take longer than a silent one: so many times. */
+#define MOVING_FACTOR 4
 
 struct body {
 	char *text;
@@ -82,7 +86,7 @@ int etcd_new(struct etcd **ret, const struct etcd_options *options)
 	good = good && copy(&etcd->ca, options->ca) &&
 	       copy(&etcd->certificate, options->certificate) && copy(&etcd->key, options->key) &&
 	       copy(&etcd->user, options->user) && copy(&etcd->password, options->password) &&
-	       (etcd->curl = curl_easy_init());
+	       (etcd->curl = curl_easy_init()) && (etcd->multi = curl_multi_init());
 	if (!good) {
 		etcd_free(etcd);
 		return -ENOMEM;
@@ -103,6 +107,7 @@ struct etcd *etcd_free(struct etcd *etcd)
 	if (!etcd)
 		return NULL;
 	curl_easy_cleanup(etcd->curl);
+	curl_multi_cleanup(etcd->multi);
 	for (size_t i = 0; i < etcd->n_endpoints; i++)
 		free(etcd->endpoints[i]);
 	free(etcd->ca);
@@ -285,8 +290,68 @@ static int read_answer(struct etcd *etcd, const struct body *body, long status, 
 	return r;
 }
 
-static int send_once(struct etcd *etcd, const char *path, const char *text, int64_t ms,
-		     json_t **ret)
+struct etcd_budget etcd_begin_budget(const struct etcd *etcd)
+{
+	return (struct etcd_budget){
+		.silent_ms = etcd->call_ms,
+		.end_ms = now_ms() + (int64_t)etcd->call_ms * MOVING_FACTOR,
+	};
+}
+
+static int64_t bytes_moved(CURL *curl)
+{
+	curl_off_t sent = 0, received = 0;
+
+	curl_easy_getinfo(curl, CURLINFO_SIZE_UPLOAD_T, &sent);
+	curl_easy_getinfo(curl, CURLINFO_SIZE_DOWNLOAD_T, &received);
+	return sent + received;
+}
+
+/*
+ * Ends if nothing moves for SILENT_MS, because then the endpoint does not answer. An answer of many megabytes takes longer
+ * on a slow machine, but moves. Only the silence at the end is charged to BUDGET.
+ */
+static CURLcode transfer(struct etcd *etcd, int64_t silent_ms, struct etcd_budget *budget)
+{
+	int64_t moved = 0, moved_ms = now_ms(), now;
+	CURLcode code = CURLE_OK;
+	CURLMsg *message = NULL;
+	CURLMcode multi_code;
+	int running, left;
+
+	multi_code = curl_multi_add_handle(etcd->multi, etcd->curl);
+	while (multi_code == CURLM_OK && !message && code == CURLE_OK) {
+		multi_code = curl_multi_perform(etcd->multi, &running);
+		message = curl_multi_info_read(etcd->multi, &left);
+		if (multi_code != CURLM_OK || message)
+			continue;
+		now = now_ms();
+		if (bytes_moved(etcd->curl) != moved) {
+			moved = bytes_moved(etcd->curl);
+			moved_ms = now;
+		}
+		if (now >= moved_ms + silent_ms || now >= budget->end_ms) {
+			snprintf(etcd->curl_error, sizeof(etcd->curl_error),
+				 now >= budget->end_ms ? "the answer was not complete in time" :
+							 "no answer within %lld ms",
+				 (long long)silent_ms);
+			code = CURLE_OPERATION_TIMEDOUT;
+		} else {
+			now = MIN(moved_ms + silent_ms, budget->end_ms) - now;
+			multi_code = curl_multi_poll(etcd->multi, NULL, 0, (int)now, NULL);
+		}
+	}
+	if (message)
+		code = message->data.result;
+	else if (multi_code != CURLM_OK)
+		code = CURLE_OUT_OF_MEMORY;
+	budget->silent_ms -= now_ms() - moved_ms;
+	curl_multi_remove_handle(etcd->multi, etcd->curl);
+	return code;
+}
+
+static int send_once(struct etcd *etcd, const char *path, const char *text, int64_t silent_ms,
+		     struct etcd_budget *budget, json_t **ret)
 {
 	struct body body = { .max = etcd->answer_max };
 	struct curl_slist *headers;
@@ -303,15 +368,15 @@ static int send_once(struct etcd *etcd, const char *path, const char *text, int6
 	curl_easy_setopt(etcd->curl, CURLOPT_ERRORBUFFER, etcd->curl_error);
 	curl_easy_setopt(etcd->curl, CURLOPT_WRITEFUNCTION, take_body);
 	curl_easy_setopt(etcd->curl, CURLOPT_WRITEDATA, &body);
-	curl_easy_setopt(etcd->curl, CURLOPT_TIMEOUT_MS, (long)(ms > 0 ? ms : 1));
-	code = curl_easy_perform(etcd->curl);
+	code = transfer(etcd, silent_ms, budget);
 	curl_easy_getinfo(etcd->curl, CURLINFO_RESPONSE_CODE, &status);
 	curl_easy_getinfo(etcd->curl, CURLINFO_PRETRANSFER_TIME_T, &sent_us);
 	if (body.is_too_large)
 		r = etcd_fail(etcd, -EMSGSIZE, "the answer has more than %zu bytes",
 			      etcd->answer_max);
 	else if (code == CURLE_OPERATION_TIMEDOUT && sent_us == 0)
-		r = etcd_fail(etcd, -ECONNREFUSED, "%s", etcd->curl_error);
+		r = etcd_fail(etcd, -ECONNREFUSED, "no connection within %lld ms",
+			      (long long)silent_ms);
 	else if (code != CURLE_OK)
 		r = etcd_fail_transfer(etcd, code, etcd->curl_error);
 	else
@@ -347,16 +412,14 @@ static int outward(int r)
 }
 
 static int send_anywhere(struct etcd *etcd, const char *path, const char *text, bool can_repeat,
-			 int64_t deadline, json_t **ret)
+			 struct etcd_budget *budget, json_t **ret)
 {
 	int r = -ETIMEDOUT;
 
 	for (size_t left = etcd->n_endpoints; left > 0; left--) {
-		int64_t ms = deadline - now_ms();
-
-		if (ms <= 0)
+		if (budget->silent_ms <= 0 || now_ms() >= budget->end_ms)
 			return etcd_fail(etcd, -ETIMEDOUT, "no answer within %u ms", etcd->call_ms);
-		r = send_once(etcd, path, text, ms / (int64_t)left, ret);
+		r = send_once(etcd, path, text, budget->silent_ms / (int64_t)left, budget, ret);
 		if (!is_of_endpoint(r))
 			return r;
 		etcd_use_next_endpoint(etcd);
@@ -377,7 +440,7 @@ static bool is_token(const char *text)
 	return n > 0 && n < 900;
 }
 
-int etcd_authenticate(struct etcd *etcd, int64_t deadline)
+int etcd_authenticate(struct etcd *etcd, struct etcd_budget *budget)
 {
 	json_t *request, *answer = NULL;
 	const char *token;
@@ -391,7 +454,7 @@ int etcd_authenticate(struct etcd *etcd, int64_t deadline)
 	json_decref(request);
 	if (!text)
 		return etcd_fail(etcd, -ENOMEM, "the user or the password is not UTF-8");
-	r = send_anywhere(etcd, "/v3/auth/authenticate", text, /* can_repeat= */ true, deadline,
+	r = send_anywhere(etcd, "/v3/auth/authenticate", text, /* can_repeat= */ true, budget,
 			  &answer);
 	free_secret(text);
 	if (r == -ENOTSUP) {
@@ -411,7 +474,7 @@ int etcd_authenticate(struct etcd *etcd, int64_t deadline)
 
 int etcd_call(struct etcd *etcd, const char *path, json_t *request, bool can_repeat, json_t **ret)
 {
-	int64_t deadline = now_ms() + etcd->call_ms;
+	struct etcd_budget budget = etcd_begin_budget(etcd);
 	char *text = request ? json_dumps(request, JSON_COMPACT) : NULL;
 	int r = 0;
 
@@ -420,9 +483,9 @@ int etcd_call(struct etcd *etcd, const char *path, json_t *request, bool can_rep
 		return etcd_fail(etcd, -ENOMEM, "out of memory");
 	/* A token expires some minutes after its last use, or when etcd is restarted. */
 	for (int i = 0; i < 2; i++) {
-		r = etcd_authenticate(etcd, deadline);
+		r = etcd_authenticate(etcd, &budget);
 		if (r == 0)
-			r = send_anywhere(etcd, path, text, can_repeat, deadline, ret);
+			r = send_anywhere(etcd, path, text, can_repeat, &budget, ret);
 		if (r != -EKEYEXPIRED || !etcd->user)
 			break;
 		etcd_forget_token(etcd);
@@ -433,13 +496,14 @@ int etcd_call(struct etcd *etcd, const char *path, json_t *request, bool can_rep
 
 int etcd_call_one(struct etcd *etcd, size_t index, const char *path, json_t *request, json_t **ret)
 {
+	struct etcd_budget budget = etcd_begin_budget(etcd);
 	char *text = request ? json_dumps(request, JSON_COMPACT) : NULL;
 	size_t was = etcd->current;
 	int r;
 
 	json_decref(request);
 	etcd->current = index;
-	r = text ? send_once(etcd, path, text, etcd->call_ms, ret) :
+	r = text ? send_once(etcd, path, text, etcd->call_ms, &budget, ret) :
 		   etcd_fail(etcd, -ENOMEM, "out of memory");
 	etcd->current = was;
 	free(text);

@@ -4,15 +4,16 @@
 /*
  * A small client of etcd v3, by the JSON gateway that etcd serves on the same port as gRPC.
  *
- * Every call blocks, but never longer than the client's deadline: etcd is tried at one endpoint after the other, and each
- * gets its part of the time that is left. The endpoint that answered is the first one next time. A client belongs to one
- * thread.
+ * Every call blocks, but nothing is awaited for longer than the client's limit of silence: etcd is tried at one endpoint
+ * after the other, and each gets its part of the silence that is left. While data move, a call can take up to four times
+ * as long, so that a slow machine can send a large answer, and a server that sends a byte now and then holds nobody up.
+ * The endpoint that answered is the first one next time. A client belongs to one thread.
  *
  * Nothing that etcd sends is trusted: answers are limited in size, base64 and numbers are checked, and keys that were not
  * requested are an error.
  *
  * Unless a call says otherwise, it returns 0, or a negative errno, and then etcd_error() has a text:
- *   -ETIMEDOUT     no answer before the deadline
+ *   -ETIMEDOUT     no answer, or not the whole answer, in time
  *   -ECONNREFUSED  no endpoint can be reached, which includes failures of TLS
  *   -EACCES        the user or the password is wrong, or the user lacks a permission
  *   -ENOSPC        etcd's database is full
@@ -45,7 +46,7 @@ struct etcd_options {
 		ca; /* file of certificates (PEM) that endpoints are checked against; NULL: the system's */
 	const char *certificate, *key; /* files (PEM) of the client's certificate; NULL: none */
 	const char *user, *password; /* NULL: no authentication by password */
-	unsigned call_ms; /* the deadline of each call, in ms */
+	unsigned call_ms; /* the limit of silence of each call, in ms */
 	size_t answer_max; /* the most bytes of an answer, or of one message of a watch, as JSON */
 };
 
@@ -176,7 +177,7 @@ int etcd_watch_new(struct etcd_watch **ret, struct etcd *etcd,
 struct etcd_watch *etcd_watch_free(struct etcd_watch *watch);
 /*
  * Waits for the next event, for at most TIMEOUT_MS, or until one of the N_FDS descriptors in FDS is ready, whose revents
- * are set. To connect can take the client's deadline longer, if it needs a password.
+ * are set. To connect can take as long as a call, if it needs a password.
  *
  * A connection that ends is made again, at the next endpoint, and the watch resumes after the last event. The pauses
  * between grow from 0.1 s to 30 s. If a call goes to another endpoint, the watch follows. No event is lost or repeated. Those of one interval come in the order of their

@@ -19,7 +19,8 @@ struct etcd {
 	size_t answer_max;
 	char *token; /* NULL: none yet, or it has expired */
 	bool is_open; /* etcd has said that it needs no authentication */
-	CURL *curl; /* of the calls, so that their connection is used again */
+	CURL *curl; /* of the calls */
+	CURLM *multi; /* has CURL while a call is under way, and keeps its connection for the next one */
 	char curl_error[CURL_ERROR_SIZE];
 	char error[512];
 };
@@ -34,8 +35,15 @@ int etcd_fail_transfer(struct etcd *etcd, CURLcode code, const char *curl_error)
 /* Sets the text for MESSAGE, with which etcd refuses a request. -EKEYEXPIRED: a new token is needed. */
 int etcd_fail_refused(struct etcd *etcd, const char *message);
 void etcd_use_next_endpoint(struct etcd *etcd);
+/* The time that is left for a call, which can be several requests. */
+struct etcd_budget {
+	int64_t silent_ms; /* the time in which nothing moves */
+	int64_t end_ms; /* when the call ends even if something moves now and then */
+};
+
+struct etcd_budget etcd_begin_budget(const struct etcd *etcd);
 /* Gets a token, if the client has a user and no token. */
-int etcd_authenticate(struct etcd *etcd, int64_t deadline);
+int etcd_authenticate(struct etcd *etcd, struct etcd_budget *budget);
 /* The next call gets another token. */
 void etcd_forget_token(struct etcd *etcd);
 /*

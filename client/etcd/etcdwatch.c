@@ -322,8 +322,9 @@ static char *new_request(const struct etcd_watch *watch)
 static int connect_now(struct etcd_watch *watch)
 {
 	struct etcd *etcd = watch->etcd;
+	struct etcd_budget budget = etcd_begin_budget(etcd);
 	char *text;
-	int r = etcd_authenticate(etcd, now_ms() + etcd->call_ms);
+	int r = etcd_authenticate(etcd, &budget);
 
 	if (r != 0)
 		return r;

@@ -18,7 +18,7 @@
 #include "report.h"
 #include "version.h"
 
-#define CALL_MS 5000 /* the deadline of a call of etcd */
+#define CALL_MS 5000 /* the limit of silence of a call of etcd */
 #define ANSWER_MAX (8 * 1024 * 1024) /* bytes; base64 of the largest file, and the rest */
 #define ROLLOUT_MAX 1000 /* keys below rollout/ */
 #define MANIFEST_MAX (128 * 1024) /* bytes */

@@ -453,10 +453,7 @@ END_TEST
 
 static void await_requests(const struct httpliar *liar, unsigned n)
 {
-	for (int i = 0;
-	     i < FLEET_WAIT_MS && __atomic_load_n(&liar->n_requests, __ATOMIC_SEQ_CST) < n; i++)
-		poll(NULL, 0, 1);
-	ck_assert_uint_ge(liar->n_requests, n);
+	AWAIT(__atomic_load_n(&liar->n_requests, __ATOMIC_SEQ_CST) >= n, "%u requests", n);
 }
 
 #define HEADER "\"header\":{\"revision\":\"7\"}"

@@ -358,7 +358,7 @@ START_TEST(a_rollout_to_its_end)
 	start_agent();
 	await_state("daemon.answers", "true");
 	pid = start_ctl((const char *const[]){ "push", version("v1", "allow listen user 5\n"),
-					       "--label", "rack7", "--wait", "30", NULL },
+					       "--label", "rack7", "--wait", "180", NULL },
 			sink, sink);
 	await_state("staged", "v1");
 	ck_assert_int_eq(install(), 0);
@@ -369,7 +369,7 @@ START_TEST(a_rollout_to_its_end)
 	write_text(path("policy.d/90-last.rules"), "allow listen user 1 limit set missing\n");
 	must_ctl("list");
 	put_manifest("v2", put_file("v2", "10-site.rules", "allow lisen\n"));
-	pid = start_ctl((const char *const[]){ "use", "v2", "--label", "canary", "--wait", "30",
+	pid = start_ctl((const char *const[]){ "use", "v2", "--label", "canary", "--wait", "180",
 					       NULL },
 			sink, open(path("told"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
 	await_state("staged", "v2");
@@ -383,7 +383,7 @@ START_TEST(a_rollout_to_its_end)
 	await_no_state();
 	must_ctl("list");
 	assert_has(out, "node7  canary  away   v1       v2 ");
-	ck_assert_int_eq(ctl("use", "v1", "--wait", "30"), 1);
+	ck_assert_int_eq(ctl("use", "v1", "--wait", "1"), 1);
 	assert_has(out, "version v1 is in force on 0 of 0 hosts");
 	must_ctl("forget", "node7");
 	must_ctl("status");
@@ -451,9 +451,9 @@ START_TEST(another_rollout_meanwhile)
 	publish("v1", "allow listen user 1\n");
 	put_state("n1", new_state("n1", "x", "v0"));
 	must(etcd, etcd_watch_new(&watch, etcd, &interval, 1, put_text(etcd, "/x", "") + 1));
-	pid = start_ctl((const char *const[]){ "use", "v1", "--wait", "60", NULL }, sink,
+	pid = start_ctl((const char *const[]){ "use", "v1", "--wait", "180", NULL }, sink,
 			open(path("told"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-	ck_assert_int_eq(etcd_watch_next(watch, FLEET_WAIT_MS, NULL, 0, &event), ETCD_EVENT);
+	ck_assert_int_eq(etcd_watch_next(watch, PATIENCE_MS, NULL, 0, &event), ETCD_EVENT);
 	etcd_event_done(&event);
 	etcd_watch_free(watch);
 	put_state("n1", new_state("n1", "x", "v2"));
@@ -467,13 +467,12 @@ END_TEST
 /* Reads the screen until it has PART. */
 static void await_screen(int master, const char *part)
 {
-	struct pollfd p = { .fd = master, .events = POLLIN };
 	size_t len = 0;
 	ssize_t n;
 
 	*out = 0;
 	while (!strstr(out, part)) {
-		ck_assert_msg(poll(&p, 1, FLEET_WAIT_MS) == 1, "no '%s' in '%s'", part, out);
+		AWAIT_INPUT(master, "'%s' in '%s'", part, out);
 		n = read(master, out + len, sizeof(out) - 1 - len);
 		ck_assert_int_gt(n, 0);
 		len += (size_t)n;

@@ -13,12 +13,7 @@
 
 static void assert_install_refuses(const char *name)
 {
-	struct timespec begun, now;
-
-	clock_gettime(CLOCK_MONOTONIC, &begun);
 	ck_assert_msg(install() == 1, "%s", name);
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	ck_assert_int_lt(now.tv_sec - begun.tv_sec, 10);
 	ck_assert_int_eq(access(path("site/current"), F_OK), -1);
 	unlink(path("state/wanted"));
 }

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "tests/unit/fleet.h"
+#include "tests/unit/unit.h"
 
 struct etcd_service etcd_service;
 
@@ -115,7 +116,6 @@ static void run_etcd(void)
 void start_etcd(void)
 {
 	struct etcd_service *s = &etcd_service;
-	struct pollfd p = { .fd = s->notify, .events = POLLIN };
 	char text[256];
 	ssize_t n;
 
@@ -126,7 +126,7 @@ void start_etcd(void)
 	if (s->pid == 0)
 		run_etcd();
 	do {
-		ck_assert_msg(poll(&p, 1, FLEET_WAIT_MS) == 1, "see %s/etcd.log", s->dir);
+		AWAIT_INPUT(s->notify, "etcd to be ready, see %s/etcd.log", s->dir);
 		n = recv(s->notify, text, sizeof(text) - 1, 0);
 		ck_assert_int_gt(n, 0);
 		text[n] = 0;
@@ -189,7 +189,7 @@ struct etcd *new_client(const char *endpoint)
 {
 	const char *endpoints[] = { endpoint ?: etcd_service.endpoint };
 	const struct etcd_options options = {
-		.endpoints = endpoints, .n_endpoints = 1, .call_ms = 5000, .answer_max = 1 << 20
+		.endpoints = endpoints, .n_endpoints = 1, .call_ms = PATIENCE_MS, .answer_max = 1 << 20
 	};
 	struct etcd *etcd = NULL;
 

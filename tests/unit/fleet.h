@@ -7,8 +7,7 @@
 #include <sys/types.h>
 
 #include "etcd/etcd.h"
-
-#define FLEET_WAIT_MS 20000 /* how long a test waits for what has to come */
+#include "tests/patience.h"
 
 extern struct etcd_service {
 	char dir[64]; /* of the test; etcd's data are in DIR/data */

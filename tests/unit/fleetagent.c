@@ -161,7 +161,6 @@ void stop_agent(void)
 /* The daemon reports to systemd's socket, which is the one of etcd, too. */
 void start_broker(void)
 {
-	struct pollfd p = { .fd = etcd_service.notify, .events = POLLIN };
 	char text[1024] = "";
 	ssize_t n;
 
@@ -180,8 +179,9 @@ void start_broker(void)
 		_exit(127);
 	}
 	while (!strstr(text, "READY=1")) {
-		ck_assert_int_eq(poll(&p, 1, FLEET_WAIT_MS), 1);
-		n = recv(p.fd, text, sizeof(text) - 1, 0);
+		AWAIT_INPUT(etcd_service.notify, "the daemon to be ready, which said '%s'",
+			    read_text(path("broker.log")));
+		n = recv(etcd_service.notify, text, sizeof(text) - 1, 0);
 		ck_assert_int_gt(n, 0);
 		text[n] = 0;
 	}
@@ -225,16 +225,13 @@ const char *get(const char *name)
 	return text;
 }
 
-/* Waits for a change of the host's state. False: none came in time. */
-bool next_state(const struct timespec *begun)
+bool next_state(int64_t end)
 {
 	struct etcd_event event;
-	struct timespec now;
 	int r;
 
 	do {
-		clock_gettime(CLOCK_MONOTONIC, &now);
-		if (now.tv_sec - begun->tv_sec > FLEET_WAIT_MS / 1000)
+		if (patience_now_ms() >= end)
 			return false;
 		r = etcd_watch_next(hosts, 1000, NULL, 0, &event);
 	} while (r <= 0);
@@ -260,21 +257,21 @@ static bool is_state(const char *name, const char *text)
 /* Waits until it is. */
 void await_state(const char *name, const char *text)
 {
-	struct timespec begun;
+	int64_t end = patience_end();
 
-	clock_gettime(CLOCK_MONOTONIC, &begun);
 	while (!state || !is_state(name, text))
-		ck_assert_msg(next_state(&begun), "%s is '%s', not '%s', in %s\n%s", name,
-			      get(name), text, json_dumps(state, 0), read_text(path("agent.log")));
+		if (!next_state(end))
+			WAITED("%s to be '%s', and not '%s', in %s\n%s", name, text, get(name),
+			       json_dumps(state, 0), read_text(path("agent.log")));
 }
 
 void await_no_state(void)
 {
-	struct timespec begun;
+	int64_t end = patience_end();
 
-	clock_gettime(CLOCK_MONOTONIC, &begun);
 	do
-		ck_assert(next_state(&begun));
+		if (!next_state(end))
+			WAITED("the end of the state %s", json_dumps(state, 0));
 	while (state);
 }
 
@@ -353,7 +350,6 @@ void assert_logged(unsigned n, const char *part)
 
 void await_log(const char *part)
 {
-	for (int i = 0; i < FLEET_WAIT_MS && !strstr(read_text(path("agent.log")), part); i++)
-		poll(NULL, 0, 1);
-	assert_has(read_text(path("agent.log")), part);
+	AWAIT(strstr(read_text(path("agent.log")), part), "'%s' in '%s'", part,
+	      read_text(path("agent.log")));
 }

@@ -44,8 +44,8 @@ void stop_broker(void);
 
 /* The text of a member of the state, which can be in an object ("install.version"); "": null, or not there. */
 const char *get(const char *name);
-/* Waits for a change of the host's state. False: none came within FLEET_WAIT_MS after BEGUN. */
-bool next_state(const struct timespec *begun);
+/* Waits for a change of the host's state. False: none came until END, of patience_end(). */
+bool next_state(int64_t end);
 /* Waits until the state's member NAME is TEXT ("": null). An error only has to begin with it. */
 void await_state(const char *name, const char *text);
 void await_no_state(void);

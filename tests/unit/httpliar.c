@@ -56,16 +56,30 @@ static const struct lie *choose(const struct httpliar *liar, const char *text)
 	return NULL;
 }
 
+/* Returns what is left of the body then. */
+static const char *send_blanks(const struct httpliar *liar, int fd, const struct lie *lie)
+{
+	struct pollfd stop = { .fd = liar->stop, .events = POLLIN };
+	const char *at = lie->body;
+
+	while (lie->pause_ms > 0 && *at == ' ' && poll(&stop, 1, lie->pause_ms) == 0 &&
+	       send(fd, at, 1, MSG_NOSIGNAL) == 1)
+		at++;
+	return at;
+}
+
 static void answer(const struct httpliar *liar, int fd, const char *text)
 {
 	const struct lie *lie = choose(liar, text);
 	char head[256], byte;
+	const char *body;
 
 	if (lie && lie->status != 0) {
 		snprintf(head, sizeof(head), "HTTP/1.1 %u X\r\nConnection: close\r\n\r\n",
 			 lie->status);
 		send(fd, head, strlen(head), MSG_NOSIGNAL);
-		send(fd, lie->body, strlen(lie->body), MSG_NOSIGNAL);
+		body = send_blanks(liar, fd, lie);
+		send(fd, body, strlen(body), MSG_NOSIGNAL);
 	} else if (!lie) {
 		static const char none[] = "HTTP/1.1 404 X\r\nContent-Length: 0\r\n\r\n";
 

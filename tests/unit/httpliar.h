@@ -18,6 +18,7 @@ struct lie {
 		status; /* 0: there is no answer, and the connection stays open until the client closes it */
 	const char *body;
 	bool stays; /* the connection stays open after the body, as that of a watch */
+	int pause_ms; /* the blanks with which the body begins are sent one at a time, after such pauses */
 };
 
 struct httpliar {

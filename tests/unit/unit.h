@@ -4,9 +4,31 @@
 /* A test program of one suite: UNIT_MAIN("name", set_up, tear_down, test, test, ...). */
 
 #include <check.h>
+#include <poll.h>
 #include <stdlib.h>
 
-#define UNIT_TIMEOUT 60 /* s, for each test */
+#include "tests/patience.h"
+
+#define UNIT_TIMEOUT PATIENCE_TEST_S /* for each test */
+
+/* Waits until CONDITION is true, which no event announces. WHAT is a literal format, with its arguments. */
+#define AWAIT(condition, what, ...)                                                                \
+	do {                                                                                       \
+		int64_t end_ = patience_end();                                                     \
+		while (!(condition))                                                               \
+			if (!patience_pause(end_))                                                 \
+				WAITED(what, ##__VA_ARGS__);                                       \
+	} while (0)
+
+/* Waits until the descriptor FD can be read, or has ended. */
+#define AWAIT_INPUT(fd, what, ...)                                                                 \
+	do {                                                                                       \
+		struct pollfd p_ = { (fd), POLLIN, 0 };                                            \
+		if (poll(&p_, 1, PATIENCE_MS) != 1)                                                \
+			WAITED(what, ##__VA_ARGS__);                                               \
+	} while (0)
+
+#define WAITED(what, ...) ck_abort_msg("waited %d s for " what, PATIENCE_S, ##__VA_ARGS__)
 
 static inline int unit_run(const char *name, SFun set_up, SFun tear_down, const TTest *const *tests,
 			   size_t n_tests)
@@ -16,7 +38,6 @@ static inline int unit_run(const char *name, SFun set_up, SFun tear_down, const 
 	SRunner *runner;
 	int failed;
 
-	/* Check's default of 4 s is too short to start a dozen programs on a busy machine. */
 	tcase_set_timeout(tcase, UNIT_TIMEOUT);
 	if (set_up)
 		tcase_add_checked_fixture(tcase, set_up, tear_down);

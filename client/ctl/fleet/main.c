@@ -11,7 +11,7 @@
 #include "ctl/output.h"
 #include "fleetctl.h"
 
-#define CALL_MS 5000
+#define CALL_MS 5000 /* the limit of silence of a call of etcd */
 #define ANSWER_MAX (16 * 1024 * 1024) /* bytes: a page of the largest states, as base64 */
 
 static const struct action {

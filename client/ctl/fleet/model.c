@@ -3,11 +3,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <time.h>
 
 #include "model.h"
 
-#define PAGE 100 /* keys that are read at a time: a state has at most 64 KiB */
+/*
+ * How many keys are read at a time. etcd makes a whole answer before it sends any of it, so the values that have come say
+ * how many the next page has.
+ */
+#define PAGE_FIRST 4
+#define PAGE_MAX 100
+#define PAGE_BYTES (2 << 20)
 #define NUMBER_MAX \
 	((int64_t)1 << 40) /* what is larger comes from no agent; sums of many do not overflow */
 #define GRACE_S 60 /* a state can be so much older than its period: clocks differ */
@@ -146,13 +153,24 @@ static const struct folder {
 #define N_FOLDERS (sizeof(folders) / sizeof(folders[0]))
 #define N_WATCHED 4 /* the first ones */
 
+static unsigned next_limit(unsigned limit, const struct etcd_range *range)
+{
+	size_t bytes = 1, n;
+
+	for (size_t i = 0; i < range->n; i++)
+		bytes += range->entries[i].len;
+	n = PAGE_BYTES * range->n / bytes;
+	n = MIN(n, MIN((size_t)limit * 8, PAGE_MAX));
+	return n > 0 ? (unsigned)n : 1;
+}
+
 static int read_folder(struct fleet *fleet, struct etcd *etcd, const struct folder *folder)
 {
 	size_t len = strlen(fleet->prefix) + strlen(folder->name);
 	char prefix[512], *after = NULL;
 	struct etcd_page page = { .prefix = prefix,
 				  .revision = fleet->revision,
-				  .limit = folder->keys_only ? 0 : PAGE,
+				  .limit = folder->keys_only ? 0 : PAGE_FIRST,
 				  .keys_only = folder->keys_only };
 	struct etcd_range *range;
 	bool has_more = true;
@@ -174,6 +192,8 @@ static int read_folder(struct fleet *fleet, struct etcd *etcd, const struct fold
 		page.revision = fleet->revision;
 		for (size_t i = 0; r == 0 && i < range->n; i++)
 			r = folder->set(fleet, range->entries[i].key + len, &range->entries[i]);
+		if (page.limit > 0)
+			page.limit = next_limit(page.limit, range);
 		has_more = range->has_more;
 		if (has_more && r == 0) {
 			free(after);
