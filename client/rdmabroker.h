@@ -661,7 +661,9 @@ const struct rdmabroker_event *rdmabroker_get_response_event(const struct rdmabr
  * rdmabroker_accept - Accept a connection request.
  * @param: As for rdmabroker_connect(); for 0xff see struct rdmabroker_conn_param.
  * Description:
- *   Moves a QP that the library knows to RTR and RTS first. Outcome: ESTABLISHED; on failure usually CONNECT_ERROR.
+ *   Moves a QP that the library knows to RTR and RTS first. Outcome: ESTABLISHED; on failure usually CONNECT_ERROR. If
+ *   the peer's confirmation gets lost and the peer disconnects, DISCONNECTED comes without ESTABLISHED: the connection
+ *   was established, and the QP has received what the peer has sent. The _wait form then succeeds.
  *   Accepting a look-up has no outcome event; its _wait form waits for the broker's reply.
  * Returns:
  *   0; -EPERM: the QP number is not one of this process; -EINVAL; -EACCES or -EBUSY: policy has changed since

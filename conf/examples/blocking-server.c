@@ -2,7 +2,7 @@
 /*
  * A server that uses calls with deadlines. One thread takes connection requests. Each connection has a thread, which
  * waits until the client disconnects, and prints the text that the client has sent. If COUNT is given, the server
- * ends after COUNT requests.
+ * ends after COUNT requests, with status 1 if a connection has failed.
  *
  * cc -pthread -o blocking-server blocking-server.c $(pkg-config --cflags --libs rdmabroker libibverbs)
  */
@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define TIMEOUT_MS 10000
+#define TIMEOUT_MS 60000
 
 struct conn {
 	struct rdmabroker_id *id;
@@ -25,6 +25,7 @@ struct conn {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static int n_conns; /* connections whose threads have not ended; protected by lock */
+static int n_failed; /* connections that have failed; protected by lock */
 
 static void count_conns(int n)
 {
@@ -39,6 +40,13 @@ static void await_conns(void)
 	pthread_mutex_lock(&lock);
 	while (n_conns > 0)
 		pthread_cond_wait(&changed, &lock);
+	pthread_mutex_unlock(&lock);
+}
+
+static void count_failed(void)
+{
+	pthread_mutex_lock(&lock);
+	n_failed++;
 	pthread_mutex_unlock(&lock);
 }
 
@@ -86,40 +94,40 @@ static int make_qp(struct conn *conn)
 	return ibv_post_recv(rdmabroker_get_qp(conn->id), &wr, &bad) == 0 ? 0 : -1;
 }
 
-static void print_text(struct conn *conn)
+static int print_text(struct conn *conn)
 {
 	struct ibv_wc wc;
 
-	if (ibv_poll_cq(conn->cq, 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS)
-		printf("%.*s\n", (int)wc.byte_len, conn->text);
+	if (ibv_poll_cq(conn->cq, 1, &wc) != 1 || wc.status != IBV_WC_SUCCESS) {
+		fprintf(stderr, "the client has sent no text\n");
+		return -1;
+	}
+	printf("%.*s\n", (int)wc.byte_len, conn->text);
 	fflush(stdout);
+	return 0;
 }
 
-static void talk(struct conn *conn)
+static int talk(struct conn *conn)
 {
 	int r;
 
 	if (make_qp(conn) < 0)
-		return;
+		return -1;
 	/* NULL: the RDMA reads of the request, within the device's limits; seven retries; unlimited RNR retries. */
-	if (rdmabroker_accept_wait(conn->id, NULL, TIMEOUT_MS) < 0) {
-		failed("accept");
-		return;
-	}
+	if (rdmabroker_accept_wait(conn->id, NULL, TIMEOUT_MS) < 0)
+		return failed("accept");
 	do
 		r = rdmabroker_wait_disconnected(conn->id, TIMEOUT_MS);
 	while (r == -ETIMEDOUT);
-	if (r < 0)
-		failed("wait for the end");
-	else
-		print_text(conn);
+	return r < 0 ? failed("wait for the end") : print_text(conn);
 }
 
 static void *run_conn(void *arg)
 {
 	struct conn *conn = arg;
 
-	talk(conn);
+	if (talk(conn) < 0)
+		count_failed();
 	/* The QP uses the CQ and the memory, and the id holds the device: destroy them in this order. */
 	rdmabroker_destroy_qp(conn->id);
 	if (conn->mr)
@@ -199,5 +207,5 @@ int main(int argc, char **argv)
 	rdmabroker_destroy_id(listener);
 	await_conns();
 	rdmabroker_close(session);
-	return r < 0;
+	return r < 0 || n_failed > 0;
 }

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-#define TIMEOUT_MS 10000 /* for the whole program */
+#define TIMEOUT_MS 60000 /* for the whole program */
 
 enum state {
 	GOES_ON,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <string.h>
 
 #include "client/lib/connect/await.h"
 #include "client/lib/connect/handshake.h"
@@ -52,14 +53,22 @@ int rdmabroker_accept_wait(struct rdmabroker_id *id, const struct rdmabroker_con
 			   int timeout_ms)
 {
 	int64_t deadline = deadline_after(timeout_ms);
+	struct rdmabroker_event *event;
 	struct call call;
 	int r = handshake_accept(id, param, &call, timeout_ms);
 
 	if (r < 0 || idstate_is_datagram(id))
 		return r;
-	r = await_outcome(id, &call, BIT(ESTABLISHED),
-			  BIT(CONNECT_ERROR) | BIT(REJECTED) | BIT(UNREACHABLE) | BIT(DISCONNECTED),
-			  deadline);
+	/*
+	 * The peer's confirmation can get lost. If the peer disconnects soon after, that is the first that comes. But it
+	 * was connected, and what it has sent has arrived.
+	 */
+	r = await_event(id, &call, BIT(ESTABLISHED) | BIT(DISCONNECTED),
+			BIT(CONNECT_ERROR) | BIT(REJECTED) | BIT(UNREACHABLE), deadline, &event);
+	if (r == 0 && event->status < 0)
+		r = fail(-event->status, "%s: %s", call.name,
+			 event->text ?: strerror(-event->status));
+	rdmabroker_free_event(event);
 	if (call.state == CALL_REFUSED)
 		qpstate_to_error(id);
 	return r;

@@ -83,20 +83,21 @@ case_connect_to_refused() {
 
 # A server with deadlines, and a client that does not block.
 case_examples() {
-	local server text
+	local server text status=0
 	users_policy
 	remember_holdings
 	as alice blocking-server 7471 3 > server 2>&1 &
 	server=$!
 	await 'grep -q "^listening on port 7471" server'
 	for text in one two "and three"; do
-		as bob event-client $A 7471 "$text"
+		as bob event-client $A 7471 "$text" || fail "the client of '$text': status $?; the server: $(cat server)"
 	done
-	wait $server || fail "the server: $(cat server)"
+	wait $server || fail "the server: status $?: $(cat server)"
 	assert_eq "$(grep -v ^listening server | sort)" "$(printf 'and three\none\ntwo')"
 
 	# There is no listener any more.
-	as bob event-client $A 7471 again > client 2>&1 && fail "it has connected"
+	as bob event-client $A 7471 again > client 2>&1 || status=$?
+	assert_eq "$status: $(cat client)" "1: $(cat client)"
 	assert_contains "$(cat client)" "REJECTED: the peer has no listener at this port"
 	holdings_are_back
 }
