@@ -10,6 +10,7 @@
 
 #include "tests/fault/story.h"
 #include "tests/hooks/hooks.h"
+#include "tests/patience.h"
 
 /*
  * Runs the story of story.c again and again, for each kind of call and each errno in plans[]. In run N, call N of
@@ -23,7 +24,7 @@
  */
 
 /* Enough for a sanitizer on a busy machine. A story that takes longer aborts the program. */
-#define STORY_SECONDS 20
+#define STORY_SECONDS PATIENCE_S
 
 #define FAST_EVERY 8
 /* One line of counts every few seconds. */

@@ -14,8 +14,9 @@
 #include "client/rdmabroker-admin.h"
 #include "tests/fault/story.h"
 #include "tests/hooks/hooks.h"
+#include "tests/patience.h"
 
-#define T 5000
+#define T PATIENCE_MS
 
 /* Counts R, the result of the call WHAT. R must be 0 or a negative errno, not below -4095. Returns whether R is 0. */
 static bool did(struct story *story, int r, const char *what)
@@ -42,7 +43,7 @@ static bool turn(void *userdata)
 	(void)userdata;
 	if (!loop || sd_event_get_state(loop) == SD_EVENT_FINISHED)
 		return false;
-	/* The daemon may pause after a failure, for less than 3 s. */
+	/* The daemon may pause after a failure, for less than a second, which the hooks make shorter. */
 	return hooks_run(loop) > 0 || sd_event_run(loop, 3000) > 0;
 }
 

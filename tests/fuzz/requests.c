@@ -14,6 +14,7 @@
 #include "tests/fake/fake.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/hooks/hooks.h"
+#include "tests/patience.h"
 #include "util/diag.h"
 
 /*
@@ -180,7 +181,7 @@ static void end(void)
 	 * Descriptors sent to a session that has ended stay charged until a timer finds that they were received or
 	 * dropped.
 	 */
-	for (int i = 0; i < 1000 && w.core->account.used[ACCOUNT_FDS] > 0; i++)
+	for (int i = 0; i < 100 * PATIENCE_S && w.core->account.used[ACCOUNT_FDS] > 0; i++)
 		sd_event_run(w.loop, 10000);
 
 	must(w.core->n_sessions == 0 && w.core->n_ids == 0 && w.core->n_leases == 0);

@@ -37,7 +37,7 @@ static void *accept_all(void *arg)
 	struct acceptor *acceptor = arg;
 	struct rdmabroker_event *event;
 
-	while (rdmabroker_get_event(acceptor->session, 4 * T, &event) == 0) {
+	while (rdmabroker_get_event(acceptor->session, PATIENCE_TEST_S * 1000, &event) == 0) {
 		if (event->type == RDMABROKER_EVENT_CONNECT_REQUEST)
 			rdmabroker_accept(event->id, new_param());
 		if (event->type == RDMABROKER_EVENT_DISCONNECTED)
@@ -96,34 +96,58 @@ static const struct rdmabroker_rule *find_rule(const struct rdmabroker_rules *ru
 	ck_abort_msg("there is no rule '%s'", text);
 }
 
+/* Connects until a rate is reached, which a slow machine does not reach at once. Returns the failure, and its id. */
+static int connect_until_refused(struct rdmabroker *session, struct rdmabroker_id **ret)
+{
+	int64_t end = patience_end();
+
+	do {
+		/* The route is resolved first, so that little time passes between the two connects. */
+		struct rdmabroker_id *id = resolve(session, 7471);
+		int r;
+
+		connect_once(session, 7471, T);
+		r = rdmabroker_connect_wait(id, new_param(), T);
+		if (r != 0) {
+			*ret = id;
+			return r;
+		}
+		rdmabroker_disconnect_wait(id, T);
+		rdmabroker_destroy_id(id);
+	} while (patience_now_ms() < end);
+	WAITED("a busy connect");
+}
+
 START_TEST(busy_at_the_peers_broker)
 {
 	struct rdmabroker *c = open_session(0);
 	const struct rdmabroker_event *reject;
 	struct acceptor acceptor;
 	struct rdmabroker_id *id;
+	int r;
 
 	set_policy("allow session\nallow listen\nallow connect\n"
-		   "allow accept port 7471 rate 5/s burst 1\n");
+		   "allow accept port 7471 rate 1/s burst 1\n");
 	start_acceptor(&acceptor, 7471);
-	ck_assert_int_eq(connect_once(c, 7471, T), 0);
-	id = resolve(c, 7471);
-	expect_failure(rdmabroker_connect_wait(id, new_param(), T), ECONNREFUSED, "busy");
+	expect_failure(connect_until_refused(c, &id), ECONNREFUSED, "busy");
 	reject = rdmabroker_get_reject_event(id);
 	ck_assert_int_eq(reject->rejected_by, RDMABROKER_REJECTED_BY_POLICY);
 	ck_assert_int_eq(reject->reject_code, RDMABROKER_REJECT_BUSY);
 	ck_assert_uint_ge(reject->retry_after_ms, 1);
-	ck_assert_uint_le(reject->retry_after_ms, 200);
+	ck_assert_uint_le(reject->retry_after_ms, 1000);
 	rdmabroker_close(c);
 
 	/* With RDMABROKER_RETRY_BUSY, the library repeats a busy connect if the timeout permits. */
+	set_policy("allow session\nallow listen\nallow connect\n"
+		   "allow accept port 7471 rate 5/s burst 1\n");
 	c = open_session(RDMABROKER_RETRY_BUSY);
 	for (int i = 0; i < 4; i++)
 		ck_assert_int_eq(connect_once(c, 7471, T), 0);
 	set_policy("allow session\nallow listen\nallow connect\n"
 		   "allow accept port 7471 rate 1/s burst 1\n");
-	ck_assert_int_eq(connect_once(c, 7471, T), 0);
-	ck_assert_int_eq(connect_once(c, 7471, 900), -ECONNREFUSED);
+	/* A slow machine can take so long that there is no need to wait, or no time to connect at all. */
+	AWAIT((r = connect_once(c, 7471, 500)) == -ECONNREFUSED,
+	      "a busy connect that is not repeated, and not %d", r);
 	rdmabroker_close(c);
 	stop_acceptor(&acceptor);
 }
@@ -136,12 +160,9 @@ START_TEST(busy_at_the_clients_broker)
 	struct acceptor acceptor;
 	struct rdmabroker_id *id;
 
-	set_policy("allow session\nallow listen\nallow accept\nallow connect rate 2/s burst 1\n");
+	set_policy("allow session\nallow listen\nallow accept\nallow connect rate 1/s burst 1\n");
 	start_acceptor(&acceptor, 7471);
-	/* The route is resolved first, so that little time passes between the two connects. */
-	id = resolve(c, 7471);
-	ck_assert_int_eq(connect_once(c, 7471, T), 0);
-	expect_failure(rdmabroker_connect_wait(id, new_param(), T), EBUSY, "rate 2/s is reached");
+	expect_failure(connect_until_refused(c, &id), EBUSY, "rate 1/s is reached");
 	failure = rdmabroker_last_failure();
 	ck_assert_str_eq(failure->rule, "test.rules:4");
 	ck_assert_uint_ge(failure->retry_after_ms, 1);
@@ -230,13 +251,7 @@ static void await_closed(void)
 {
 	unsigned n;
 
-	for (int i = 0; i < T; i++) {
-		in_server(count_closing, &n);
-		if (n == 0)
-			return;
-		poll(NULL, 0, 1);
-	}
-	ck_abort_msg("%u descriptors are not closed", n);
+	AWAIT((in_server(count_closing, &n), n == 0), "%u descriptors to be closed", n);
 }
 
 START_TEST(quotas)
@@ -382,25 +397,39 @@ START_TEST(many_rules_are_listed)
 }
 END_TEST
 
+static uint64_t count_busy(struct rdmabroker *s, const char *text)
+{
+	struct rdmabroker_rules *rules;
+	uint64_t n;
+
+	ck_assert_int_eq(rdmabroker_get_rules(s, &rules), 0);
+	n = find_rule(rules, text)->n_busy;
+	rdmabroker_free_rules(rules);
+	return n;
+}
+
 START_TEST(rules_are_counted)
 {
 	struct rdmabroker *s = open_session(0), *c = open_session(0);
 	struct rdmabroker_rules *rules;
+	unsigned n = 0;
 	struct rdmabroker_id *id;
 	struct acceptor acceptor;
 
 	set_policy("allow session\nallow listen port 7471\nallow connect\n"
 		   "allow accept rate 1/s burst 2\n");
 	start_acceptor(&acceptor, 7471);
-	for (int i = 0; i < 3; i++)
-		connect_once(c, 7471, T);
+	/* A slow machine can make more than three. */
+	AWAIT((connect_once(c, 7471, T), ++n, count_busy(s, "allow accept rate 1/s burst 2") > 0),
+	      "a busy accept");
+	ck_assert_uint_ge(n, 3);
 	ck_assert_int_eq(rdmabroker_create_id(s, RDMABROKER_PS_TCP, NULL, &id), 0);
 	ck_assert_int_eq(rdmabroker_bind_addr(id, addr(9000)), 0);
 	expect_failure(rdmabroker_listen(id, 0), EACCES, "no-rule");
 	ck_assert_int_eq(rdmabroker_get_rules(s, &rules), 0);
-	ck_assert_uint_eq(find_rule(rules, "allow connect")->n_allowed, 3);
+	ck_assert_uint_eq(find_rule(rules, "allow connect")->n_allowed, n);
 	ck_assert_uint_eq(find_rule(rules, "allow listen port 7471")->n_now, 1);
-	ck_assert_uint_eq(find_rule(rules, "allow accept rate 1/s burst 2")->n_allowed, 3);
+	ck_assert_uint_eq(find_rule(rules, "allow accept rate 1/s burst 2")->n_allowed, n);
 	ck_assert_uint_eq(find_rule(rules, "allow accept rate 1/s burst 2")->n_busy, 1);
 	ck_assert_uint_eq(rules->rules[rules->n_rules - 1]->n_rejected, 1);
 	rdmabroker_free_rules(rules);
@@ -581,7 +610,7 @@ struct press {
 	unsigned n_connected, n_busy, n_other;
 };
 
-#define PRESS_RATE 50 /* connects per second that the rule of the test admits */
+#define PRESS_RATE 2 /* connects per second that the rule of the test admits; a slow machine makes more */
 #define PRESS_BURST 5 /* the rule's burst */
 #define PRESS_CLIENTS 5
 #define PRESS_MS 2000
@@ -630,7 +659,7 @@ START_TEST(a_rate_under_overload)
 	harness.core->account.limit_per_user[ACCOUNT_SESSIONS] = PRESS_CLIENTS + 1;
 	harness.core->settings.max_ids_per_session = 100;
 	set_policy("allow session\nallow listen\nallow connect\n"
-		   "allow accept rate 50/s burst 5\n");
+		   "allow accept rate 2/s burst 5\n");
 	start_acceptor(&acceptor, 7471);
 	begin = now_ms();
 	for (int i = 0; i < PRESS_CLIENTS; i++)

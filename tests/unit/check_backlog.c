@@ -10,6 +10,7 @@
 #include "core/resolve.h"
 #include "core/watch.h"
 #include "tests/unit/pair.h"
+#include "tests/unit/stopped.h"
 
 /* A listener's backlog limits its unanswered connection requests, whichever session holds them. */
 
@@ -164,6 +165,7 @@ START_TEST(a_full_backlog_is_reported)
 				       .outcome = NOTICE_BUSY };
 	struct id *requests[1];
 
+	stop_time();
 	pair_set_policy("allow session\nallow accept max 10 rate 1/s burst 10\nallow any\n");
 	listen_with(1);
 	requests[0] = ask();

@@ -190,6 +190,18 @@ START_TEST(many_packets_full_of_descriptors)
 }
 END_TEST
 
+/* Runs the loop until only N descriptors are left to be closed, which block. */
+static void run_until_waiting(unsigned n)
+{
+	int64_t end = patience_end();
+
+	while (closer_n_waiting(wire.core->closer) > n && patience_now_ms() < end)
+		sd_event_run(wire.loop, 10000);
+	if (closer_n_waiting(wire.core->closer) != n)
+		WAITED("%u descriptors to be left, and not %u", n,
+		       closer_n_waiting(wire.core->closer));
+}
+
 /* An empty packet looks like the end of the connection, but the descriptors behind it must be found. */
 START_TEST(descriptors_behind_empty_packets)
 {
@@ -205,9 +217,7 @@ START_TEST(descriptors_behind_empty_packets)
 	wire_connect(&client);
 	wire_close(&client);
 	wire_run(NULL, 0);
-	for (unsigned i = 0; i < 500 && closer_n_waiting(wire.core->closer) > 253; i++)
-		sd_event_run(wire.loop, 10000);
-	ck_assert_uint_eq(closer_n_waiting(wire.core->closer), 253);
+	run_until_waiting(253);
 }
 END_TEST
 
@@ -368,10 +378,7 @@ START_TEST(stuck_users_delay_no_empty_socket)
 			wire_ask(&client, OP(HELLO), 0);
 		wire_close(&client);
 		wire_run(clients, 0);
-		for (unsigned i = 0; i < 500 && closer_n_waiting(wire.core->closer) >= wire.n_stuck;
-		     i++)
-			sd_event_run(wire.loop, 10000);
-		ck_assert_uint_eq(closer_n_waiting(wire.core->closer), CLOSER_THREADS);
+		run_until_waiting(CLOSER_THREADS);
 	}
 	let_go();
 }
@@ -425,9 +432,7 @@ START_TEST(users_without_session_delay_no_proof)
 	wire_run(clients, 1);
 	ck_assert_int_eq(client.status, 0);
 	ck_assert(client.session->identity.proven);
-	for (unsigned i = 0; i < 500 && closer_n_waiting(wire.core->closer) >= wire.n_stuck; i++)
-		sd_event_run(wire.loop, 10000);
-	ck_assert_uint_eq(closer_n_waiting(wire.core->closer), CLOSER_THREADS_FOR_STRANGERS);
+	run_until_waiting(CLOSER_THREADS_FOR_STRANGERS);
 	wire_close(&client);
 	let_go();
 }

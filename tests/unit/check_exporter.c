@@ -245,26 +245,38 @@ START_TEST(requests_share_an_answer)
 	enum { N = 12 };
 	unsigned n_sockets;
 	unsigned long n_fetches;
+	int64_t end = patience_end();
 	struct timespec begin;
+	bool was_in_time;
 	int fds[N];
 
 	start(service.metrics);
 	n_sockets = idle_sockets();
-	n_fetches = value_of("rdmabroker_exporter_fetches_total");
-	await_stale();
-	kill(service.broker, SIGSTOP);
-	for (size_t i = 0; i < N; i++) {
-		fds[i] = dialled(service.metrics);
-		send_text(fds[i], GET_1_1);
-	}
-	await_sockets(n_sockets + N);
-	kill(service.broker, SIGCONT);
-	for (size_t i = 0; i < N; i++) {
-		read_answer(fds[i], 2 * T);
-		assert_metrics();
-		ck_assert_uint_eq(value_of("rdmabroker_up"), 1);
-		ck_assert_uint_eq(value_of("rdmabroker_exporter_fetches_total"), n_fetches + 1);
-	}
+	do {
+		await_stale();
+		n_fetches = value_of("rdmabroker_exporter_fetches_total");
+		kill(service.broker, SIGSTOP);
+		clock_gettime(CLOCK_MONOTONIC, &begin);
+		for (size_t i = 0; i < N; i++) {
+			fds[i] = dialled(service.metrics);
+			send_text(fds[i], GET_1_1);
+		}
+		await_sockets(n_sockets + N);
+		kill(service.broker, SIGCONT);
+		was_in_time = elapsed_ms(&begin) < 1000;
+		for (size_t i = 0; i < N; i++) {
+			read_answer(fds[i]);
+			assert_metrics();
+			if (!was_in_time)
+				continue;
+			ck_assert_uint_eq(value_of("rdmabroker_up"), 1);
+			ck_assert_uint_eq(value_of("rdmabroker_exporter_fetches_total"),
+					  n_fetches + 1);
+		}
+		/* The exporter waits for the broker for two seconds. A slow machine can take longer to ask. */
+	} while (!was_in_time && patience_now_ms() < end);
+	if (!was_in_time)
+		WAITED("%d requests within a second", N);
 
 	clock_gettime(CLOCK_MONOTONIC, &begin);
 	for (size_t i = 0; i < 50; i++)
@@ -295,7 +307,7 @@ START_TEST(a_reload_leaves_a_text_whole)
 	snprintf(path, sizeof(path), "%s/0.rules", service.policy);
 	ck_assert_int_eq(unlink(path), 0);
 	reload_broker();
-	read_answer(fd, T);
+	read_answer(fd);
 	assert_metrics();
 	ck_assert_uint_eq(value_of("rdmabroker_rules"), MANY_RULES + 2);
 	await_stale();

@@ -75,26 +75,33 @@ START_TEST(a_broker_that_was_restarted)
 }
 END_TEST
 
-/* The exporter replies within five seconds, and at once to requests for pages that need no broker. */
+static bool has_input(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+/* The exporter replies without the broker, and before that to requests for pages that need no broker. */
 START_TEST(a_broker_that_hangs)
 {
-	struct timespec begin;
-	int fd;
+	int fd, other;
 
 	start(service.metrics);
 	await_up(1);
 	await_stale();
 	kill(service.broker, SIGSTOP);
-	clock_gettime(CLOCK_MONOTONIC, &begin);
 	fd = dialled(service.metrics);
+	other = dialled(service.metrics);
 	send_text(fd, GET_1_1);
-	ask(service.metrics, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+	send_text(other, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+	AWAIT_INPUT(other, "a page that needs no broker");
+	ck_assert(!has_input(fd));
+	read_answer(other);
 	ck_assert_uint_eq(answer.status, 200);
-	ck_assert_uint_lt(elapsed_ms(&begin), 1500);
-	read_answer(fd, 2 * T);
+	read_answer(fd);
 	assert_metrics();
 	ck_assert_uint_eq(value_of("rdmabroker_up"), 0);
-	ck_assert_uint_lt(elapsed_ms(&begin), 2 * T);
 	assert_logged("Cannot get metrics from the broker: the broker did not answer in time.");
 	kill(service.broker, SIGCONT);
 	await_up(1);
@@ -104,7 +111,6 @@ END_TEST
 
 START_TEST(the_end_waits_for_no_broker)
 {
-	struct timespec begin;
 	unsigned n_sockets;
 	int fd;
 
@@ -115,10 +121,10 @@ START_TEST(the_end_waits_for_no_broker)
 	fd = dialled(service.metrics);
 	send_text(fd, GET_1_1);
 	await_sockets(n_sockets + 1);
-	clock_gettime(CLOCK_MONOTONIC, &begin);
 	stop_exporter();
-	ck_assert_uint_lt(elapsed_ms(&begin), 1500);
-	read_answer(fd, T);
+	/* It has not waited until the broker counts as absent, when the request would have been answered. */
+	read_answer(fd);
+	ck_assert_uint_eq(answer.len, 0);
 	kill(service.broker, SIGCONT);
 	stop_broker();
 }

@@ -259,12 +259,11 @@ START_TEST(a_socket_from_systemd)
 		 "%s/rdmabroker-exporter --config /dev/null --socket %s 2>%s & echo $! >%s/pid",
 		 service.metrics, service.folder, harness.socket_path, service.log, harness.dir);
 	ck_assert_int_eq(system(command), 0);
-	do
-		fd = dial(service.metrics);
-	while (fd == -ENOENT || fd == -ECONNREFUSED);
+	AWAIT((fd = dial(service.metrics)) != -ENOENT && fd != -ECONNREFUSED,
+	      "a socket of systemd-socket-activate");
 	ck_assert_int_ge(fd, 0);
 	send_text(fd, GET_1_1);
-	read_answer(fd, 2 * T);
+	read_answer(fd);
 	assert_metrics();
 	ck_assert_uint_eq(value_of("rdmabroker_up"), 1);
 	snprintf(command, sizeof(command),

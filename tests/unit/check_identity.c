@@ -119,7 +119,6 @@ static void read_reply(const Rdmabroker__Reply *in)
 /* Waits for the reply to the last request, and skips events. */
 static void await_reply(void)
 {
-	struct pollfd p = { .fd = sock, .events = POLLIN };
 	uint8_t buf[PACKET_MAX];
 	bool found = false;
 
@@ -127,7 +126,7 @@ static void await_reply(void)
 		Rdmabroker__Frame *frame;
 		ssize_t n;
 
-		ck_assert_int_eq(poll(&p, 1, T), 1);
+		AWAIT_INPUT(sock, "the reply %u", serial);
 		n = recv(sock, buf, sizeof(buf), 0);
 		ck_assert_int_gt(n, 0);
 		frame = rdmabroker__frame__unpack(NULL, (size_t)n, buf);
@@ -163,10 +162,9 @@ static int ask(int op)
 /* Waits for the id's next event. All replies must have been read before. */
 static void await_event(void)
 {
-	struct pollfd p = { .fd = sock, .events = POLLIN };
 	uint8_t buf[PACKET_MAX];
 
-	ck_assert_int_eq(poll(&p, 1, T), 1);
+	AWAIT_INPUT(sock, "an event");
 	ck_assert_int_gt(recv(sock, buf, sizeof(buf), 0), 0);
 }
 

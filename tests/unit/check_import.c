@@ -11,6 +11,7 @@
 #include "core/settings.h"
 #include "core/watch.h"
 #include "tests/unit/pair.h"
+#include "tests/unit/stopped.h"
 
 /*
  * Policy decides about an import by the rules for the session that imports. Here the user FROM exports and the user
@@ -316,6 +317,7 @@ START_TEST(the_importers_rule_counts_the_id)
 {
 	struct id *ids[4], *moved;
 
+	stop_time();
 	pair_set_policy("allow any user 1000 max 100\nallow session\n"
 			"allow listen user 2000 max 2 rate 1/s burst 1\n");
 	for (int i = 0; i < 4; i++)

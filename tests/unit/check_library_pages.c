@@ -104,7 +104,7 @@ static void answer_with_a_page(const Rdmabroker__Request *request)
 
 static void answer_slowly(const Rdmabroker__Request *request)
 {
-	hooks_pass_time(LIAR_TIMEOUT - 1000);
+	hooks_pass_time(LIAR_SLOW_MS);
 	answer_with_a_page(request);
 }
 
@@ -211,7 +211,7 @@ static void answer_slowly_with_devices(const Rdmabroker__Request *request)
 		reply.result_case = RESULT(LIST_DEVICES);
 		reply.list_devices = &result;
 	} else {
-		hooks_pass_time(LIAR_TIMEOUT - 1000);
+		hooks_pass_time(LIAR_SLOW_MS);
 		reply.failure = &failure;
 		n_pages++;
 	}

@@ -6,6 +6,7 @@
 #include "core/conn.h"
 #include "core/loglimit.h"
 #include "tests/unit/pair.h"
+#include "tests/unit/stopped.h"
 
 /* The limits on log lines: one user's lines do not displace those of another. */
 
@@ -104,6 +105,7 @@ START_TEST(an_id_that_a_reload_overtakes)
 	struct id *a, *b;
 
 	q.qp_num = QPN + 1;
+	stop_time();
 	pair_set_policy("allow connect rate 1/s\nallow any\n");
 	pair_start_listening(7471);
 	a = pair_resolve(1, 7471);

@@ -16,7 +16,7 @@
 
 /* What a service tells its manager. The manager is the socket of this process, which reads or does not. */
 
-#define T 20000 /* ms: a timeout for a busy machine, never reached if all is well */
+#define T PATIENCE_MS /* a timeout that never ends if all is well */
 
 static char dir[] = "/tmp/check_notifier.XXXXXX";
 static char path[64];

@@ -9,6 +9,7 @@
 #include "core/resolve.h"
 #include "core/timewait.h"
 #include "tests/unit/pair.h"
+#include "tests/unit/stopped.h"
 
 /*
  * OnReload=keep keeps existing objects. The policy in force decides about each resolution of a route, each connect
@@ -83,6 +84,7 @@ START_TEST(the_limits_are_those_of_the_rule_in_force)
 	struct rdma_conn_param p = param("");
 	struct id *ids[3];
 
+	stop_time();
 	pair_start_listening(7471);
 	for (uint32_t i = 0; i < 3; i++)
 		ids[i] = pair_resolve(i + 1, 7471);

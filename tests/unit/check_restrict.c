@@ -499,7 +499,6 @@ END_TEST
 static Rdmabroker__Frame *exchange(int sock, Rdmabroker__Request *request, int fd)
 {
 	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT, *reply;
-	struct pollfd p = { .fd = sock, .events = POLLIN };
 	uint8_t buf[PACKET_MAX];
 	int fds[2];
 	size_t n_fds;
@@ -509,7 +508,7 @@ static Rdmabroker__Frame *exchange(int sock, Rdmabroker__Request *request, int f
 	frame.request = request;
 	ck_assert_int_eq(packet_send(sock, buf, rdmabroker__frame__pack(&frame, buf), &fd, fd >= 0),
 			 0);
-	ck_assert_int_eq(poll(&p, 1, T), 1);
+	AWAIT_INPUT(sock, "a reply");
 	n = packet_recv(sock, buf, fds, 2, &n_fds);
 	if (n < 0)
 		return NULL;

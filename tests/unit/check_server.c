@@ -48,23 +48,21 @@ static size_t pack_hello(uint8_t *buf, uint32_t version)
 
 static void expect_end(int fd)
 {
-	struct pollfd p = { .fd = fd, .events = POLLIN };
 	char buf[PACKET_MAX];
 
 	do {
-		ck_assert_int_eq(poll(&p, 1, T), 1);
+		AWAIT_INPUT(fd, "the end of a connection");
 	} while (recv(fd, buf, sizeof(buf), 0) > 0);
 	close(fd);
 }
 
 static Rdmabroker__Frame *receive(int fd)
 {
-	struct pollfd p = { .fd = fd, .events = POLLIN };
 	uint8_t buf[PACKET_MAX];
 	Rdmabroker__Frame *frame;
 	ssize_t n;
 
-	ck_assert_int_eq(poll(&p, 1, T), 1);
+	AWAIT_INPUT(fd, "a frame");
 	n = recv(fd, buf, sizeof(buf), 0);
 	ck_assert_int_gt(n, 0);
 	frame = rdmabroker__frame__unpack(NULL, (size_t)n, buf);

@@ -22,7 +22,7 @@
  * to systemd.
  */
 
-#define T 20000 /* ms: a timeout for a busy machine, never reached if all is well */
+#define T PATIENCE_MS /* a timeout that never ends if all is well */
 
 static char dir[] = "/tmp/check_start.XXXXXX";
 static char policy_dir[64], config_path[64], socket_path[64], log_path[64];
@@ -129,12 +129,11 @@ static void tear_down(void)
 
 static void await_match(const char *part, bool at_end)
 {
-	struct pollfd p = { .fd = notify, .events = POLLIN };
 	char text[4096], *found;
 	ssize_t n;
 
 	do {
-		ck_assert_msg(poll(&p, 1, T) == 1, "never told: %s", part);
+		AWAIT_INPUT(notify, "the message %s", part);
 		n = recv(notify, text, sizeof(text) - 1, 0);
 		ck_assert_int_ge(n, 0);
 		text[n] = '\0';
@@ -501,7 +500,6 @@ static bool is_unread(void)
  */
 START_TEST(a_manager_that_does_not_read)
 {
-	struct pollfd p = { .fd = notify, .events = POLLIN };
 	char text[4096] = "", last[sizeof(text)] = "";
 	struct rdmabroker *session;
 
@@ -510,8 +508,7 @@ START_TEST(a_manager_that_does_not_read)
 	await("READY=1");
 	await("WATCHDOG=1");
 	session = open_session();
-	while (!is_unread())
-		;
+	AWAIT(is_unread(), "a message that is not read");
 	for (int i = 0; i < 8; i++)
 		ck_assert(reload(session));
 	write_to("policy.d/1.rules", "allow session\nallow listen\n");
@@ -523,7 +520,7 @@ START_TEST(a_manager_that_does_not_read)
 
 		if (strcmp(text, "WATCHDOG=1") != 0)
 			strcpy(last, text);
-		ck_assert_int_eq(poll(&p, 1, T), 1);
+		AWAIT_INPUT(notify, "the number of rules");
 		n = recv(notify, text, sizeof(text) - 1, 0);
 		ck_assert_int_gt(n, 0);
 		text[n] = 0;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -10,48 +9,16 @@
 #include "core/handover.h"
 #include "core/timewait.h"
 #include "tests/unit/pair.h"
+#include "tests/unit/stopped.h"
 
 /*
  * A QP number that the peer can still have in time wait is not used until time wait ends. The kernel reports the end,
  * unless the id was destroyed.
  */
 
-/*
- * The clock of the broker and of its loop. After stop_time(), only the test advances this clock. It stops AHEAD_S in
- * the future, so that the kernel's timer does not expire during a test. Check uses the same clock, and cannot report
- * a test of 2^31 us or more. A whole second is a multiple of the time between two batches.
- */
-#define AHEAD_S 1000
-static uint64_t stopped_usec; /* 0: the clock is the kernel's */
-
 /* How often the loop has set the kernel's timer, and the last expiry time. */
 static unsigned n_set;
 static uint64_t set_usec;
-
-static void stop_time(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	stopped_usec = ((uint64_t)now.tv_sec + AHEAD_S) * 1000000;
-}
-
-static void step_time(uint64_t usec)
-{
-	stopped_usec += usec;
-	run_loop();
-}
-
-int clock_gettime(clockid_t clock, struct timespec *ret)
-{
-	if (stopped_usec == 0)
-		return (int)syscall(SYS_clock_gettime, clock, ret);
-	*ret = (struct timespec){
-		.tv_sec = (time_t)(stopped_usec / 1000000),
-		.tv_nsec = (long)(stopped_usec % 1000000 * 1000),
-	};
-	return 0;
-}
 
 int timerfd_settime(int fd, int flags, const struct itimerspec *spec, struct itimerspec *old)
 {
@@ -103,6 +70,7 @@ START_TEST(time_wait_of_a_destroyed_id)
 	struct id *active, *passive, *next;
 	unsigned n;
 
+	stop_time();
 	establish(&active, &passive);
 	active->qp_timeout = passive->qp_timeout = 14; /* 64 ms */
 	id_free(active);
@@ -112,8 +80,8 @@ START_TEST(time_wait_of_a_destroyed_id)
 	n = fake_count(core->fabric, FAKE_CONNECT);
 	ck_assert_int_eq(conn_connect(next, &p, NULL, &why), 0);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n);
-	while (fake_count(core->fabric, FAKE_CONNECT) == n)
-		ck_assert_int_gt(sd_event_run(loop, 5000000), 0);
+	step_time(64001);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n + 1);
 	ck_assert_int_eq(next->state, ID_CONNECTING);
 	run_loop();
 	/* A connect that was sent and is not answered yet can be ended, too. */
@@ -127,6 +95,7 @@ START_TEST(time_waits_of_different_durations)
 	struct rdma_conn_param p = param("again");
 	struct id *active, *passive, *next;
 
+	stop_time();
 	establish(&active, &passive);
 	active->qp_timeout = 9; /* 2 ms */
 	passive->qp_timeout = 20; /* 4 s */
@@ -137,8 +106,8 @@ START_TEST(time_waits_of_different_durations)
 	ck_assert_uint_le(core->timewaits.n, 2);
 	next = pair_resolve(2, 7471);
 	ck_assert_int_eq(conn_connect(next, &p, NULL, &why), 0);
-	while (server.n < 3)
-		ck_assert_int_gt(sd_event_run(loop, 5000000), 0);
+	step_time(2001);
+	ck_assert_uint_eq(server.n, 3);
 	ck_assert_int_eq(server.events[2].type, RDMA_CM_EVENT_CONNECT_REQUEST);
 	/* The time wait of PASSIVE goes on. */
 	ck_assert_uint_eq(core->timewaits.n, 1);
@@ -151,6 +120,7 @@ START_TEST(time_wait_of_an_id_that_is_destroyed_late)
 {
 	struct id *active, *passive;
 
+	stop_time();
 	establish(&active, &passive);
 	active->qp_timeout = 9;
 	passive->qp_timeout = 10;
@@ -160,8 +130,8 @@ START_TEST(time_wait_of_an_id_that_is_destroyed_late)
 	ck_assert_uint_eq(core->timewaits.n, 2);
 	/* This call starts the timer, which frees the entry of PASSIVE, but not that of ACTIVE. */
 	id_free(passive);
-	while (core->timewaits.n > 1)
-		ck_assert_int_gt(sd_event_run(loop, 5000000), 0);
+	step_time(1000000);
+	ck_assert_uint_eq(core->timewaits.n, 1);
 	ck_assert_ptr_nonnull(active->timewait);
 	id_free(active);
 	ck_assert_uint_eq(core->timewaits.n, 0);
@@ -175,6 +145,7 @@ START_TEST(time_wait_of_an_imported_id)
 	unsigned n;
 	int fd;
 
+	stop_time();
 	establish(&active, &passive);
 	active->qp_timeout = passive->qp_timeout = 14; /* 64 ms */
 	id_free(active);
@@ -189,8 +160,8 @@ START_TEST(time_wait_of_an_imported_id)
 	close(fd);
 	ck_assert_int_eq(next->state, ID_MOVED);
 	id_free(next);
-	while (fake_count(core->fabric, FAKE_CONNECT) == n)
-		ck_assert_int_gt(sd_event_run(loop, 5000000), 0);
+	step_time(64001);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n + 1);
 	ck_assert_int_eq(moved->state, ID_CONNECTING);
 	run_loop();
 }
@@ -247,6 +218,7 @@ START_TEST(no_second_time_wait_after_the_timer)
 	struct id *active, *passive, *next;
 	unsigned n;
 
+	stop_time();
 	establish(&active, &passive);
 	active->qp_timeout = passive->qp_timeout = 14; /* 64 ms */
 	ck_assert_int_eq(conn_disconnect(active, &why), 0);
@@ -255,8 +227,8 @@ START_TEST(no_second_time_wait_after_the_timer)
 	n = fake_count(core->fabric, FAKE_CONNECT);
 	ck_assert_int_eq(conn_connect(next, &p, NULL, &why), 0);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n);
-	while (fake_count(core->fabric, FAKE_CONNECT) == n)
-		ck_assert_int_gt(sd_event_run(loop, 5000000), 0);
+	step_time(64001);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n + 1);
 	run_loop();
 	active->qp_timeout = passive->qp_timeout = 31;
 	id_free(active);
@@ -359,7 +331,7 @@ START_TEST(entries_are_freed_without_traffic)
 	id_free(passive);
 	run_loop();
 	while (core->timewaits.n > 0)
-		ck_assert_int_gt(sd_event_run(loop, 5000000), 0);
+		ck_assert_int_gt(sd_event_run(loop, PATIENCE_MS * 1000ULL), 0);
 	ck_assert_uint_eq(core->timewaits.n_orphans, 0);
 }
 END_TEST

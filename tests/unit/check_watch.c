@@ -48,10 +48,9 @@ static const char *what_of(const struct rdmabroker_notice *notice)
 /* Takes the next notice, and checks that its operation or event is WHAT. */
 static struct rdmabroker_notice *expect_notice(struct rdmabroker *session, const char *what)
 {
-	struct pollfd p = { .fd = rdmabroker_get_fd(session), .events = POLLIN };
 	struct rdmabroker_notice *notice;
 
-	ck_assert_int_eq(poll(&p, 1, T), 1);
+	AWAIT_INPUT(rdmabroker_get_fd(session), "the notice %s", what);
 	ck_assert_int_eq(rdmabroker_get_notice(session, T, &notice), 0);
 	ck_assert_str_eq(what_of(notice), what);
 	return notice;

@@ -114,13 +114,13 @@ void write_many_rules(const char *name)
 /* Waits until BROKER or EXPORTER has sent systemd a notification that contains WORD. */
 static void await_word(int which, const char *word)
 {
-	struct pollfd p = { .fd = service.notify[which], .events = POLLIN };
 	char text[1024];
 	ssize_t n;
 
 	do {
-		ck_assert_int_eq(poll(&p, 1, 2 * T), 1);
-		n = recv(p.fd, text, sizeof(text) - 1, 0);
+		AWAIT_INPUT(service.notify[which], "%s of the %s", word,
+			    which == BROKER ? "broker" : "exporter");
+		n = recv(service.notify[which], text, sizeof(text) - 1, 0);
 		ck_assert_int_gt(n, 0);
 		text[n] = 0;
 	} while (!strstr(text, word));
@@ -287,9 +287,7 @@ static const char *read_log(void)
 
 void assert_logged(const char *part)
 {
-	for (int i = 0; i < T && !strstr(read_log(), part); i++)
-		poll(NULL, 0, 1);
-	assert_has(read_log(), part);
+	AWAIT(strstr(read_log(), part), "'%s' in the log: %s", part, read_log());
 }
 
 unsigned n_logged(const char *part)
@@ -323,13 +321,9 @@ static unsigned count_sockets(void)
 
 void await_sockets(unsigned expected)
 {
-	unsigned n = count_sockets();
+	unsigned n;
 
-	for (int i = 0; i < T && n != expected; i++) {
-		poll(NULL, 0, 1);
-		n = count_sockets();
-	}
-	ck_assert_uint_eq(n, expected);
+	AWAIT((n = count_sockets()) == expected, "%u sockets, and not %u", expected, n);
 }
 
 unsigned idle_sockets(void)
@@ -435,15 +429,14 @@ void send_text(int fd, const char *text)
 	ck_assert_int_eq(send(fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
 }
 
-void read_answer(int fd, int ms)
+void read_answer(int fd)
 {
-	struct pollfd p = { .fd = fd, .events = POLLIN };
 	const char *length;
 	ssize_t n;
 
 	memset(&answer, 0, sizeof(answer));
 	do {
-		ck_assert_int_eq(poll(&p, 1, ms), 1);
+		AWAIT_INPUT(fd, "an answer, of which there are %zu bytes", answer.len);
 		ck_assert_uint_lt(answer.len, sizeof(answer.text) - 1);
 		n = recv(fd, answer.text + answer.len, sizeof(answer.text) - 1 - answer.len, 0);
 		if (n > 0)
@@ -468,7 +461,7 @@ void ask(const char *address, const char *request)
 	int fd = dialled(address);
 
 	send_text(fd, request);
-	read_answer(fd, 2 * T);
+	read_answer(fd);
 }
 
 static void check_text(const char *option)
@@ -533,14 +526,14 @@ void await_stale(void)
 	poll(NULL, 0, 1100);
 }
 
+static unsigned long get_up(void)
+{
+	ask(service.metrics, GET_1_1);
+	assert_metrics();
+	return value_of("rdmabroker_up");
+}
+
 void await_up(unsigned up)
 {
-	struct timespec begin;
-
-	clock_gettime(CLOCK_MONOTONIC, &begin);
-	do {
-		ck_assert_uint_lt(elapsed_ms(&begin), 2 * T);
-		ask(service.metrics, GET_1_1);
-		assert_metrics();
-	} while (value_of("rdmabroker_up") != up);
+	AWAIT(get_up() == up, "rdmabroker_up %u", up);
 }

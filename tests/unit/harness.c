@@ -133,14 +133,9 @@ void await_counts(unsigned sessions, unsigned ids)
 {
 	struct counts counts;
 
-	for (int i = 0; i < T; i++) {
-		in_server(do_count, &counts);
-		if (counts.sessions == sessions && counts.ids == ids)
-			return;
-		poll(NULL, 0, 1);
-	}
-	ck_abort_msg("%u sessions and %u ids instead of %u and %u", counts.sessions, counts.ids,
-		     sessions, ids);
+	AWAIT((in_server(do_count, &counts), counts.sessions == sessions && counts.ids == ids),
+	      "%u sessions and %u ids, and not %u and %u", sessions, ids, counts.sessions,
+	      counts.ids);
 }
 
 static int listening_socket(void)
@@ -267,10 +262,9 @@ const struct sockaddr *addr(uint16_t port)
 
 struct rdmabroker_event *expect(struct rdmabroker *session, enum rdmabroker_event_type type)
 {
-	struct pollfd p = { .fd = rdmabroker_get_fd(session), .events = POLLIN };
 	struct rdmabroker_event *event;
 
-	ck_assert_int_eq(poll(&p, 1, T), 1);
+	AWAIT_INPUT(rdmabroker_get_fd(session), "the event %s", rdmabroker_event_str(type));
 	ck_assert_int_eq(rdmabroker_get_event(session, T, &event), 0);
 	ck_assert_str_eq(rdmabroker_event_str(event->type), rdmabroker_event_str(type));
 	return event;

@@ -44,7 +44,7 @@ char *next_entry(void)
 	static char buf[8192];
 	ssize_t n;
 
-	if (poll(&p, 1, 2000) == 0)
+	if (poll(&p, 1, PATIENCE_MS) == 0)
 		return NULL;
 	n = recv(journal, buf, sizeof(buf) - 1, 0);
 	ck_assert_int_gt(n, 0);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <fcntl.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/hooks/hooks.h"
@@ -9,14 +8,6 @@
 
 struct liar liar;
 struct rdmabroker *session;
-
-static int64_t real_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
 
 static void send_frame(Rdmabroker__Frame *frame)
 {
@@ -103,7 +94,7 @@ static bool turn(void *userdata)
 	(void)userdata;
 	while (!liar.is_deaf && receive())
 		did = true;
-	if (!liar.flood || real_ms() >= liar.tired_at)
+	if (!liar.flood || patience_now_ms() >= liar.tired_at)
 		return did;
 	liar.flood();
 	return true;
@@ -155,12 +146,12 @@ void liar_open(unsigned flags, int timeout_ms)
 void liar_start_flood(void (*flood)(void))
 {
 	liar.flood = flood;
-	liar.tired_at = real_ms() + LIAR_TIRED_MS;
+	liar.tired_at = patience_end();
 }
 
 void liar_expect_not_tired(void)
 {
-	ck_assert_int_lt(real_ms(), liar.tired_at);
+	ck_assert_int_lt(patience_now_ms(), liar.tired_at);
 }
 
 struct rdmabroker_id *liar_make_id(void)

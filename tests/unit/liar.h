@@ -14,8 +14,8 @@
 #include "proto/rdmabroker.pb-c.h"
 #include "tests/unit/unit.h"
 
-#define LIAR_TIMEOUT 10000 /* ms, by a clock that advances when a wait ends without a result */
-#define LIAR_TIRED_MS 5000 /* ms; the library has to give up a flood earlier */
+#define LIAR_TIMEOUT PATIENCE_MS /* by a clock that also advances when a wait ends without a result */
+#define LIAR_SLOW_MS (LIAR_TIMEOUT / 10 * 9) /* an answer takes so long */
 #define MIB (1u << 20)
 
 #define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
@@ -43,7 +43,7 @@ void liar_send_notice(Rdmabroker__Notice *notice);
 void liar_send_reply(const Rdmabroker__Request *request, Rdmabroker__Reply *reply);
 /* Replies to REQUEST with success. This is the initial liar.answer. */
 void liar_say_yes(const Rdmabroker__Request *request);
-/* From now on the broker sends a flood of packets, for LIAR_TIRED_MS. */
+/* From now on the broker sends a flood of packets, until it is tired, which is PATIENCE. */
 void liar_start_flood(void (*flood)(void));
 void liar_expect_not_tired(void);
 

@@ -110,12 +110,7 @@ static void await_munged(const struct seal *seal)
 {
 	char error[SEAL_ERROR_MAX], *sealed = NULL;
 
-	for (int i = 0; !sealed && i < T; i++) {
-		sealed = seal_close(seal, "text", error);
-		if (!sealed)
-			poll(NULL, 0, 1);
-	}
-	ck_assert_msg(sealed != NULL, "%s", error);
+	AWAIT((sealed = seal_close(seal, "text", error)), "munged: %s", error);
 	free(sealed);
 }
 
@@ -220,10 +215,7 @@ unsigned n_logged(const char *part)
 
 void assert_logged(const char *part)
 {
-	for (int i = 0; n_logged(part) == 0; i++) {
-		ck_assert_msg(i < T, "no '%s' in the log", part);
-		poll(NULL, 0, 1);
-	}
+	AWAIT(n_logged(part) > 0, "'%s' in the log", part);
 }
 
 /* LISTENING: passed as systemd does; -1: none. */
@@ -264,10 +256,7 @@ void start_peerd_with_socket(int listening)
 						   harness.socket_path, "--munge-socket",
 						   sockets[0], "--listen", HOST ":9472", NULL },
 			    listening);
-	for (int i = 0; n_logged("gives its questions") == before; i++) {
-		ck_assert_msg(i < T, "rdmabroker-peerd does not start");
-		poll(NULL, 0, 1);
-	}
+	AWAIT(n_logged("gives its questions") != before, "rdmabroker-peerd to start");
 }
 
 void start_peerd(void)
@@ -311,7 +300,7 @@ struct sockaddr_storage address_of(const char *host, uint16_t port)
 int dial_peerd(const char *from)
 {
 	struct sockaddr_storage local = address_of(from, 0), peer = address_of(HOST, PEERD_PORT);
-	const struct timeval limit = { .tv_sec = T / 1000 };
+	const struct timeval limit = { .tv_sec = PATIENCE_S };
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	const int on = 1;
 
@@ -388,11 +377,10 @@ int listen_as(const char *host)
 
 int accept_questions(int listening, char **ret)
 {
-	struct pollfd p = { .fd = listening, .events = POLLIN };
 	char error[SEAL_ERROR_MAX], *sealed;
 	int fd;
 
-	ck_assert_int_eq(poll(&p, 1, T), 1);
+	AWAIT_INPUT(listening, "questions");
 	fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
 	ck_assert_int_ge(fd, 0);
 	sealed = receive_text(fd);

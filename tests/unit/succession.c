@@ -46,7 +46,8 @@ static bool turn(void *userdata)
 		restart();
 		return true;
 	}
-	return sd_event_run(loop, T) > 0;
+	/* The daemon may pause for less than a second, which the hooks make shorter. */
+	return sd_event_run(loop, 3000) > 0;
 }
 
 /* Of LeakSanitizer. NULL without it. */

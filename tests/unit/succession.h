@@ -13,8 +13,10 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "tests/patience.h"
+
 #define PORT 7471
-#define T 3000 /* ms */
+#define T PATIENCE_MS
 
 struct rdmabroker_status;
 

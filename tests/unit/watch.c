@@ -39,13 +39,7 @@ void await_watches(unsigned wanted)
 {
 	unsigned n;
 
-	for (int i = 0; i < T; i++) {
-		in_server(do_count_watches, &n);
-		if (n == wanted)
-			return;
-		poll(NULL, 0, 1);
-	}
-	ck_abort_msg("%u watches instead of %u", n, wanted);
+	AWAIT((in_server(do_count_watches, &n), n == wanted), "%u watches, and not %u", wanted, n);
 }
 
 void start_events(struct child *child, const char *const *argv)

@@ -24,11 +24,12 @@
 #include <valgrind/callgrind.h>
 
 #include "tests/bench/host/host.h"
+#include "tests/patience.h"
 
 #define WARM_UP 50
 #define TIMES 200 /* repetitions of each part; as many connections are open at the same time */
 
-#define THREAD_SECONDS 60 /* in which a thread of the daemon does its work */
+#define THREAD_SECONDS PATIENCE_S /* in which a thread of the daemon does its work */
 
 static sd_event *loop;
 static int loop_fd = -1;
