@@ -350,15 +350,18 @@ END_TEST
 /* Both pages that document this JSON name all of its members. */
 START_TEST(the_pages_name_the_members_of_check)
 {
-	static const char *const names[] = { "ok",   "complaints", "file",  "line", "column",
-					     "text", "more",       "rules", "tests" };
+	static const char *const names[] = {
+		"ok",   "complaints", "file",          "line",  "column", "text",
+		"more", "warnings",   "more_warnings", "rules", "tests",
+	};
 	char *texts[] = {
 		part_of_page("daemon/rdmabrokerd.8", "The object has these members:\n", ".El"),
 		part_of_page("client/rdmabrokerctl.1", ".Sh JSON\n", ".It Cm drain"),
 	};
 
 	RUN(daemon_program, "--check", "--json", "/dev/null");
-	assert_json("list(d) == [\"ok\", \"complaints\", \"more\", \"rules\", \"tests\"]");
+	assert_json("list(d) == [\"ok\", \"complaints\", \"more\", \"warnings\", "
+		    "\"more_warnings\", \"rules\", \"tests\"]");
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
 			char item[32], in_list[32];
