@@ -496,6 +496,24 @@ case_broken_policy() {
 	chmod g-w "$RULES"
 	reload "policy reloaded"
 
+	# A umask of 077 makes files that root can read, but not the daemon. The check by root says so, too.
+	chmod 600 "$RULES"
+	error="$RULES: cannot open: Permission denied for the user rdmabroker; to permit it: chmod a+r $RULES"
+	fails 1 rdmabrokerctl check
+	assert_eq "$(cat words)" "$error"
+	fails 1 rdmabrokerctl check "$RULES"
+	assert_eq "$(cat words)" "$error"
+	refused_reload "$error"
+	assert_contains "$(status_field "['policy']['error']")" "$error"
+	chmod a+r "$RULES"
+	rdmabrokerctl check
+	reload "policy reloaded"
+
+	# What is probably a mistake is told, and is no error.
+	echo "reject any" > "${RULES%.rules}.rule"
+	reload "${RULES%.rules}.rule: this file is not read"
+	rm "${RULES%.rules}.rule"
+
 	# SIGHUP reloads, too, without a reply.
 	mark_journal
 	kill -HUP "$(daemon_pid)"
