@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,24 +83,24 @@ static int check_readable(const struct broker_options *options, char **files, si
 			  struct diag *diag)
 {
 	_cleanup_(diag_freep) struct diag *ignored = NULL;
-	_cleanup_free_ char *dropins = NULL;
+	char dropins[PATH_MAX];
 	struct config config;
-	int r;
+	int r, k;
 
 	config_init(&config);
 	if (!are_daemons_files(options))
 		return 0;
 	r = diag_new(&ignored);
-	if (r == 0 && asprintf(&dropins, "%s.d", options->config_path) < 0) {
-		dropins = NULL;
-		r = -ENOMEM;
-	}
+	snprintf(dropins, sizeof(dropins), "%s.d", options->config_path);
 	/* Only a check of the configuration itself has to tell its errors. */
 	if (r < 0 || config_load(&config, options->config_path, ignored) < 0)
 		return r;
-	for (size_t i = 0; i < n_files; i++)
-		if (is_read_by_daemon(files[i], options, &config, dropins))
-			r = open_as_daemon(files[i], diag) ?: r;
+	for (size_t i = 0; i < n_files; i++) {
+		if (!is_read_by_daemon(files[i], options, &config, dropins))
+			continue;
+		k = open_as_daemon(files[i], diag);
+		r = r ?: k;
+	}
 	config_done(&config);
 	return r;
 }
