@@ -22,6 +22,8 @@
 /* A test, which can have several waits. The wait that hangs has to end first, because it knows what it is for. */
 #define PATIENCE_TEST_S 600
 /* A program of many tests is ended after 1800 s, by tests/unit/run. */
+/* A program in the guest, which can have many waits: it ends before its case, which has $case_seconds of guest/lib.sh. */
+#define PATIENCE_PROGRAM_S 1000
 
 static inline int64_t patience_now_ms(void)
 {

@@ -124,7 +124,7 @@ serve() {
 	local name=$1 user=$2 addr=$3 port=$4
 	shift 4
 	: > "$name" # removes the output of an earlier program of this name
-	as "$user" rdmabroker-ping -s -a "$addr" -p "$port" -v "$@" > "$name" 2>&1 &
+	as "$user" rdmabroker-ping -s -a "$addr" -p "$port" -v -T $patience "$@" > "$name" 2>&1 &
 	pid[$name]=$!
 	await_line "$name" "listening on"
 }
@@ -135,7 +135,7 @@ connect() {
 	local name=$1 user=$2 addr=$3 port=$4
 	shift 4
 	: > "$name"
-	as "$user" rdmabroker-ping -c -a "$addr" -p "$port" -v -k "$@" > "$name" 2>&1 &
+	as "$user" rdmabroker-ping -c -a "$addr" -p "$port" -v -k -T $patience "$@" > "$name" 2>&1 &
 	pid[$name]=$!
 	await_line "$name" "QP number"
 	await_line "$name" "established"
@@ -195,7 +195,7 @@ fails() {
 ping_once() {
 	local user=$1 addr=$2
 	shift 2
-	as "$user" rdmabroker-ping -c -a "$addr" "$@"
+	as "$user" rdmabroker-ping -c -a "$addr" -T $patience "$@"
 }
 
 # has_asan: the daemon has AddressSanitizer, which keeps freed memory, so the daemon's growth cannot be judged.
@@ -211,7 +211,7 @@ qp_number() {
 fetch_metrics() {
 	python3 -c '
 import http.client, socket, sys
-connection = http.client.HTTPConnection("127.0.0.1", timeout=20)
+connection = http.client.HTTPConnection("127.0.0.1", timeout=180)
 if sys.argv[1].startswith("/"):
 	connection.sock = socket.socket(socket.AF_UNIX)
 	connection.sock.connect(sys.argv[1])

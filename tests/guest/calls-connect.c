@@ -142,7 +142,8 @@ int connect_to_refused(char **argv)
 	use(&link, argv[2], &address);
 	attr = link_qp_attr(&link, IBV_QPT_RC);
 	must_fail("connect_to, once more",
-		  rdmabroker_connect_to_wait(link.id, NULL, &address.any, pd, &attr, NULL, 3000),
+		  rdmabroker_connect_to_wait(link.id, NULL, &address.any, pd, &attr, NULL,
+					     DEADLINE_MS),
 		  -EINVAL);
 	client_disconnect(&link);
 

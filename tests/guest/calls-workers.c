@@ -172,7 +172,7 @@ int workers(char **argv)
 			for (int j = 0; j < i; j++)
 				close(socks[j]);
 			close(pair[0]);
-			alarm(350);
+			alarm(PATIENCE_PROGRAM_S);
 			work((uint32_t)i, pair[1]);
 		}
 		close(pair[1]);

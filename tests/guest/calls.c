@@ -11,9 +11,6 @@
 
 #include "tests/guest/calls.h"
 
-/* SIGALRM ends a program that runs longer. */
-#define PROGRAM_SECONDS 380
-
 void die(const char *fmt, ...)
 {
 	va_list ap;
@@ -225,7 +222,8 @@ int main(int argc, char **argv)
 			continue;
 		if (argc - 2 < commands[i].n_args)
 			break;
-		alarm(PROGRAM_SECONDS);
+		/* SIGALRM ends a program that runs longer. */
+		alarm(PATIENCE_PROGRAM_S);
 		return commands[i].run(argv + 2);
 	}
 	fprintf(stderr, "calls: unknown command, or not enough arguments\n");

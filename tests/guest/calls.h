@@ -10,8 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* the longest timeout of a call or wait */
-#define DEADLINE_MS 60000
+#include "tests/patience.h"
+
+#define DEADLINE_MS PATIENCE_MS /* the longest timeout of a call or wait */
 
 __attribute__((noreturn, format(printf, 1, 2))) void die(const char *fmt, ...);
 int64_t now_ms(void);

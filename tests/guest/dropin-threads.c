@@ -58,7 +58,7 @@ static void step(struct rdma_cm_id *id, enum rdma_cm_event_type type)
 
 	switch (type) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
-		CHECK(rdma_resolve_route(id, 5000) == 0);
+		CHECK(rdma_resolve_route(id, PATIENCE_MS) == 0);
 		break;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
 		make_qp(id);
@@ -89,7 +89,7 @@ static void *share_rounds(void *arg)
 	(void)arg;
 	for (int i = 0; i < ROUNDS; i++) {
 		CHECK(rdma_create_id(shared, &id, NULL, RDMA_PS_TCP) == 0);
-		CHECK(rdma_resolve_addr(id, NULL, (struct sockaddr *)&here, 5000) == 0);
+		CHECK(rdma_resolve_addr(id, NULL, (struct sockaddr *)&here, PATIENCE_MS) == 0);
 	}
 	while (atomic_load(&rounds_left) > 0) {
 		struct pollfd p = { .fd = shared->fd, .events = POLLIN };
@@ -153,7 +153,7 @@ void case_ack_elsewhere(void)
 	pthread_t thread;
 
 	CHECK(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) == 0);
-	CHECK(rdma_resolve_addr(id, NULL, (struct sockaddr *)&here, 5000) == 0);
+	CHECK(rdma_resolve_addr(id, NULL, (struct sockaddr *)&here, PATIENCE_MS) == 0);
 	CHECK(rdma_get_cm_event(channel, &event) == 0);
 	CHECK(event->id == id && event->event == RDMA_CM_EVENT_ADDR_RESOLVED);
 	atomic_store(&acked, false);
@@ -212,7 +212,7 @@ void case_poll(void)
 	CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, channel->fd, &e) == 0);
 	CHECK(epoll_wait(epoll, &e, 1, 0) == 0);
 	CHECK(rdma_disconnect(id) == 0);
-	CHECK(epoll_wait(epoll, &e, 1, 5000) == 1);
+	CHECK(epoll_wait(epoll, &e, 1, PATIENCE_MS) == 1);
 	expect(channel, RDMA_CM_EVENT_DISCONNECTED);
 	rdma_destroy_qp(id);
 	CHECK(rdma_destroy_id(id) == 0);

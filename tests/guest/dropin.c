@@ -115,9 +115,9 @@ static struct rdma_cm_id *resolve_new(struct rdma_event_channel *channel)
 	struct rdma_cm_id *id;
 
 	CHECK(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) == 0);
-	CHECK(rdma_resolve_addr(id, NULL, (struct sockaddr *)&here, 5000) == 0);
+	CHECK(rdma_resolve_addr(id, NULL, (struct sockaddr *)&here, PATIENCE_MS) == 0);
 	expect(channel, RDMA_CM_EVENT_ADDR_RESOLVED);
-	CHECK(rdma_resolve_route(id, 5000) == 0);
+	CHECK(rdma_resolve_route(id, PATIENCE_MS) == 0);
 	expect(channel, RDMA_CM_EVENT_ROUTE_RESOLVED);
 	return id;
 }
@@ -407,13 +407,13 @@ static void expect_removal(struct rdma_event_channel *channel, struct rdma_cm_id
 	rdma_ack_cm_event(event);
 }
 
-/* Retries for up to 20 s, because the device or the broker may not be there yet. */
+/* Retries, because the device or the broker may not be there yet. */
 static struct rdma_cm_id *listen_at_last(struct rdma_event_channel **ret_channel)
 {
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *id;
 
-	for (int i = 0; i < 100; i++) {
+	for (int64_t end = patience_end(); patience_now_ms() < end;) {
 		channel = rdma_create_event_channel();
 		if (channel && rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) == 0) {
 			if (rdma_bind_addr(id, (struct sockaddr *)&here) == 0 && id->verbs &&

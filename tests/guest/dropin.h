@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "tests/patience.h"
+
 #define N_THREADS 8
 
 extern struct sockaddr_in here; /* the server's address */

@@ -140,7 +140,7 @@ static struct answer offer_qp(int sock, uint32_t qpn, uint32_t port)
 	address.addr.len = sizeof(host);
 	address.port = port;
 	resolve.dst = &address;
-	resolve.timeout_ms = 2000;
+	resolve.timeout_ms = DEADLINE_MS;
 	resolve.route = true;
 	request.op_case = RDMABROKER__REQUEST__OP_RESOLVE_ADDR;
 	request.resolve_addr = &resolve;

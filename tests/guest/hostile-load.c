@@ -24,7 +24,7 @@ static unsigned number_of_sessions(const char *text)
 /* Clients that send requests and never read replies. The daemon must not keep all the replies. */
 
 /* The attack ends when the daemon has read no request for this time. */
-#define STALLED_MS 2000
+#define STALLED_MS 5000
 
 /* Sends requests until N_SENT is N, or until the socket is full or closed. RET_GONE: it is closed. */
 static void send_unread(int sock, unsigned *n_sent, unsigned n, bool *ret_gone)
@@ -83,8 +83,7 @@ void attack_unread(char **argv)
 #define CROWD_MAX 20000
 #define CROWD_STATUS_MAX 32
 /* If the crowd gets no packet for this time, the daemon accepts no more connections. */
-#define CROWD_STALLED_MS 1500
-#define CROWD_HOLD_MS 10000
+#define CROWD_STALLED_MS 5000
 #define CROWD_SERIAL_ID 2
 
 static struct crowd {
@@ -173,20 +172,21 @@ static bool crowd_add(unsigned i)
 }
 
 /*
- * crowd CONNECTS: tries to make CONNECTS connections. Prints "full" when the daemon accepts no more, and "held"
- * CROWD_HOLD_MS later.
+ * crowd CONNECTS: tries to make CONNECTS connections. Prints "full" when the daemon accepts no more, and holds them until
+ * stdin ends.
  */
 void attack_crowd(char **argv)
 {
 	unsigned n = number(argv[0]), n_waiting;
+	struct pollfd p[2] = { { .events = POLLIN }, { .fd = STDIN_FILENO, .events = POLLIN } };
 	bool stalled = false;
-	int64_t held;
 
 	if (n > CROWD_MAX)
 		die("%u are too many", n);
 	crowd.epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (crowd.epoll < 0)
 		die("epoll_create1: %s", strerror(errno));
+	p[0].fd = crowd.epoll;
 	for (unsigned i = 0; i < n; i++) {
 		while (!crowd_add(i) && !stalled)
 			stalled = !crowd_wait(CROWD_STALLED_MS);
@@ -211,9 +211,8 @@ void attack_crowd(char **argv)
 		failed("nobody is served");
 	if (crowd.n_garbage > 0)
 		failed("%u got a packet that is no valid reply", crowd.n_garbage);
-	held = now_ms() + CROWD_HOLD_MS;
-	while (now_ms() < held)
-		crowd_wait((int)(held - now_ms()));
+	while (!p[1].revents && poll(p, 2, -1) > 0)
+		crowd_wait(0);
 	printf("held: %u connections are open\n", crowd.n_open);
 }
 
@@ -292,8 +291,6 @@ void attack_slow(char **argv)
 /* Clients that send requests without waiting for the replies to earlier ones. */
 
 #define FLOOD_IDS 100
-/* The attack fails after this time without progress. */
-#define FLOOD_STALLED_MS 5000
 
 static const int flood_ops[] = {
 	OP(CREATE_ID),    OP(SET_OPTION),   OP(GET_OPTION), OP(BIND_ADDR),
@@ -347,7 +344,7 @@ void attack_flood(char **argv)
 	}
 	start = now_ms();
 	while (n_open > 0) {
-		if (poll(p, n_sessions, FLOOD_STALLED_MS) == 0)
+		if (poll(p, n_sessions, DEADLINE_MS) == 0)
 			die("%u sessions wait for their answers", n_open);
 		for (unsigned i = 0; i < n_sessions; i++) {
 			struct flooder *f = &flooders[i];

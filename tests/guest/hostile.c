@@ -19,8 +19,6 @@
 
 #include "tests/guest/hostile.h"
 
-/* SIGALRM ends a program that runs longer. */
-#define PROGRAM_SECONDS 800
 /* The program ends after this number of failures. */
 #define FAILURES_MAX 20
 
@@ -286,7 +284,8 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof(attacks) / sizeof(attacks[0]); i++) {
 		if (strcmp(attacks[i].name, argv[2]) != 0)
 			continue;
-		alarm(PROGRAM_SECONDS);
+		/* SIGALRM ends a program that runs longer. */
+		alarm(PATIENCE_PROGRAM_S);
 		attacks[i].run(argv + 3);
 		if (n_judged > 0)
 			printf("%s: %u trials: %u dropped, %u refused, %u answered; %u failures\n",

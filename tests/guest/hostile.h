@@ -14,9 +14,10 @@
 
 #include "proto/packet.h"
 #include "proto/rdmabroker.pb-c.h"
+#include "tests/patience.h"
 
 /* The longest time for a reply of the daemon. */
-#define DEADLINE_MS 60000
+#define DEADLINE_MS PATIENCE_MS
 
 #define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
 

@@ -272,7 +272,7 @@ static void serve_event(const struct rdmabroker_event *event, unsigned every)
 
 /*
  * Serves until stdin ends (no more clients come) and all links have ended. Fails if that takes longer than
- * TOLD_MAX_MS after stdin's end.
+ * DEADLINE_MS after stdin's end.
  */
 void run_server(unsigned every, struct child *falls_as)
 {
@@ -304,7 +304,7 @@ void run_server(unsigned every, struct child *falls_as)
 		drain_completions();
 		if (p[1].revents) {
 			p[1].fd = -1;
-			deadline = in_ms(TOLD_MAX_MS);
+			deadline = in_ms(DEADLINE_MS);
 		}
 	}
 	rdmabroker_destroy_id(listener);
@@ -327,7 +327,7 @@ static bool read_port(unsigned *ret)
 
 static void await_ends(unsigned n_left)
 {
-	int64_t deadline = in_ms(TOLD_MAX_MS + DEADLINE_MS);
+	int64_t deadline = in_ms(DEADLINE_MS);
 	struct rdmabroker_event *event;
 
 	while (n_left > 0) {

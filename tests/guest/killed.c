@@ -32,7 +32,6 @@
 
 #include "killed.h"
 
-#define PROGRAM_SECONDS 800
 #define TOLD_SOON_MS 1000
 #define N_AT_A_TIME 8
 #define N_EARLY 4 /* one in this number of clients can be killed before it has a session */
@@ -225,12 +224,13 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Prints how soon and how the peers were notified. Returns false if one was notified too late, or not at all. */
+/* Prints how soon and how the peers were notified. Returns false if one was not, or not by the broker. */
 static bool report(const char *who)
 {
 	static int64_t took[LINKS_MAX];
 	unsigned n_events[N_EVENTS] = { 0 }, n_accept_failed = 0, n_before = 0, n_untold = 0;
-	unsigned n = 0, n_late = 0, n_links = shared->n_links, n_seen = 0, n_waiting = 0;
+	unsigned n = 0, n_late = 0, n_by_kernel = 0, n_links = shared->n_links, n_seen = 0,
+		 n_waiting = 0;
 
 	for (unsigned i = 0; i < n_links; i++) {
 		const struct link *link = &shared->links[i];
@@ -256,6 +256,8 @@ static bool report(const char *who)
 		}
 		took[n] = link->told_ns - since;
 		n_late += took[n] > TOLD_SOON_MS * 1000000LL;
+		n_by_kernel += link->event == RDMABROKER_EVENT_UNREACHABLE &&
+			       took[n] > TOLD_MAX_MS * 1000000LL;
 		n_waiting += !link->established;
 		n++;
 		if (link->event == EVENT_ACCEPT_FAILED)
@@ -278,10 +280,10 @@ static bool report(const char *who)
 	if (n == 0)
 		die("nobody was told anything");
 	printf("%s: told after p50 %.1f ms, p99 %.1f ms, at most %.1f ms; %u later than %d ms; "
-	       "%u never\n",
+	       "%u by the kernel's timeouts; %u never\n",
 	       who, (double)took[n / 2] / 1e6, (double)took[n * 99 / 100] / 1e6,
-	       (double)took[n - 1] / 1e6, n_late, TOLD_SOON_MS, n_untold);
-	return n_untold == 0 && took[n - 1] <= TOLD_MAX_MS * 1000000LL;
+	       (double)took[n - 1] / 1e6, n_late, TOLD_SOON_MS, n_by_kernel, n_untold);
+	return n_untold == 0 && n_by_kernel == 0;
 }
 
 struct victim {
@@ -422,7 +424,7 @@ static int run_role(char **argv)
 int main(int argc, char **argv)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	alarm(PROGRAM_SECONDS);
+	alarm(PATIENCE_PROGRAM_S);
 	if (argc == 7 && argv[1][0] == '=')
 		return run_role(argv + 1);
 	if (argc == 9)

@@ -14,7 +14,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SECONDS 60
+#include "tests/patience.h"
+
+#define SECONDS PATIENCE_S
 #define QUIET_SECONDS 2 /* time for the peer to destroy its QP, if somebody has confirmed */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -14,7 +14,10 @@ PATH=$share/bin:$PATH:/usr/sbin:/sbin
 
 # ---- waiting and asserting ----
 
-slower=1 # factor for timeouts; higher for a product with sanitizers
+# A wait ends when what is awaited happens. Its limit only ends a hang, so that the case says what did not happen: it is
+# minutes, for a machine that is slow or has other work. See tests/patience.h for the programs.
+patience=180 # seconds
+slower=1 # factor for the limits; higher for a product with sanitizers
 
 fail() {
 	echo "FAILED: $*" >&2
@@ -42,15 +45,15 @@ run_by_name() {
 	[[ " $requested " == *" $1 "* ]] || skip "it takes very long, so it is run only by its name: CASES=$1"
 }
 
-# await CONDITION [SECONDS]: waits until the shell command CONDITION succeeds, and fails after SECONDS (60). Use it
-# only if no event can be awaited.
+# await CONDITION [SECONDS]: waits until the shell command CONDITION succeeds. Fails after SECONDS ($patience), which are
+# more only where the kernel needs minutes. Use it only if no event can be awaited.
 await() {
-	local condition=$1 seconds=$((${2:-60} * slower))
+	local condition=$1 seconds=$((${2:-$patience} * slower))
 	local deadline=$((${EPOCHREALTIME/./} + seconds * 1000000))
 
 	until eval "$condition" > /dev/null 2>&1; do
 		[ "${EPOCHREALTIME/./}" -lt $deadline ] ||
-			fail "after $seconds s still not: $condition"
+			fail "waited $seconds s for: $condition"
 		sleep 0.05
 	done
 }
@@ -272,7 +275,8 @@ install_product() {
 
 # ---- cases ----
 
-case_seconds=${case_seconds:-300}
+# The limit of a case, which can have many waits. It is more than that of a program, PATIENCE_PROGRAM_S.
+case_seconds=${case_seconds:-1200}
 
 # Prints the names of the case_* functions except case_sanitizers, in the order of their definitions.
 list_cases() {

@@ -26,10 +26,10 @@ load() {
 	sessions_before=$(status_field "['sessions']")
 	echo 1 > $limit/cgroup.freeze
 	for ((i = 0; i < $1; i++, port++)); do
-		as alice rdmabroker-ping -s -a $A -p $port -v -P -T 900 > s$port 2>&1 &
+		as alice rdmabroker-ping -s -a $A -p $port -v -P -T 3600 > s$port 2>&1 &
 		pid[s$port]=$!
 		await_line s$port "listening on"
-		as bob rdmabroker-ping -c -a $A -p $port -v -k -T 900 > c$port 2>&1 &
+		as bob rdmabroker-ping -c -a $A -p $port -v -k -T 3600 > c$port 2>&1 &
 		pid[c$port]=$!
 		await_line c$port established
 		limited s$port c$port

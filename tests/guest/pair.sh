@@ -36,7 +36,7 @@ there_output() {
 # there_finish NAME [STATUS]: waits for the command's end. Its exit status must be STATUS (0). See rping_raced().
 there_finish() {
 	local status
-	await "[ -e '$PAIR/${there[$1]}.exit' ]" "${there_seconds:-120}"
+	await "[ -e '$PAIR/${there[$1]}.exit' ]" "${there_seconds:-$((2 * patience))}"
 	echo "--- there: $1:"
 	there_output "$1"
 	status=$(cat "$PAIR/${there[$1]}.exit")
@@ -70,7 +70,7 @@ declare -A there # the files of commands there, by NAME
 
 # there_boots: waits until the second guest obeys. After it has died: until the one in its place does.
 there_boots() {
-	await "[ -e '$PAIR/boot' ] && ! cmp -s '$PAIR/boot' '$PAIR/boot.known'" 120
+	await "[ -e '$PAIR/boot' ] && ! cmp -s '$PAIR/boot' '$PAIR/boot.known'"
 	cp "$PAIR/boot" "$PAIR/boot.known"
 }
 
@@ -155,7 +155,7 @@ flows() {
 	local counter=/sys/class/infiniband/rxe0/ports/1/hw_counters/rcvd_pkts was
 
 	was=$(cat $counter)
-	(await "[ \$(cat $counter) -gt $((was + 100)) ]" 120)
+	(await "[ \$(cat $counter) -gt $((was + 100)) ]")
 }
 
 # ---- rdmabroker-peerd ----

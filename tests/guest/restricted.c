@@ -19,6 +19,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "tests/patience.h"
+
 #define FD 3
 
 static int complain(const char *what)
@@ -88,7 +90,7 @@ static ssize_t await_packet(char *buf, size_t size)
 {
 	struct pollfd p = { .fd = FD, .events = POLLIN };
 
-	poll(&p, 1, 60000);
+	poll(&p, 1, PATIENCE_MS);
 	return recv(FD, buf, size, 0);
 }
 

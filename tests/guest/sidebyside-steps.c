@@ -165,13 +165,13 @@ static int do_resolve_addr(const struct step *step, struct text *out)
 	(void)out;
 	return backend->resolve_addr(slot_of(step)->id,
 				     step->n > 3 ? parse_addr(step->words[3], &src) : NULL,
-				     parse_addr(step->words[2], &dst), DEADLINE_MS / 5);
+				     parse_addr(step->words[2], &dst), RESOLVE_MS);
 }
 
 static int do_resolve_route(const struct step *step, struct text *out)
 {
 	(void)out;
-	return backend->resolve_route(slot_of(step)->id, DEADLINE_MS / 5);
+	return backend->resolve_route(slot_of(step)->id, RESOLVE_MS);
 }
 
 /*
@@ -438,7 +438,7 @@ static int do_qp_state(const struct step *step, struct text *out)
 static int do_event(const struct step *step, struct text *out)
 {
 	return await_event(side_named(step->words[1]), step->n > 2 ? step->words[2] : "passive",
-			   DEADLINE_MS, out);
+			   step->may_time_out ? NONE_MS : DEADLINE_MS, out);
 }
 
 /* pending SIDE: waits for an event, and does not take it. */

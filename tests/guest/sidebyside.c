@@ -74,7 +74,7 @@ static void tell(const char *step, const char *outcome)
 static void run_step(const char *text)
 {
 	struct text out = { .n = 0 };
-	struct step step = { .n = 0 };
+	struct step step = { .may_time_out = find_exception(text, error_name(-ETIMEDOUT)) };
 	char copy[256], *word, *rest;
 	int r;
 
@@ -230,7 +230,7 @@ int main(int argc, char **argv)
 	fabric = find_fabric();
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	/* Calls of librdmacm can wait for ever. */
-	alarm(300);
+	alarm(PATIENCE_PROGRAM_S);
 	run_script();
 	return 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Preloaded into the daemon. While the file "arm" is in the folder SLOW_DIR=, the next call of the function SLOW=
- * takes 15 seconds, like slow firmware. The call removes "arm", and creates the files "begun" and "ended".
+ * Preloaded into the daemon. While the file "arm" is in the folder SLOW_DIR=, the next call of the function SLOW= takes
+ * until the file "release" is there, like slow firmware. The call removes "arm", and creates the files "begun" and "ended".
  */
 
 #include <dlfcn.h>
@@ -21,8 +21,6 @@
 #include <systemd/sd-login.h>
 #include <time.h>
 #include <unistd.h>
-
-#define SECONDS 15
 
 static const char *path_of(char buf[256], const char *name)
 {
@@ -44,13 +42,14 @@ static void note(const char *what)
 static void take_long(const char *call)
 {
 	const char *slow = getenv("SLOW");
-	const struct timespec ts = { .tv_sec = SECONDS };
+	const struct timespec ts = { .tv_nsec = 50 * 1000000 };
 	char path[256];
 
 	if (!slow || strcmp(slow, call) != 0 || unlink(path_of(path, "arm")) < 0)
 		return;
 	note("begun");
-	nanosleep(&ts, NULL);
+	while (access(path_of(path, "release"), F_OK) < 0)
+		nanosleep(&ts, NULL);
 	note("ended");
 }
 

@@ -13,7 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RESOLVE_MS 2000
+#include "tests/patience.h"
+
+#define RESOLVE_MS PATIENCE_MS
 
 static struct rdma_event_channel *channel;
 static struct rdma_cm_id *id;

@@ -8,8 +8,6 @@
 . "$(dirname "$0")/../broker.sh"
 # shellcheck source=../calls.sh
 . "$(dirname "$0")/../calls.sh"
-# shellcheck disable=SC2034
-case_seconds=400
 
 # ---- the daemon ----
 
@@ -566,7 +564,7 @@ case_removal_at_the_server() {
 	await_line server listening
 	start client bob removal-client $A 7471
 	await_line client established
-	assert timeout 10 rdma link del rxe0
+	assert timeout $patience rdma link del rxe0
 	await_line server "all is destroyed"
 	await_line client "all is destroyed"
 	assert_contains "$(cat server)" RDMABROKER_EVENT_DEVICE_REMOVAL
@@ -585,7 +583,7 @@ case_removal_at_the_client() {
 	await_line server listening
 	start client bob removal-client $A 7471
 	await_line client established
-	assert timeout 10 rdma link del rxe1
+	assert timeout $patience rdma link del rxe1
 	await_line client "all is destroyed"
 	await_line server RDMABROKER_EVENT_DISCONNECTED
 	fabric_up

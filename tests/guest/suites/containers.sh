@@ -135,7 +135,7 @@ case_container_and_host() {
 	# librdmacm without the broker, as root can.
 	container dropin root --user 1000 --device $RDMA=all --device $DROPIN -- rping -s -a $A -p 7417 -V
 	(await "rdmabrokerctl list | grep -q 'listening .*:7417 '")
-	run_rping timeout 60 rping -c -a $A -p 7417 -C 3 -V
+	run_rping timeout $patience rping -c -a $A -p 7417 -C 3 -V
 	end_container server
 	end_container dropin
 	nothing_is_left

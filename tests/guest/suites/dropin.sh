@@ -8,8 +8,6 @@
 
 # shellcheck source=../lib.sh
 . "$(dirname "$0")/../lib.sh"
-# shellcheck disable=SC2034
-case_seconds=300
 
 A=10.9.0.1 # rxe0
 B=10.9.0.2 # rxe1
@@ -75,7 +73,7 @@ serve() {
 	await "! anyone_listens"
 	server_program=$1
 	# The trap would print to the file, too.
-	(trap - ERR && side "$way" alice timeout --foreground -k 1 "${program_seconds:-200}" "$@") > server 2>&1 &
+	(trap - ERR && side "$way" alice timeout --foreground -k 1 "${program_seconds:-$((2 * patience))}" "$@") > server 2>&1 &
 	server=$!
 }
 
@@ -95,7 +93,7 @@ run_client() {
 	(await listening) || fail_shown
 	(trap - ERR && side "$way" bob "$@") > client 2>&1 &
 	client=$!
-	if (await "! kill -0 $client" "${program_seconds:-200}"); then
+	if (await "! kill -0 $client" "${program_seconds:-$((2 * patience))}"); then
 		wait $client || client_status=$?
 		return
 	fi
@@ -264,7 +262,7 @@ program_udaddy() {
 program_mckey() {
 	serve "$1" stdbuf -oL mckey -m 239.1.2.3 -b $A
 	(await "grep -q joined server") || fail_shown
-	side "$2" bob timeout --foreground -k 1 "${program_seconds:-200}" mckey -m 239.1.2.3 -b $B -s > client 2>&1 || fail_shown
+	side "$2" bob timeout --foreground -k 1 "${program_seconds:-$((2 * patience))}" mckey -m 239.1.2.3 -b $B -s > client 2>&1 || fail_shown
 	served
 	assert_contains "$(cat server)" "data transfers complete"
 }
@@ -382,7 +380,7 @@ program_fi-msg() {
 	ulimit -l unlimited
 	serve "$1" "${command[@]}"
 	(await "ss -Hltn 'sport = :47592' | grep -q .") || fail_shown
-	side "$2" bob timeout --foreground -k 1 "${program_seconds:-200}" "${command[@]}" $A > client 2>&1 || fail_shown
+	side "$2" bob timeout --foreground -k 1 "${program_seconds:-$((2 * patience))}" "${command[@]}" $A > client 2>&1 || fail_shown
 	served
 	assert_contains "$(cat client)" "MB/sec"
 }
@@ -493,7 +491,7 @@ case_manual() {
 # ucx_perftest has no row: it exchanges addresses over TCP, and the broker only gives it the devices. This tests UCT:
 # UCP's tests need UD, over which UCX fails on Soft-RoCE.
 case_ucx_perftest() {
-	local before command=(timeout 200 ucx_perftest -t am_lat -x rc_verbs -n 20 -w 2)
+	local before command=(timeout $patience ucx_perftest -t am_lat -x rc_verbs -n 20 -w 2)
 	before=$(admitted)
 	ulimit -l unlimited
 	side broker alice "${command[@]}" -d rxe0:1 > server 2>&1 &
@@ -508,7 +506,7 @@ case_ucx_perftest() {
 # UCX's client closes when it knows that its server has disconnected. The server's QP must still be there: librdmacm's
 # program confirms the disconnect by its own disconnect or destroy, and so does the drop-in's.
 case_close_after_the_peer() {
-	local way program_seconds=60
+	local way
 	local command=(ucp_client_server -a $A -i 20 -s 64)
 	! sanitized || skip "a library without sanitizers is loaded before what has sanitizers"
 	ulimit -l unlimited
@@ -617,14 +615,14 @@ case_fork() {
 
 # Not run with librdmacm, whose behaviour is not defined here.
 case_wait_that_comes_too_late() {
-	as bob "${through[@]}" timeout 30 dropin $A late
+	as bob "${through[@]}" timeout $patience dropin $A late
 }
 
 case_rsockets() {
 	! sanitized || skip "$no_direct"
-	RDMABROKER_DEBUG=1 "${through[@]}" timeout 60 rstream -b $A -S 64 -I 10 > server 2>&1 &
+	RDMABROKER_DEBUG=1 "${through[@]}" timeout $patience rstream -b $A -S 64 -I 10 > server 2>&1 &
 	await listening
-	RDMABROKER_DEBUG=1 "${through[@]}" timeout 60 rstream -s $A -S 64 -I 10 > client 2>&1 ||
+	RDMABROKER_DEBUG=1 "${through[@]}" timeout $patience rstream -s $A -S 64 -I 10 > client 2>&1 ||
 		fail_shown
 	wait $! || fail_shown
 	assert_eq "$(grep -c 'do not use the broker' client)" 1

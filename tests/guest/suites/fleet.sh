@@ -107,7 +107,7 @@ case_one_host() {
 	await "journalctl -u rdmabroker-fleet -o cat | grep -q 'Cannot use etcd: '"
 	start_etcd
 	roll_out all v5
-	(await "[ \"\$(host \"['in_force']\")\" = v5 ]" 90)
+	(await "[ \"\$(host \"['in_force']\")\" = v5 ]")
 	assert_eq "$(systemctl show --property=NRestarts --value rdmabroker-fleet)" 0
 	systemctl stop rdmabroker-fleet
 	assert_eq "$(etcdctl get /rdmabroker/hosts/guest)" ""
@@ -148,7 +148,7 @@ start_cluster() {
 		ip -n "e$i" link set lo up
 		start_member "$i"
 	done
-	(await "rdmabrokerctl fleet status | grep -q '^etcd: 3 of 3 endpoints answer'" 60) ||
+	(await "rdmabrokerctl fleet status | grep -q '^etcd: 3 of 3 endpoints answer'") ||
 		(tail -n 5 e?.log && exit 1)
 }
 
@@ -192,21 +192,21 @@ case_cluster() {
 	version v2 "allow listen user 1000 port 7472"
 	version v3 "allow listen user 1000 port 7473"
 	version v4 "allow listen user 1000 port 7474"
-	(await "rdmabrokerctl fleet list | grep -q '^guest  *-  *ok '" 60)
-	rdmabrokerctl fleet push v1 --label all --wait 60 | show
+	(await "rdmabrokerctl fleet list | grep -q '^guest  *-  *ok '")
+	rdmabrokerctl fleet push v1 --label all --wait $patience | show
 
 	# The member that the agent uses is cut off. The other two go on, and so does the agent.
 	ip link set ve1 down
-	elsewhere push v2 --label all --wait 90 | show
+	elsewhere push v2 --label all --wait $patience | show
 	rdmabrokerctl fleet status | show
 	assert_contains "$(rdmabrokerctl fleet status)" "etcd: 2 of 3 endpoints answer"
 	ip link set ve1 up
-	(await "rdmabrokerctl fleet status | grep -q '^etcd: 3 of 3 endpoints answer'" 60)
+	(await "rdmabrokerctl fleet status | grep -q '^etcd: 3 of 3 endpoints answer'")
 
 	# This host is cut off from all members: it serves on, after a restart, too, and others see that it is away.
 	serve server alice $A 7472 -P
 	ip addr del 10.30.0.254/24 dev brf
-	(await "ip netns exec e2 rdmabrokerctl fleet list | grep -q '^guest  *all  *away  *v2 '" 60)
+	(await "ip netns exec e2 rdmabrokerctl fleet list | grep -q '^guest  *all  *away  *v2 '")
 	elsewhere status | show
 	elsewhere push v3 --label all | show
 	ping_once bob $A -p 7472
@@ -216,7 +216,7 @@ case_cluster() {
 	fails 1 rdmabrokerctl fleet status
 	assert_contains "$(cat words)" "cannot use etcd: http://10.30.0."
 	ip addr add 10.30.0.254/24 dev brf
-	(await "rdmabrokerctl fleet list | grep -q '^guest  *all  *ok  *v3 '" 90)
+	(await "rdmabrokerctl fleet list | grep -q '^guest  *all  *ok  *v3 '")
 
 	# Most members are gone. What there is remains, and nothing can be rolled out.
 	kill -KILL "${member[1]}" "${member[3]}"
@@ -224,9 +224,9 @@ case_cluster() {
 	fails 1 elsewhere push v4 --label all
 	assert_contains "$(rdmabrokerctl rules)" "allow listen user 1000 port 7473"
 	start_member 1
-	(await "ip netns exec e2 rdmabrokerctl fleet status | grep -q '^etcd: 2 of 3 endpoints answer'" 60)
-	elsewhere push v4 --label all --wait 90 | show
-	elsewhere rollback --wait 90 | show
+	(await "ip netns exec e2 rdmabrokerctl fleet status | grep -q '^etcd: 2 of 3 endpoints answer'")
+	elsewhere push v4 --label all --wait $patience | show
+	elsewhere rollback --wait $patience | show
 	assert_contains "$(rdmabrokerctl rules)" "allow listen user 1000 port 7473"
 	assert_eq "$(systemctl show --property=NRestarts --value rdmabroker-fleet)" 0
 	systemctl stop rdmabroker-fleet rdmabroker-fleet-install.path

@@ -146,10 +146,10 @@ program() {
 	shift
 	client=("$@")
 
-	as alice timeout 60 rdmabrokerctl run -- "${server[@]}" > server 2>&1 &
+	as alice timeout $patience rdmabrokerctl run -- "${server[@]}" > server 2>&1 &
 	pid[server]=$!
 	await "rdmabrokerctl list --listeners | grep -q alice"
-	run_rping as bob timeout 60 rdmabrokerctl run -- "${client[@]}"
+	run_rping as bob timeout $patience rdmabrokerctl run -- "${client[@]}"
 	finish server
 	echo "${client[0]}: done" | show
 }

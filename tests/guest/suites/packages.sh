@@ -13,7 +13,6 @@ PRODUCT=debs
 # shellcheck source=../load.sh
 . "$(dirname "$0")/../load.sh"
 
-case_seconds=900
 PACKAGES="rdmabroker rdmabroker-exporter rdmabroker-fleet rdmabroker-peerd librdmabroker-rdmacm librdmabroker2"
 NODES="/dev/infiniband/rdma_cm /dev/infiniband/uverbs0 /dev/infiniband/uverbs1"
 

@@ -42,12 +42,12 @@ both() {
 
 	there_start "$name" as alice rdmabrokerctl run -- "${server[@]//ADDR/$THERE}"
 	on_there await "rdmabrokerctl list --listeners | grep -q alice" || (there_output "$name" && exit 1)
-	run_rping as bob timeout 60 rdmabrokerctl run -- "${client[@]//ADDR/$THERE}"
+	run_rping as bob timeout $patience rdmabrokerctl run -- "${client[@]//ADDR/$THERE}"
 	there_finish "$name"
 	as alice rdmabrokerctl run -- "${server[@]//ADDR/$HERE}" > "$name.here" 2>&1 &
 	pid[$name.here]=$!
 	await "rdmabrokerctl list --listeners | grep -q alice"
-	there_start "$name" as bob timeout 60 rdmabrokerctl run -- "${client[@]//ADDR/$HERE}"
+	there_start "$name" as bob timeout $patience rdmabrokerctl run -- "${client[@]//ADDR/$HERE}"
 	there_finish "$name"
 	finish "$name.here"
 	echo "$name: both ways" | show
@@ -110,7 +110,7 @@ case_gone_before() {
 	holdings > before
 	there_dies
 	ip neigh del $THERE dev wire
-	fails 1 timeout 120 as bob rdmabroker-ping -c -a $THERE -p 7471
+	fails 1 timeout $patience as bob rdmabroker-ping -c -a $THERE -p 7471
 	show < words
 	second_returns
 	holdings > after
@@ -125,7 +125,7 @@ case_gone_while_connecting() {
 	ping_once bob $THERE -p 7471
 	holdings > before
 	there_dies
-	fails 1 timeout 240 as bob rdmabroker-ping -c -a $THERE -p 7471 -T 120
+	fails 1 timeout $((2 * patience)) as bob rdmabroker-ping -c -a $THERE -p 7471 -T $patience
 	show < words
 	second_returns
 	holdings > after
@@ -141,7 +141,7 @@ case_gone_when_established() {
 	connect client bob $THERE 7471
 	flows
 	there_dies
-	(await "! kill -0 ${pid[client]} 2>/dev/null" 240) || (rdmabrokerctl list | show && rdma resource show qp && exit 1)
+	(await "! kill -0 ${pid[client]} 2>/dev/null" $((2 * patience))) || (rdmabrokerctl list | show && rdma resource show qp && exit 1)
 	wait "${pid[client]}" || true
 	show < client
 	second_returns
@@ -156,7 +156,7 @@ case_client_is_gone() {
 	on_there as bob rdmabroker-ping -c -a $HERE -p 7471
 	stop first
 	holdings > before
-	serve waiting alice $HERE 7471 -P -T 240
+	serve waiting alice $HERE 7471 -P -T $((2 * patience))
 	there_start client as bob rdmabroker-ping -c -a $HERE -p 7471 -k
 	await_line waiting "established"
 	there_dies
@@ -167,7 +167,7 @@ import json, sys
 one = json.load(sys.stdin)["ids"][0]
 print(str(one["session"]) + ":" + str(one["id"]))')"
 	# The kernel asks the peer 16 times whether it has disconnected, too.
-	(await "grep -q '^disconnected' waiting" 180) ||
+	(await "grep -q '^disconnected' waiting") ||
 		(rdmabrokerctl list && cat waiting && rdma resource show cm_id && journal && exit 1)
 	assert_lacks "$(rdmabrokerctl list --connections)" "$THERE"
 	stop waiting
@@ -199,13 +199,13 @@ print(sum(one.get("drops", 0) for one in json.load(sys.stdin)))')" -gt 0
 
 # The wire is cut under a connection, and mended.
 case_partition() {
-	there_start server as alice rdmabroker-ping -s -a $THERE -p 7471 -v -P -T 200
+	there_start server as alice rdmabroker-ping -s -a $THERE -p 7471 -v -P -T $((2 * patience))
 	there_says server "listening on"
-	connect client bob $THERE 7471 -T 200
+	connect client bob $THERE 7471 -T $((2 * patience))
 	flows
 	lossy loss 100%
 	on_there lossy loss 100%
-	fails 1 timeout 240 as bob rdmabroker-ping -c -a $THERE -p 7471
+	fails 1 timeout $patience as bob rdmabroker-ping -c -a $THERE -p 7471
 	show < words
 	lossy
 	on_there lossy
@@ -218,8 +218,8 @@ case_partition() {
 		wait "${pid[client]}" || true
 		tail -n 2 client | show
 	fi
-	ping_once bob $THERE -p 7471 -T 120
-	(await "! rdmabrokerctl list --connections | grep -q $THERE" 240)
+	ping_once bob $THERE -p 7471 -T $((2 * patience))
+	(await "! rdmabrokerctl list --connections | grep -q $THERE" $((2 * patience)))
 	there_stop server rdmabroker-ping
 }
 

@@ -8,8 +8,6 @@
 . "$(dirname "$0")/../lib.sh"
 # shellcheck source=../broker.sh
 . "$(dirname "$0")/../broker.sh"
-# shellcheck disable=SC2034
-case_seconds=600
 
 # rule_field TEXT FIELD: prints a counter of the rule TEXT.
 rule_field() {
@@ -414,7 +412,7 @@ case_drain() {
 	fails 3 as dave rdmabroker-ping -s -a $A -p 7472
 	# Existing connections stay until they end by themselves.
 	assert_eq "$(listed --user bob --connections -- state)" established
-	rdmabrokerctl drain --timeout 60 > drained &
+	rdmabrokerctl drain --timeout $patience > drained &
 	draining=$!
 	stop one
 	wait $draining

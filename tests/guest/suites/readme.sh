@@ -103,8 +103,12 @@ case_first_policy() {
 		"rdmabroker-ping -s"*)
 			serve_as_written "$command"
 			continue ;;
-		sudo*) PATH=$PWD/stand-ins:$PATH timeout 30 bash -c "$command" > words 2>&1 || status=$? ;;
-		*) as $WHO "${sanitizing[@]}" timeout 30 bash -c "$command" > words 2>&1 || status=$? ;;
+		*events | *"rping -s") seconds=30 ;; # ends only so
+		*) seconds=$patience ;;
+		esac
+		case $command in
+		sudo*) PATH=$PWD/stand-ins:$PATH timeout "$seconds" bash -c "$command" > words 2>&1 || status=$? ;;
+		*) as $WHO "${sanitizing[@]}" timeout "$seconds" bash -c "$command" > words 2>&1 || status=$? ;;
 		esac
 		echo "--- $command ($status):"
 		cat words
@@ -131,15 +135,15 @@ case_fleet() {
 	mkdir v6
 	echo "allow listen user 1000 port 7470" > v6/site.rules
 	rdmabrokerctl fleet push ./v6 --label all
-	(await "rdmabrokerctl fleet list | grep -q '^guest  *all  *ok  *v6 '" 60)
+	(await "rdmabrokerctl fleet list | grep -q '^guest  *all  *ok  *v6 '")
 	block "A FLEET" 2 | typed
 	serve server alice $A 7471 -P
-	(await "rdmabrokerctl fleet list listeners | grep -q '^guest  *alice  *1000  *$A  *7471'" 60)
+	(await "rdmabrokerctl fleet list listeners | grep -q '^guest  *alice  *1000  *$A  *7471'")
 	block "A FLEET" 3 | typed > printed
 	show < printed
 	assert_contains "$(cat printed)" "hosts: 1: 1 ok"
 	assert_contains "$(cat printed)" "version v6 is rolled out to label all, before it was v7"
-	(await "rdmabrokerctl rules | grep -q 'allow listen user 1000 port 7470'" 60)
+	(await "rdmabrokerctl rules | grep -q 'allow listen user 1000 port 7470'")
 	stop server
 	systemctl disable --now rdmabroker-fleet
 	systemctl stop rdmabroker-fleet-install.path
@@ -171,9 +175,9 @@ case_peer() {
 		"rdmabroker-ping -s"*)
 			serve_as_written "$command"
 			continue ;;
-		"sudo -u bob "*) as bob timeout 30 bash -c "${command#sudo -u bob }" > words 2>&1 || status=$? ;;
+		"sudo -u bob "*) as bob timeout $patience bash -c "${command#sudo -u bob }" > words 2>&1 || status=$? ;;
 		"sudo journalctl "*) PATH=$PWD/stand-ins:$PATH bash -c "$command" > words 2>&1 || status=$? ;;
-		*) as $WHO timeout 30 bash -c "$command" > words 2>&1 || status=$? ;;
+		*) as $WHO timeout $patience bash -c "$command" > words 2>&1 || status=$? ;;
 		esac
 		echo "--- $command ($status):"
 		cat words

@@ -307,10 +307,10 @@ case_connections_of_an_instance() {
 	RDMABROKER_SOCKET=$BLUE as alice rdmabroker-ping -s -p 7471 -P > other 2>&1 &
 	pid[other]=$!
 	await_line other "listening on"
-	in_blue as alice timeout 100 rdmabroker-ping -c -a 10.10.0.2 -p 7471 > client 2>&1 || status=$?
+	in_blue as alice timeout $patience rdmabroker-ping -c -a 10.10.0.2 -p 7471 > client 2>&1 || status=$?
 	sed "s/^/connect in the namespace: status $status: /" client | show
 	status=0
-	in_blue as alice timeout 100 rdmabroker-ping -c -a $A -p 7471 > client 2>&1 || status=$?
+	in_blue as alice timeout $patience rdmabroker-ping -c -a $A -p 7471 > client 2>&1 || status=$?
 	sed "s/^/connect out of the namespace: status $status: /" client | show
 	[ $status != 124 ] || fail "a connect hangs"
 	ip netns exec blue rdma resource show cm_id | sed 's/^/in the namespace: /' | show
