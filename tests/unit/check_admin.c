@@ -610,7 +610,8 @@ struct press {
 	unsigned n_connected, n_busy, n_other;
 };
 
-#define PRESS_RATE 2 /* connects per second that the rule of the test admits; a slow machine makes more */
+#define PRESS_RATE \
+	2 /* connects per second that the rule of the test admits; a slow machine makes more */
 #define PRESS_BURST 5 /* the rule's burst */
 #define PRESS_CLIENTS 5
 #define PRESS_MS 2000

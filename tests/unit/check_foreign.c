@@ -115,13 +115,14 @@ START_TEST(foreign_ids_are_reported)
 	age = strtoul(strstr(got.out, " ..., ") + 6, NULL, 10);
 	ck_assert_uint_ge(age, 90);
 	ck_assert_uint_lt(age, 690);
-	snprintf(expected, sizeof(expected),
-		 "foreign ids: fake0  process 812 (rping, uid 1000) holds 3: LISTEN 10.9.0.1:7471 ..., %lu s ago\n"
-		 "             fake0  process 813 (?, uid ?) holds 1: CONNECT 10.9.0.1:7471 to "
-		 "[fd09::2]:40000, %lu s ago\n"
-		 "             fake0  other processes hold 7, %lu s ago\n"
-		 "             fake0  unknown processes hold 2 (the threads that made them have ended), %lu s ago\n",
-		 age, age, age, age);
+	snprintf(
+		expected, sizeof(expected),
+		"foreign ids: fake0  process 812 (rping, uid 1000) holds 3: LISTEN 10.9.0.1:7471 ..., %lu s ago\n"
+		"             fake0  process 813 (?, uid ?) holds 1: CONNECT 10.9.0.1:7471 to "
+		"[fd09::2]:40000, %lu s ago\n"
+		"             fake0  other processes hold 7, %lu s ago\n"
+		"             fake0  unknown processes hold 2 (the threads that made them have ended), %lu s ago\n",
+		age, age, age, age);
 	assert_has(got.out, expected);
 	assert_lacks(got.out, "foreign ids: none");
 	ck_assert_int_eq(ctl("status", "--json"), 0);

@@ -188,9 +188,10 @@ bool make_certificates(void)
 struct etcd *new_client(const char *endpoint)
 {
 	const char *endpoints[] = { endpoint ?: etcd_service.endpoint };
-	const struct etcd_options options = {
-		.endpoints = endpoints, .n_endpoints = 1, .call_ms = PATIENCE_MS, .answer_max = 1 << 20
-	};
+	const struct etcd_options options = { .endpoints = endpoints,
+					      .n_endpoints = 1,
+					      .call_ms = PATIENCE_MS,
+					      .answer_max = 1 << 20 };
 	struct etcd *etcd = NULL;
 
 	ck_assert_int_eq(etcd_new(&etcd, &options), 0);

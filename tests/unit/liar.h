@@ -14,7 +14,8 @@
 #include "proto/rdmabroker.pb-c.h"
 #include "tests/unit/unit.h"
 
-#define LIAR_TIMEOUT PATIENCE_MS /* by a clock that also advances when a wait ends without a result */
+#define LIAR_TIMEOUT \
+	PATIENCE_MS /* by a clock that also advances when a wait ends without a result */
 #define LIAR_SLOW_MS (LIAR_TIMEOUT / 10 * 9) /* an answer takes so long */
 #define MIB (1u << 20)
 

@@ -3,7 +3,7 @@
 
 /*
  * A clock of the broker and of its loop that only the test advances, after stop_time(), so that it does not matter how
- * long the machine takes. It replaces the C library's function: one file of a program includes it, after pair.h.
+ * long the machine takes. It replaces the C library's function: one file of a program includes it.
  */
 
 #include <stdint.h>

@@ -12,20 +12,20 @@
 #define UNIT_TIMEOUT PATIENCE_TEST_S /* for each test */
 
 /* Waits until CONDITION is true, which no event announces. WHAT is a literal format, with its arguments. */
-#define AWAIT(condition, what, ...)                                                                \
-	do {                                                                                       \
-		int64_t end_ = patience_end();                                                     \
-		while (!(condition))                                                               \
-			if (!patience_pause(end_))                                                 \
-				WAITED(what, ##__VA_ARGS__);                                       \
+#define AWAIT(condition, what, ...)                          \
+	do {                                                 \
+		int64_t end_ = patience_end();               \
+		while (!(condition))                         \
+			if (!patience_pause(end_))           \
+				WAITED(what, ##__VA_ARGS__); \
 	} while (0)
 
 /* Waits until the descriptor FD can be read, or has ended. */
-#define AWAIT_INPUT(fd, what, ...)                                                                 \
-	do {                                                                                       \
-		struct pollfd p_ = { (fd), POLLIN, 0 };                                            \
-		if (poll(&p_, 1, PATIENCE_MS) != 1)                                                \
-			WAITED(what, ##__VA_ARGS__);                                               \
+#define AWAIT_INPUT(fd, what, ...)                      \
+	do {                                            \
+		struct pollfd p_ = { (fd), POLLIN, 0 }; \
+		if (poll(&p_, 1, PATIENCE_MS) != 1)     \
+			WAITED(what, ##__VA_ARGS__);    \
 	} while (0)
 
 #define WAITED(what, ...) ck_abort_msg("waited %d s for " what, PATIENCE_S, ##__VA_ARGS__)

@@ -16,8 +16,9 @@
 
 #include "broker.h"
 #include "client/rdmabroker.h"
+#include "tests/patience.h"
 
-#define DEADLINE_MS 30000 /* of all waits except the wait for a daemon's end */
+#define DEADLINE_MS PATIENCE_MS /* of all waits except the wait for a daemon's end */
 #define SERVICE_PORT 7471
 
 noreturn void die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
