@@ -15,6 +15,22 @@ daemon_pid() {
 	systemctl show --property=MainPID --value rdmabrokerd
 }
 
+# long_watchdog: restarts the daemon with a watchdog of an hour, for a case that stops the daemon or systemd. A slow machine
+# can take longer than the 30 s after which systemd would kill it. usual_watchdog undoes that.
+long_watchdog() {
+	mkdir -p /run/systemd/system/rdmabrokerd.service.d
+	printf '[Service]\nWatchdogSec=1h\n' > $WATCHDOG
+	systemctl daemon-reload
+	systemctl restart rdmabrokerd
+}
+
+usual_watchdog() {
+	rm -f $WATCHDOG
+	systemctl daemon-reload
+}
+
+WATCHDOG=/run/systemd/system/rdmabrokerd.service.d/70-watchdog.conf
+
 # The mark is the daemon's last entry: with the cursor of an entry that does not match, journalctl would skip the first
 # entry that matches. Without an entry of the daemon, it is the last one of all.
 mark_journal() {

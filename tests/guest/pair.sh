@@ -59,7 +59,7 @@ on_there() {
 # there_is COMMAND...: whether a command succeeds there. Prints its output.
 there_is() {
 	there_start question "$@"
-	await "[ -e '$PAIR/${there[question]}.exit' ]" "${there_seconds:-120}"
+	await "[ -e '$PAIR/${there[question]}.exit' ]" "${there_seconds:-$((2 * patience))}"
 	there_output question
 	[ "$(cat "$PAIR/${there[question]}.exit")" = 0 ]
 }

@@ -32,7 +32,7 @@ remember_holdings() {
 }
 
 holdings_are_back() {
-	(await "[ \"\$(holdings)\" = '$holdings_before' ]" "${1:-30}") ||
+	(await "[ \"\$(holdings)\" = '$holdings_before' ]") ||
 		fail "there is more, or less, than before: $(diff <(echo "$holdings_before") <(holdings) || true)" \
 			"$(open_files | diff files_before - || true)"
 }
@@ -237,17 +237,19 @@ lift() {
 
 case_deadlines_stopped_broker() {
 	users_policy
+	long_watchdog
+	# The first connection of a daemon opens the devices.
+	rounds_pass
 	remember_holdings
 	start server alice serve $A 7471 own
 	await_line server listening
 	start client bob deadline-broker $A 7471
 	await_line client "the broker is to be stopped"
 	kill -STOP "$(daemon_pid)"
-	trap 'kill -CONT $(daemon_pid)' EXIT
+	trap 'kill -CONT $(daemon_pid); usual_watchdog' EXIT
 	go client
 	finish client
 	kill -CONT "$(daemon_pid)"
-	trap - EXIT
 	rounds_pass
 	await_line server RDMABROKER_EVENT_DISCONNECTED
 	go server
@@ -279,7 +281,7 @@ case_deadlines_connect() {
 	run bob deadline-connect $A 7471
 	lift
 	rounds_pass
-	holdings_are_back 60
+	holdings_are_back
 }
 
 case_deadlines_accept() {
@@ -309,7 +311,7 @@ case_deadlines_accept() {
 	# On a slow machine the client may have ended already.
 	kill -KILL "${pids[client]}" || true
 	wait "${pids[client]}" || true
-	holdings_are_back 60
+	holdings_are_back
 }
 
 case_disconnect_from_a_stopped_server() {
@@ -361,7 +363,7 @@ case_deadlines_disconnect() {
 	rounds_pass
 	kill "${pids[server]}"
 	finish server 143
-	holdings_are_back 60
+	holdings_are_back
 }
 
 # ---- QPs that the program makes ----

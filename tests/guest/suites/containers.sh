@@ -223,9 +223,9 @@ case_restart_under_containers() {
 	local id old
 	prepare_root
 	containers_policy
-	container server root --user 1000 --device $RDMA=all -- rdmabroker-ping -s -a $A -p 7421 -P -v -T 300
+	container server root --user 1000 --device $RDMA=all -- rdmabroker-ping -s -a $A -p 7421 -P -v -T 3600
 	await_line server "listening on"
-	container client root --user 1001 --device $RDMA=all -- rdmabroker-ping -c -a $A -p 7421 -k -v -T 300
+	container client root --user 1001 --device $RDMA=all -- rdmabroker-ping -c -a $A -p 7421 -k -v -T 3600
 	await_line client established
 	id=$(container_id client)
 	old=$(daemon_pid)
@@ -241,7 +241,7 @@ case_restart_under_containers() {
 	end_container server
 	end_container client
 	# A socket that is made anew appears in the containers that run.
-	container old root --user 1000 --device $RDMA=all -- sleep 300
+	container old root --user 1000 --device $RDMA=all -- sleep 3600
 	(await "podman exec old ls /run/rdmabroker")
 	systemctl stop rdmabrokerd.service rdmabrokerd.socket
 	systemctl start rdmabrokerd.socket rdmabrokerd.service

@@ -361,13 +361,14 @@ in_the_place_of_a_victim() {
 }
 
 case_reused_pid() {
-	trap 'kill -CONT "$(daemon_pid)"' EXIT
+	trap 'kill -CONT "$(daemon_pid)"; usual_watchdog' EXIT
 	policy <<-END
 		allow session unit victim-*.scope
 		allow any user alice,bob,dave
 	END
-	# An earlier case may have used up the ten journal entries that dave can have in ten seconds.
-	systemctl restart rdmabrokerd
+	# This also starts the daemon anew: an earlier case may have used up the ten journal entries that dave can have in
+	# ten seconds.
+	long_watchdog
 	mkfifo orders
 	exec 9<> orders
 	serve server alice $A 7471 -P

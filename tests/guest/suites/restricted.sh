@@ -110,7 +110,7 @@ case_restricted_restart() {
 	restricted_policy
 	restrict shell alice "allow device; allow listen port 7435-7436; allow accept" "--ids 2" \
 		bash -c "rdmabroker-ping -s -a $A -p 7435 -P & read -r < $PWD/go; rdmabroker-ping -s -a $A -p 7436 -P
-			rdmabroker-ping -s -a $A -p 7437; echo \"status \$?\"; sleep 300"
+			rdmabroker-ping -s -a $A -p 7437; echo \"status \$?\"; sleep 3600"
 	mkfifo go
 	(await "rdmabrokerctl list | grep -q 'listening .*:7435 '")
 	connect client bob $A 7435
@@ -229,7 +229,7 @@ case_network_namespace() {
 	assert_contains "$(cat words)" "the port is in use"
 	fails 1 in_blue as alice rdmabroker-ping -s -p 7471
 	# Access to the nodes.
-	RDMABROKER_SOCKET=$BLUE as alice rdmabrokerctl run -- sleep 300 &
+	RDMABROKER_SOCKET=$BLUE as alice rdmabrokerctl run -- sleep 3600 &
 	pid[sleep]=$!
 	(await "has_acl 1000")
 	assert_contains "$(rdmabrokerctl list)" "rdmabroker "
@@ -264,7 +264,7 @@ case_instance_restarts() {
 	RDMABROKER_SOCKET=$BLUE as alice rdmabroker-ping -s -p 7471 -P > other 2>&1 &
 	pid[other]=$!
 	await_line other "listening on"
-	RDMABROKER_SOCKET=$BLUE as alice rdmabrokerctl run -- sleep 300 &
+	RDMABROKER_SOCKET=$BLUE as alice rdmabrokerctl run -- sleep 3600 &
 	pid[sleep]=$!
 	(await "has_acl 1000")
 	# The initial instance forgets what it has lent, and is asked again.
@@ -290,7 +290,7 @@ case_instance_restarts() {
 	(await "journalctl -u rdmabrokerd@blue -o cat | grep -q 'The initial instance of the broker does not serve'")
 	systemctl start rdmabrokerd.socket rdmabrokerd.service
 	(await "journalctl -u rdmabrokerd@blue -o cat | grep -q 'serves again'")
-	RDMABROKER_SOCKET=$BLUE as alice rdmabrokerctl run -- sleep 300 &
+	RDMABROKER_SOCKET=$BLUE as alice rdmabrokerctl run -- sleep 3600 &
 	pid[sleep]=$!
 	(await "has_acl 1000")
 	kill "${pid[sleep]}"

@@ -457,7 +457,7 @@ print(n)'
 
 # stop_systemd: systemd does not read what services tell it, as after a crash of its own ("Freezing execution").
 stop_systemd() {
-	trap 'freeze_systemd 0; rm -rf /run/systemd/system/rdmabrokerd.service.d; systemctl daemon-reload' EXIT
+	trap 'freeze_systemd 0; usual_watchdog' EXIT
 	freeze_systemd 1
 	assert [ "$(fill_queue_of_systemd)" -gt 0 ]
 }
@@ -470,12 +470,8 @@ go_on_systemd() {
 case_systemd_does_not_read() {
 	local daemon
 	users_policy
-	# A slow machine can take longer than the watchdog's 30 s.
-	mkdir -p /run/systemd/system/rdmabrokerd.service.d
-	trap 'rm -rf /run/systemd/system/rdmabrokerd.service.d; systemctl daemon-reload' EXIT
-	printf '[Service]\nWatchdogSec=1h\n' > /run/systemd/system/rdmabrokerd.service.d/70-watchdog.conf
-	systemctl daemon-reload
-	systemctl restart rdmabrokerd
+	trap usual_watchdog EXIT
+	long_watchdog
 	load 1 1
 	daemon=$(daemon_pid)
 	stop_systemd
