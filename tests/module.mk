@@ -19,7 +19,7 @@ UNIT_FABRIC := $(addprefix $(O)/tests/unit/check_,absence cmscan nldev node qpsc
 UNIT_HOOKED := $(addprefix $(O)/tests/unit/check_,disconnect_restart dropin instants ledger library_hostile library_pages library_waits takeover)
 
 # Tests of rdmabroker-fleet, with a real etcd. The daemon on the fake fabric is a program of its own.
-UNIT_FLEET := $(addprefix $(O)/tests/unit/check_,fleet_etcd fleet fleet_state fleet_install fleet_ctl fleet_cluster)
+UNIT_FLEET := $(addprefix $(O)/tests/unit/check_,fleet_etcd fleet_liar fleet fleet_state fleet_install fleet_ctl fleet_cluster)
 
 $(UNIT_FLEET): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o \
 		$(call objs,$(filter-out client/fleet/main.c,$(FLEET_SRC)) tests/unit/fleet.c tests/unit/fleetagent.c \
@@ -30,7 +30,7 @@ $(UNIT_FLEET): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o \
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -Wl,-rpath,$(abspath $(O)) -Wl,--as-needed \
 		-lrdmabroker $(FLEET_LIBS) $(CHECK_LIBS)
 
-$(filter-out %_etcd,$(UNIT_FLEET)): | $(O)/tests/fakebroker
+$(filter-out %_etcd %_liar,$(UNIT_FLEET)): | $(O)/tests/fakebroker
 
 $(O)/tests/fakebroker: $(O)/obj/tests/unit/fakebroker.o $(O)/daemon.a $(call objs,$(FAKE_SRC))
 	$(call say,LINK,$@)
