@@ -77,7 +77,7 @@ there_boots() {
 # there_is_silent: the second guest does not even refuse a connection.
 there_is_silent() {
 	local status=0
-	timeout 1 bash -c ": < /dev/tcp/$THERE/9" 2> /dev/null || status=$?
+	timeout 5 bash -c ": < /dev/tcp/$THERE/9" 2> /dev/null || status=$?
 	[ $status = 124 ]
 }
 

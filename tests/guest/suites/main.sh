@@ -184,7 +184,11 @@ case_second_client_waits() {
 	pid[second]=$!
 	await_line server "event: RDMABROKER_EVENT_CONNECT_REQUEST" 2
 	# The second request waits for an accept. A third client that gives up early does not affect the second one.
-	fails 1 ping_once dave $A -p 7471 -T 1
+	as dave rdmabroker-ping -c -a $A -p 7471 -T $patience > third 2>&1 &
+	pid[third]=$!
+	await_line server "event: RDMABROKER_EVENT_CONNECT_REQUEST" 3
+	kill "${pid[third]}"
+	wait "${pid[third]}" || true
 	stop first
 	finish second
 	assert_contains "$(cat second)" "7 rounds"
