@@ -110,7 +110,7 @@ int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id)
 	FORWARD(rdma_get_request, listen, id);
 	if (!listener->handle)
 		return fail(EBADF);
-	if (!id_is_sync(listener))
+	if (!listener->sync)
 		return fail(EINVAL);
 	if (listen->event)
 		rdma_ack_cm_event(listen->event);

@@ -259,7 +259,7 @@ static bool finish_request(struct cm_event *event)
 {
 	struct id *id = to_id(event->public.id);
 
-	if (event->public.event != RDMA_CM_EVENT_CONNECT_REQUEST || !id_is_sync(event->id))
+	if (event->public.event != RDMA_CM_EVENT_CONNECT_REQUEST || !event->id->sync)
 		return true;
 	if (id_migrate(id, NULL) == 0)
 		return true;
@@ -294,7 +294,7 @@ int event_await_outcome(struct id *id)
 {
 	struct rdma_cm_event *event;
 
-	if (!id_is_sync(id))
+	if (!id->sync)
 		return 0;
 	id_ack_own_event(id);
 	if (get_event(to_channel(id->public.channel), &event) < 0)

@@ -83,7 +83,7 @@ int rdma_leave_multicast(struct rdma_cm_id *public, struct sockaddr *addr)
 	if (!join)
 		return fail(EADDRNOTAVAIL);
 	/* A sync id keeps its last event. If this is an event of the join, it has to be acked before the wait. */
-	if (id_is_sync(id))
+	if (id->sync)
 		id_ack_own_event(id);
 	join_await_acks(join, id);
 	free(join);

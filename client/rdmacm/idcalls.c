@@ -34,7 +34,7 @@ int rdma_migrate_id(struct rdma_cm_id *public, struct rdma_event_channel *channe
 	FORWARD(rdma_migrate_id, public, channel);
 	if (!id->handle)
 		return fail(EBADF);
-	if (id_is_sync(id) && !channel)
+	if (id->sync && !channel)
 		return fail(EINVAL);
 	return id_migrate(id, channel ? to_channel(channel) : NULL);
 }

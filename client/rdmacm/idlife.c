@@ -68,6 +68,7 @@ int id_new(struct channel *channel, struct id **ret, void *context, enum rdma_po
 		free_id(id);
 		return report_result("rdma_create_id", r);
 	}
+	id->sync = sync;
 	pthread_mutex_lock(&channel->lock);
 	add_to_channel(id, channel);
 	pthread_mutex_unlock(&channel->lock);
@@ -146,7 +147,11 @@ void id_destroy(struct id *id)
 	if (id->handle) {
 		channel = to_channel(id->public.channel);
 		pthread_mutex_lock(&channel->lock);
-		BROKER(rdmabroker_destroy_id(id->handle));
+		/*
+		 * Without the wait, an event that the broker has sent before it destroys the id would make the channel's
+		 * descriptor readable later, and a program that then calls rdma_get_cm_event() would find no event, and wait.
+		 */
+		BROKER(rdmabroker_destroy_id_wait(id->handle, RDMABROKER_TIMEOUT_DEFAULT));
 		id->handle = NULL;
 		LIST_REMOVE(id, link);
 		pthread_mutex_unlock(&channel->lock);
@@ -154,7 +159,7 @@ void id_destroy(struct id *id)
 	/* Now no thread takes an event of the id, so n_reported does not change any more. */
 	id_ack_own_event(id);
 	await_acks(id, id->n_reported);
-	if (channel && channel->sync)
+	if (channel && id->sync)
 		channel_free(channel);
 	free_id(id);
 }
@@ -194,10 +199,11 @@ int id_migrate(struct id *id, struct channel *to)
 			channel_free(to);
 		return report_result("rdma_migrate_id", r);
 	}
-	if (from->sync) {
+	if (id->sync) {
 		id_ack_own_event(id);
 		channel_free(from);
 	}
+	id->sync = sync;
 	/* As in librdmacm: wait for the acks of all events of this id that were taken before the move. */
 	await_acks(id, n);
 	return 0;

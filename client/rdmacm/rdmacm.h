@@ -96,7 +96,7 @@ struct session {
 struct channel {
 	struct rdma_event_channel public;
 	struct session session;
-	bool sync; /* it belongs to one id, whose calls wait for their outcomes */
+	bool sync; /* it was made for a sync id; requests of a sync listener are on it until they get their own */
 	pthread_mutex_t lock;
 	LIST_HEAD(, id) ids;
 	bool lost; /* the broker is gone */
@@ -120,6 +120,7 @@ struct id {
 	struct rdma_cm_id public;
 	LIST_ENTRY(id) link; /* channel.ids */
 	struct rdmabroker_id *handle; /* NULL: its channel is gone */
+	bool sync; /* its calls wait for their outcomes, and its channel ends with it */
 	struct device *device; /* NULL: not bound */
 	bool connected; /* ESTABLISHED was reported, DISCONNECTED was not */
 	/* Confirming the connection failed, and CONNECT_ERROR was reported: drop REJECTED and DISCONNECTED. */
@@ -173,12 +174,6 @@ static inline struct id *to_id(struct rdma_cm_id *id)
 static inline struct channel *to_channel(struct rdma_event_channel *channel)
 {
 	return container_of(channel, struct channel, public);
-}
-
-/* ID has a channel. True: the channel is the id's own, and each call waits for its outcome. */
-static inline bool id_is_sync(const struct id *id)
-{
-	return to_channel(id->public.channel)->sync;
 }
 
 static inline bool id_is_datagram(const struct id *id)

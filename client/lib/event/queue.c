@@ -115,6 +115,21 @@ struct rdmabroker_id *queue_forget(struct queue *queue, const struct rdmabroker_
 	return NULL;
 }
 
+void queue_drop(struct queue *queue, const struct rdmabroker_id *id,
+		bool (*is_unwanted)(const struct raw_event *raw, const void *userdata),
+		const void *userdata)
+{
+	struct raw_event *raw, *next;
+
+	for (raw = TAILQ_FIRST(&queue->events); raw && id->n_queued > 0; raw = next) {
+		next = TAILQ_NEXT(raw, link);
+		if (raw->id != id || !is_unwanted(raw, userdata))
+			continue;
+		queue_remove(queue, raw);
+		queue_free_event(raw);
+	}
+}
+
 void queue_collect(struct queue *queue, const struct rdmabroker_id *id, struct raw_events *ret)
 {
 	struct raw_event *raw, *next;

@@ -55,5 +55,9 @@ struct raw_event *queue_take_orphan(struct queue *queue);
  * NULL: all events of ID are dropped; until then the caller calls again.
  */
 struct rdmabroker_id *queue_forget(struct queue *queue, const struct rdmabroker_id *id);
+/* Drop those events of ID for which IS_UNWANTED returns true. It must return false for a CONNECT_REQUEST. */
+void queue_drop(struct queue *queue, const struct rdmabroker_id *id,
+		bool (*is_unwanted)(const struct raw_event *raw, const void *userdata),
+		const void *userdata);
 /* Move the events of ID to RET, in their order. Connection requests stay queued, as orphans. */
 void queue_collect(struct queue *queue, const struct rdmabroker_id *id, struct raw_events *ret);

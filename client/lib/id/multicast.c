@@ -140,22 +140,10 @@ int multicast_on_event(struct rdmabroker_id *id, const Rdmabroker__Event *in,
 	return r;
 }
 
-int rdmabroker_leave_multicast(struct rdmabroker_id *id, const struct sockaddr *addr)
+void multicast_forget(struct rdmabroker_id *id, const struct sockaddr_storage *addr)
 {
-	Rdmabroker__LeaveMulticast m = RDMABROKER__LEAVE_MULTICAST__INIT;
-	REQUEST(request, LEAVE_MULTICAST, leave_multicast, &m);
-	struct sockaddr_storage copy;
-	Rdmabroker__Address address;
-	struct join *join;
-	int r = message_put_address(&address, addr);
+	struct join *join = find_join(id, addr);
 
-	if (r < 0)
-		return r;
-	address_unpack(&copy, &address);
-	join = find_join(id, &copy);
 	if (join)
 		join_free(id, join);
-	m.id = id->handle;
-	m.addr = &address;
-	return idcall_do(id, "leave_multicast", &request, ANSWER_AS_EVENT, NULL);
 }

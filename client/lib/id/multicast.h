@@ -20,5 +20,7 @@ int multicast_join(struct rdmabroker_id *id, const struct sockaddr *addr, unsign
  */
 int multicast_on_event(struct rdmabroker_id *id, const Rdmabroker__Event *in,
 		       struct rdmabroker_event *event);
+/* Forget that ID joined the group ADDR, and detach the QP from it. */
+void multicast_forget(struct rdmabroker_id *id, const struct sockaddr_storage *addr);
 void multicast_detach_all(struct rdmabroker_id *id); /* detach the QP from its groups */
 void multicast_free_all(struct rdmabroker_id *id);

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <netinet/in.h>
+#include <poll.h>
+
+#include "tests/unit/ends.h"
+#include "tests/unit/unit.h"
+
+/* Which events programs of the drop-in get, and when a channel's descriptor is readable. */
+
+#define OTHER_PORT 7480
+
+static bool is_readable(const struct rdma_event_channel *channel)
+{
+	struct pollfd p = { .fd = channel->fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+/* Lets the daemon do all that it has to do. */
+static void run_daemon(void)
+{
+	while (hooks_run(hooks_get_loop()) > 0)
+		;
+}
+
+static void end_server(void)
+{
+	rdma_destroy_qp(server.id);
+	DO(&server, rdma_destroy_id(server.id));
+}
+
+static void end_client(void)
+{
+	rdma_destroy_qp(client.id);
+	DO(&client, rdma_destroy_id(client.id));
+}
+
+/* ---- a descriptor is readable only if there is an event ---- */
+
+START_TEST(an_id_is_destroyed_whose_event_was_not_taken)
+{
+	connect_ends(NULL);
+	end_server();
+	run_daemon();
+	ck_assert(is_readable(client.channel));
+	end_client();
+	run_daemon();
+	ck_assert(!is_readable(client.channel));
+}
+END_TEST
+
+/* The daemon sends the event after the program has called rdma_destroy_id(), but before it reads this call. */
+START_TEST(an_id_is_destroyed_whose_event_is_on_its_way)
+{
+	connect_ends(NULL);
+	end_server();
+	end_client();
+	run_daemon();
+	ck_assert(!is_readable(client.channel));
+}
+END_TEST
+
+START_TEST(an_id_is_destroyed_while_it_resolves)
+{
+	DO(&client, rdma_create_id(client.channel, &client.id, NULL, RDMA_PS_TCP));
+	DO(&client, rdma_resolve_addr(client.id, NULL, addr(PORT), 1000));
+	DO(&client, rdma_destroy_id(client.id));
+	run_daemon();
+	ck_assert(!is_readable(client.channel));
+}
+END_TEST
+
+START_TEST(a_listener_is_destroyed_with_a_request)
+{
+	struct rdma_conn_param param = { .retry_count = 7 };
+
+	resolve(NULL);
+	make_qp(&client);
+	DO(&client, rdma_connect(client.id, &param));
+	run_daemon();
+	ck_assert(is_readable(server.channel));
+	DO(&server, rdma_destroy_id(listener));
+	run_daemon();
+	ck_assert(!is_readable(server.channel));
+	await(&client, RDMA_CM_EVENT_REJECTED);
+	end_client();
+	DO(&server, rdma_create_id(server.channel, &listener, NULL, RDMA_PS_TCP));
+}
+END_TEST
+
+/* The events of other ids stay, and so does the descriptor readable. */
+START_TEST(an_event_stays_behind_a_readable_descriptor)
+{
+	struct rdma_cm_id *other;
+
+	connect_ends(NULL);
+	DO(&client, rdma_create_id(client.channel, &other, NULL, RDMA_PS_TCP));
+	DO(&client, rdma_resolve_addr(other, NULL, addr(PORT), 1000));
+	end_server();
+	run_daemon();
+	end_client();
+	ck_assert(is_readable(client.channel));
+	ck_assert_ptr_eq(await(&client, RDMA_CM_EVENT_ADDR_RESOLVED), other);
+	ck_assert(!is_readable(client.channel));
+	DO(&client, rdma_destroy_id(other));
+}
+END_TEST
+
+START_TEST(a_group_is_left_whose_event_was_not_taken)
+{
+	struct sockaddr_in group = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0xef000001) };
+
+	DO(&client, rdma_create_id(client.channel, &client.id, NULL, RDMA_PS_UDP));
+	DO(&client, rdma_bind_addr(client.id, addr(0)));
+	DO(&client, rdma_join_multicast(client.id, (struct sockaddr *)&group, NULL));
+	run_daemon();
+	ck_assert(is_readable(client.channel));
+	DO(&client, rdma_leave_multicast(client.id, (struct sockaddr *)&group));
+	run_daemon();
+	ck_assert(!is_readable(client.channel));
+	DO(&client, rdma_destroy_id(client.id));
+}
+END_TEST
+
+/* ---- synchronous servers ---- */
+
+/* Connects a new client.id to the synchronous server. */
+static void begin_client(void)
+{
+	struct rdma_conn_param param = { .retry_count = 7 };
+
+	DO(&client, rdma_create_id(client.channel, &client.id, NULL, RDMA_PS_TCP));
+	DO(&client, rdma_resolve_addr(client.id, NULL, addr(OTHER_PORT), 1000));
+	await(&client, RDMA_CM_EVENT_ADDR_RESOLVED);
+	DO(&client, rdma_resolve_route(client.id, 1000));
+	await(&client, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	make_qp(&client);
+	DO(&client, rdma_connect(client.id, &param));
+}
+
+static struct rdma_cm_id *sync_listener(void)
+{
+	struct rdma_cm_id *id;
+
+	DO(&server, rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP));
+	DO(&server, rdma_bind_addr(id, addr(OTHER_PORT)));
+	DO(&server, rdma_listen(id, 4));
+	return id;
+}
+
+static struct rdma_cm_id *passive_endpoint(void)
+{
+	struct ibv_qp_init_attr attr = {
+		.qp_type = IBV_QPT_RC,
+		.send_cq = (struct ibv_cq *)&server,
+		.recv_cq = (struct ibv_cq *)&server,
+	};
+	struct rdma_addrinfo info = {
+		.ai_flags = RAI_PASSIVE,
+		.ai_port_space = RDMA_PS_TCP,
+		.ai_qp_type = IBV_QPT_RC,
+		.ai_src_addr = addr(OTHER_PORT),
+		.ai_src_len = sizeof(struct sockaddr_in),
+	};
+	struct rdma_cm_id *id;
+
+	DO(&server, rdma_create_ep(&id, &info, NULL, &attr));
+	DO(&server, rdma_listen(id, 4));
+	return id;
+}
+
+static struct rdma_cm_id *get_request(struct rdma_cm_id *from)
+{
+	struct rdma_cm_id *id = NULL;
+
+	DO(&server, rdma_get_request(from, &id));
+	ck_assert_ptr_nonnull(id);
+	ck_assert_ptr_ne(id->channel, from->channel);
+	return id;
+}
+
+static void reject(struct rdma_cm_id *id)
+{
+	DO(&server, rdma_reject(id, "no", 2));
+	await(&client, RDMA_CM_EVENT_REJECTED);
+	end_client();
+}
+
+static void serve_three(struct rdma_cm_id *from, bool has_qps)
+{
+	struct rdma_cm_id *id;
+
+	for (int i = 0; i < 3; i++) {
+		begin_client();
+		id = get_request(from);
+		ck_assert_int_eq(id->qp != NULL, has_qps);
+		reject(id);
+		rdma_destroy_ep(id);
+	}
+	rdma_destroy_ep(from);
+}
+
+START_TEST(three_requests)
+{
+	serve_three(sync_listener(), /* has_qps= */ false);
+}
+END_TEST
+
+START_TEST(three_requests_of_an_endpoint)
+{
+	serve_three(passive_endpoint(), /* has_qps= */ true);
+}
+END_TEST
+
+START_TEST(three_requests_that_are_migrated)
+{
+	struct rdma_cm_id *from = sync_listener(), *id;
+
+	for (int i = 0; i < 3; i++) {
+		begin_client();
+		id = get_request(from);
+		DO(&server, rdma_migrate_id(id, server.channel));
+		ck_assert_ptr_eq(id->channel, server.channel);
+		reject(id);
+		DO(&server, rdma_destroy_id(id));
+	}
+	rdma_destroy_ep(from);
+}
+END_TEST
+
+START_TEST(three_requests_at_a_time)
+{
+	struct rdma_cm_id *from = sync_listener(), *ids[3], *clients[3];
+
+	for (int i = 0; i < 3; i++) {
+		begin_client();
+		clients[i] = client.id;
+		ids[i] = get_request(from);
+	}
+	for (int i = 2; i >= 0; i--) {
+		client.id = clients[i];
+		reject(ids[i]);
+		rdma_destroy_ep(ids[i]);
+	}
+	rdma_destroy_ep(from);
+}
+END_TEST
+
+/* Its later requests come as events of the channel. */
+START_TEST(a_listener_is_migrated_between_requests)
+{
+	struct rdma_cm_id *from = sync_listener(), *id;
+
+	begin_client();
+	id = get_request(from);
+	reject(id);
+	rdma_destroy_ep(id);
+	DO(&server, rdma_migrate_id(from, server.channel));
+	ck_assert_int_lt(BY(&server, rdma_get_request(from, &id)), 0);
+	ck_assert_int_eq(errno, EINVAL);
+	for (int i = 0; i < 2; i++) {
+		begin_client();
+		id = await(&server, RDMA_CM_EVENT_CONNECT_REQUEST);
+		ck_assert_ptr_eq(id->channel, server.channel);
+		reject(id);
+		DO(&server, rdma_destroy_id(id));
+	}
+	DO(&server, rdma_destroy_id(from));
+}
+END_TEST
+
+UNIT_MAIN("dropin_events", set_up, tear_down, an_id_is_destroyed_whose_event_was_not_taken,
+	  an_id_is_destroyed_whose_event_is_on_its_way, an_id_is_destroyed_while_it_resolves,
+	  a_listener_is_destroyed_with_a_request, an_event_stays_behind_a_readable_descriptor,
+	  a_group_is_left_whose_event_was_not_taken, three_requests, three_requests_of_an_endpoint,
+	  three_requests_that_are_migrated, three_requests_at_a_time,
+	  a_listener_is_migrated_between_requests)
