@@ -9,7 +9,6 @@
 # shellcheck source=../pair.sh
 . "$(dirname "$0")/../pair.sh"
 
-
 # ---- policies ----
 
 # The rules of all cases. Most cases decide here about clients from there. Port 7472 never depends on who the peer is.
