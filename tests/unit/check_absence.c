@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <ftw.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "fabric/absence.h"
+#include "tests/unit/tree.h"
 #include "tests/unit/unit.h"
 
 /* Explanations of why RDMA cannot be used, from a /sys and a /dev that this test creates. */
@@ -39,17 +39,9 @@ static void set_up(void)
 	ck_assert_ptr_nonnull(mkdtemp(root));
 }
 
-static int remove_one(const char *name, const struct stat *st, int flag, struct FTW *ftw)
-{
-	(void)st;
-	(void)flag;
-	(void)ftw;
-	return remove(name);
-}
-
 static void tear_down(void)
 {
-	nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	remove_tree(root);
 }
 
 static void assert_says(const char *what, const char *remedy)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <ftw.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "tests/unit/tree.h"
 #include "tests/unit/unit.h"
 #include "util/diag.h"
 
@@ -27,19 +27,11 @@ static void set_up(void)
 	config_init(&config);
 }
 
-static int remove_one(const char *name, const struct stat *st, int flag, struct FTW *ftw)
-{
-	(void)st;
-	(void)flag;
-	(void)ftw;
-	return remove(name);
-}
-
 static void tear_down(void)
 {
 	config_done(&config);
 	diag = diag_free(diag);
-	nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	remove_tree(dir);
 }
 
 static void write_bytes(const char *name, const char *text, size_t len)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/unit/check_policy.h"
+#include "tests/unit/tree.h"
 
 static char dir[64];
 
@@ -16,18 +16,10 @@ static void set_up(void)
 	policy_set_up();
 }
 
-static int remove_one(const char *name, const struct stat *st, int flag, struct FTW *ftw)
-{
-	(void)st;
-	(void)flag;
-	(void)ftw;
-	return remove(name);
-}
-
 static void tear_down(void)
 {
 	policy_tear_down();
-	nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	remove_tree(dir);
 }
 
 static int load_dir(void)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <fcntl.h>
-#include <ftw.h>
 #include <grp.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "filecheck.h"
+#include "tests/unit/tree.h"
 #include "tests/unit/unit.h"
 
 /* If root makes the check, files that the daemon's user cannot read are errors. The kernel says which they are. */
@@ -93,17 +93,9 @@ static void set_up(void)
 	write_to("version/2.rules", "allow session user 8\n");
 }
 
-static int remove_one(const char *name, const struct stat *st, int flag, struct FTW *ftw)
-{
-	(void)st;
-	(void)flag;
-	(void)ftw;
-	return remove(name);
-}
-
 static void tear_down(void)
 {
-	nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	remove_tree(dir);
 }
 
 static bool is_root(void)

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include <unistd.h>
 
 #include "tests/unit/program.h"
+#include "tests/unit/tree.h"
 
 /*
  * The real rdmabrokerctl, with the real check of rdmabrokerd. The harness's daemon reloads a file of its own, so the tests
@@ -64,23 +64,15 @@ static void set_up_site(void)
 	setenv("RDMABROKERD", path, 1);
 }
 
-static int remove_one(const char *name, const struct stat *st, int flag, struct FTW *ftw)
-{
-	(void)st;
-	(void)flag;
-	(void)ftw;
-	return remove(name);
-}
-
 static void tear_down_site(void)
 {
 	char path[256];
 
 	snprintf(path, sizeof(path), "%s/state", harness.dir);
-	nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-	nftw(work, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	remove_tree(path);
+	remove_tree(work);
 	snprintf(path, sizeof(path), "%s/local", harness.dir);
-	nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	remove_tree(path);
 	snprintf(path, sizeof(path), "%s/check", harness.dir);
 	unlink(path);
 	unlink(harness.rules_path);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <poll.h>
 #include <pwd.h>
 #include <signal.h>
@@ -15,6 +14,7 @@
 
 #include "broker.h"
 #include "client/rdmabroker-admin.h"
+#include "tests/unit/tree.h"
 #include "tests/unit/unit.h"
 
 /*
@@ -98,14 +98,6 @@ static void set_up(void)
 	daemon_pid = 0;
 }
 
-static int remove_one(const char *name, const struct stat *st, int flag, struct FTW *ftw)
-{
-	(void)st;
-	(void)flag;
-	(void)ftw;
-	return remove(name);
-}
-
 /* Waits for the daemon's end and returns its exit status. */
 static int end(void)
 {
@@ -124,7 +116,7 @@ static void tear_down(void)
 		ck_assert_int_eq(end(), 0);
 	}
 	close(notify);
-	nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	remove_tree(dir);
 }
 
 static void await_match(const char *part, bool at_end)

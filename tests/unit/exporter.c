@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <netinet/in.h>
 #include <poll.h>
 #ifdef __SANITIZE_ADDRESS__
@@ -22,6 +21,7 @@
 #include "broker.h"
 #include "tests/unit/exporter.h"
 #include "util/log.h"
+#include "tests/unit/tree.h"
 
 #define MAX_ARGUMENTS 16
 
@@ -84,17 +84,9 @@ void set_up_service(void)
 	run_as = 0;
 }
 
-static int remove_one(const char *name, const struct stat *st, int flag, struct FTW *ftw)
-{
-	(void)st;
-	(void)flag;
-	(void)ftw;
-	return remove(name);
-}
-
 void tear_down_service(void)
 {
-	nftw(harness.dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	remove_tree(harness.dir);
 }
 
 void write_many_rules(const char *name)

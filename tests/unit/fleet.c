@@ -3,7 +3,6 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -19,6 +18,7 @@
 #include <unistd.h>
 
 #include "tests/unit/fleet.h"
+#include "tests/unit/tree.h"
 #include "tests/unit/unit.h"
 
 struct etcd_service etcd_service;
@@ -142,21 +142,13 @@ void kill_etcd(void)
 	etcd_service.pid = 0;
 }
 
-static int remove_one(const char *name, const struct stat *st, int flag, struct FTW *ftw)
-{
-	(void)st;
-	(void)flag;
-	(void)ftw;
-	return remove(name);
-}
-
 void tear_down_etcd(void)
 {
 	if (!*etcd_service.dir)
 		return;
 	kill_etcd();
 	close(etcd_service.notify);
-	nftw(etcd_service.dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	remove_tree(etcd_service.dir);
 	etcd_service = (struct etcd_service){};
 }
 
