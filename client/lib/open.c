@@ -142,6 +142,19 @@ static int call_hello(struct rdmabroker *session, int proof, int timeout_ms,
 	return r;
 }
 
+/*
+ * *RET: the proof NAME, or -1. Without the proof the broker would open the session, and later refuse all QPs of this
+ * process. So a shortage fails now; a name of another kind is not answered, see proof.h.
+ */
+static int make_proof(const char *name, const char *kind, int *ret)
+{
+	*ret = proof_new(name, kind);
+	if (*ret != -EMFILE && *ret != -ENFILE && *ret != -ENOBUFS && *ret != -ENOMEM)
+		return 0;
+	return fail(-*ret, "cannot create the socket that shows the broker which process this is: %s",
+		    strerror(-*ret));
+}
+
 /* KIND: the kind of proofs that the broker may require. */
 static int say_hello(struct rdmabroker *session, const char *kind, int timeout_ms)
 {
@@ -152,10 +165,12 @@ static int say_hello(struct rdmabroker *session, const char *kind, int timeout_m
 
 	r = call_hello(session, -1, timeout_ms, &frame);
 	if (r == 0 && frame->reply->hello->proof[0]) {
-		int proof = proof_new(frame->reply->hello->proof, kind);
+		int proof;
 
+		r = make_proof(frame->reply->hello->proof, kind, &proof);
 		frame_free(frame);
-		r = call_hello(session, proof, (int)deadline_left(deadline), &frame);
+		if (r == 0)
+			r = call_hello(session, proof, (int)deadline_left(deadline), &frame);
 		if (proof >= 0)
 			close(proof);
 	}

@@ -63,12 +63,20 @@ static int open_session(struct session *ret)
 	return BROKER(rdmabroker_open(&options, &ret->broker));
 }
 
+/* Something that this process has too little of. */
+static bool is_shortage(int r)
+{
+	return r == -EMFILE || r == -ENFILE || r == -ENOBUFS || r == -ENOMEM;
+}
+
 static int fail_to_open(int r)
 {
 	if (r == -ENODEV)
 		report_debug("this host has no RDMA device");
 	else if (does_not_answer(r))
 		report_once("%s; check that rdmabrokerd is running", report_failure());
+	else if (is_shortage(r))
+		report_once("cannot open a session with the broker: %s", report_failure());
 	else
 		report_once("the broker refuses this process: %s", report_failure());
 	return fail(to_errno(r));

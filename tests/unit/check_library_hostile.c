@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "proto/status.h"
 #include "tests/unit/liar.h"
@@ -463,10 +464,48 @@ START_TEST(a_retry_time_past_the_maximum)
 }
 END_TEST
 
+/* The process has no descriptor left when the broker asks for a proof. */
+static void ask_for_a_proof(const Rdmabroker__Request *request)
+{
+	Rdmabroker__Reply reply = RDMABROKER__REPLY__INIT;
+	Rdmabroker__HelloResult hello = RDMABROKER__HELLO_RESULT__INIT;
+	struct rlimit limit;
+
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = 3;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	liar.answer = liar_say_yes;
+	hello.version = 1;
+	hello.max_ids = liar.max_ids;
+	hello.proof = (char *)"rdmabroker-proof-1";
+	reply.result_case = RESULT(HELLO);
+	reply.hello = &hello;
+	liar_send_reply(request, &reply);
+}
+
+START_TEST(no_descriptor_for_the_proof)
+{
+	struct rdmabroker_options options = RDMABROKER_OPTIONS_INIT;
+	struct rlimit before;
+	int r;
+
+	options.socket = "/nowhere";
+	liar.answer = ask_for_a_proof;
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+	r = rdmabroker_open(&options, &session);
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+	ck_assert_int_eq(r, -EMFILE);
+	ck_assert_str_eq(rdmabroker_last_failure()->text,
+			 "cannot create the socket that shows the broker which process this is: "
+			 "Too many open files");
+	ck_assert_ptr_null(session);
+}
+END_TEST
+
 UNIT_MAIN("library_hostile", liar_set_up, liar_tear_down, a_handle_past_the_maximum,
 	  a_handle_far_past_the_maximum, a_handle_in_use, a_limit_that_was_raised,
 	  an_import_that_is_wrong, an_import_that_nobody_asked_for, events_without_end,
 	  notices_without_end, a_wait_for_an_event_in_a_flood, a_wait_for_a_notice_in_a_flood,
 	  a_wait_for_room_in_a_flood, an_answer_before_the_request, a_wait_for_a_handle_in_a_flood,
 	  an_event_behind_a_flood_is_found, requests_for_no_listener_without_end,
-	  an_event_behind_a_reply, a_retry_time_past_the_maximum)
+	  an_event_behind_a_reply, a_retry_time_past_the_maximum, no_descriptor_for_the_proof)
