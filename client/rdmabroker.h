@@ -439,7 +439,7 @@ const char *rdmabroker_get_device_name(const struct rdmabroker_id *id);
  *   0; -EACCES: policy rejects it; -ENOSYS: there is no such option; -EINVAL: the value is out of range, or it
  *   is too late to set this option.
  * Notes:
- *   A value that policy sets overrides the program's. An id with REUSEADDR cannot listen.
+ *   A value that policy sets overrides the program's. With REUSEADDR, an id can listen if it shares its port with none.
  * See also: rdma_set_option
  */
 int rdmabroker_set_option(struct rdmabroker_id *id, enum rdmabroker_option option, int value);
@@ -471,8 +471,8 @@ int rdmabroker_bind_addr(struct rdmabroker_id *id, const struct sockaddr *addr);
  *   An id that is not bound is bound to the IPv4 wildcard address and a free port, which
  *   rdmabroker_get_local_port() returns.
  * Returns:
- *   0; -EACCES: policy rejects it; -EBUSY: a limit of the rule is reached; -EINVAL: the id is bound with REUSEADDR,
- *   or listens or connects already; -EADDRINUSE, -EADDRNOTAVAIL: the port is in use.
+ *   0; -EACCES: policy rejects it; -EBUSY: a limit of the rule is reached; -EINVAL: the id listens or connects
+ *   already; -EADDRINUSE, -EADDRNOTAVAIL: the port is in use.
  * See also: rdma_listen
  */
 int rdmabroker_listen(struct rdmabroker_id *id, int backlog);

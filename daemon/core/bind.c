@@ -95,9 +95,17 @@ int bind_decide_over(struct session *session, const struct id *id, const char *w
 			       failure);
 }
 
+/* Whether an id with REUSEADDR may listen later, as far as it is known now. */
+static bool may_listen_with_reuseaddr(const struct policy_verdict *listen)
+{
+	if (listen->answer != POLICY_ALLOW)
+		return listen->answer == POLICY_DEFER;
+	return policy_rule_reuseaddr(listen->rule, POLICY_LISTEN) != POLICY_REUSEADDR_NO;
+}
+
 /*
- * Decides whether a bind to ADDR sets REUSEADDR (*RET), by the first rule that can match a later connect.
- * settings_admit() checks REUSEADDR again when policy decides about the connect.
+ * Decides whether a bind to ADDR sets REUSEADDR (*RET), by the first rules that can match a later connect and a later
+ * listen. settings_check_reuseaddr() decides again when the program connects or listens.
  */
 static int decide_reuseaddr(struct id *id, const struct sockaddr *addr, const char *text,
 			    const struct purposes *purposes, bool *ret, struct failure *failure)
@@ -107,17 +115,18 @@ static int decide_reuseaddr(struct id *id, const struct sockaddr *addr, const ch
 	bool may_listen = purposes->listen.answer != POLICY_REJECT && addr_port(addr) > 0;
 
 	if (rule && rule->allow)
-		mode = rule->settings.reuseaddr;
+		mode = policy_rule_reuseaddr(rule, POLICY_CONNECT);
 	/*
-	 * The broker refuses to listen with REUSEADDR. So the rule cannot force REUSEADDR on a port on which policy
-	 * can allow a listen.
+	 * With REUSEADDR others could bind the port too, and then nobody could listen on it. So the rule cannot force
+	 * REUSEADDR on a port on which policy can allow a listen.
 	 */
 	if (mode == POLICY_REUSEADDR_YES && !may_listen) {
 		*ret = true;
 		return 0;
 	}
 	if (id->reuseaddr_asked && mode == POLICY_REUSEADDR_NO &&
-	    purposes->connect.answer != POLICY_DEFER)
+	    purposes->connect.answer != POLICY_DEFER &&
+	    !may_listen_with_reuseaddr(&purposes->listen))
 		return failure_set_denied(failure, &purposes->connect,
 					  "bind %s: policy does not allow REUSEADDR", text);
 	*ret = id->reuseaddr_asked;

@@ -120,8 +120,8 @@ static int check_binding(struct session *session, const struct id *id, const str
 
 	if (id->passive)
 		return 0;
-	if (id->state != ID_LISTENING && id->reuseaddr &&
-	    verdict->rule->settings.reuseaddr == POLICY_REUSEADDR_NO) {
+	if (id->reuseaddr && policy_rule_reuseaddr(verdict->rule, wish->wish.question.operation) ==
+				     POLICY_REUSEADDR_NO) {
 		rejected.reason = "the id is bound with REUSEADDR, which the rule does not allow";
 		decide_audit(session, &wish->wish, &rejected, /* overflow= */ NULL);
 		return failure_set_denied(failure, &rejected, "uid %u may not %s %s",

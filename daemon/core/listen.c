@@ -33,8 +33,10 @@ static int decide_listen(struct id *id, const struct policy_rule **ret, struct f
 		return failure_set_denied(failure, &verdict, "uid %u may not listen on %s",
 					  id->session->identity.uid,
 					  wish_object(&wish.wish, object));
-	/* Check the port again, because the id can have been bound under an earlier policy. */
-	r = bind_check_port(id->session, id->ps, wish.wish.addrs[0], "listen on", failure);
+	/* Check REUSEADDR and the port again, because the id can have been bound under an earlier policy. */
+	r = settings_check_reuseaddr(id, verdict.rule, POLICY_LISTEN, failure);
+	if (r == 0)
+		r = bind_check_port(id->session, id->ps, wish.wish.addrs[0], "listen on", failure);
 	if (r != 0)
 		return r;
 	r = decide_admit(id->session, &wish.wish, verdict.rule,
@@ -66,11 +68,6 @@ int listen_start(struct id *id, unsigned backlog, struct failure *failure)
 	}
 	if (id->state != ID_BOUND)
 		return id_refuse_state(id, "listen", failure);
-	if (id->reuseaddr)
-		return failure_set(
-			failure, STATUS_BAD_STATE,
-			"listen: id %u is bound with REUSEADDR, with which an id can only connect",
-			id->handle);
 	r = decide_listen(id, &rule, failure);
 	if (r != 0)
 		return r;

@@ -84,14 +84,23 @@ int settings_apply(struct id *id, struct failure *failure)
 	return r != 0 ? r : apply_ack_timeout(id, failure);
 }
 
+int settings_check_reuseaddr(const struct id *id, const struct policy_rule *rule,
+			     enum policy_operation operation, struct failure *failure)
+{
+	if (!id->reuseaddr || policy_rule_reuseaddr(rule, operation) != POLICY_REUSEADDR_NO)
+		return 0;
+	return failure_set(failure, STATUS_DENIED,
+			   "id %u is bound with REUSEADDR, which %s:%u does not allow", id->handle,
+			   rule->file, rule->line);
+}
+
 int settings_admit(struct id *id, const struct policy_verdict *verdict, struct failure *failure)
 {
 	int r;
 
-	if (id->reuseaddr && verdict->rule->settings.reuseaddr == POLICY_REUSEADDR_NO)
-		return failure_set(failure, STATUS_DENIED,
-				   "id %u is bound with REUSEADDR, which %s:%u does not allow",
-				   id->handle, verdict->rule->file, verdict->rule->line);
+	r = settings_check_reuseaddr(id, verdict->rule, POLICY_CONNECT, failure);
+	if (r != 0)
+		return r;
 	if (!id->reuseaddr && verdict->rule->settings.reuseaddr == POLICY_REUSEADDR_YES) {
 		r = fabric_id_set_option(id->fabric, RDMA_OPTION_ID_REUSEADDR, 1);
 		if (r < 0)

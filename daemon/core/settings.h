@@ -13,6 +13,9 @@ struct qp_attr;
 
 void settings_set_rule(struct id *id, const struct policy_rule *rule);
 void settings_forget_rule(struct id *id); /* policy decides again at the id's next step */
+/* Returns 0; or STATUS_DENIED: the id is bound with REUSEADDR, which RULE does not allow for OPERATION. */
+int settings_check_reuseaddr(const struct id *id, const struct policy_rule *rule,
+			     enum policy_operation operation, struct failure *failure);
 /*
  * VERDICT must allow the id. Sets the id's rule, and applies the settings that can still be changed. Returns 0;
  * STATUS_DENIED: the id is bound with REUSEADDR, which the rule does not allow; or STATUS_FABRIC.

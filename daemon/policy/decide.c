@@ -127,6 +127,16 @@ void policy_decide_scan(const struct policy *policy, const struct policy_questio
 	decide(policy, NULL, question, ret);
 }
 
+enum policy_reuseaddr policy_rule_reuseaddr(const struct policy_rule *rule,
+					    enum policy_operation operation)
+{
+	enum policy_reuseaddr mode = rule->settings.reuseaddr;
+
+	if (operation == POLICY_LISTEN)
+		return mode == POLICY_REUSEADDR_NO ? POLICY_REUSEADDR_NO : POLICY_REUSEADDR_CLIENT;
+	return mode == POLICY_REUSEADDR_DEFAULT ? POLICY_REUSEADDR_NO : mode;
+}
+
 bool policy_port_needs_name(int port)
 {
 	return port > 0 && port < 1024;

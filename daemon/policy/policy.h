@@ -34,7 +34,8 @@ enum policy_answer {
 };
 
 enum policy_reuseaddr {
-	POLICY_REUSEADDR_NO, /* the default: a request for REUSEADDR is refused */
+	POLICY_REUSEADDR_DEFAULT, /* the rule does not say: NO for connect, CLIENT for listen */
+	POLICY_REUSEADDR_NO, /* a request for REUSEADDR is refused */
 	POLICY_REUSEADDR_YES, /* REUSEADDR is forced; for an exception see rdmabroker.rules(5) */
 	POLICY_REUSEADDR_CLIENT, /* REUSEADDR is set if the client requests it */
 };
@@ -199,5 +200,12 @@ void policy_decide(const struct policy *policy, const struct policy_question *qu
  */
 bool policy_port_needs_name(int port);
 void policy_check_port(const struct policy_question *question, struct policy_verdict *verdict);
+
+/*
+ * Whether a program may use REUSEADDR when RULE, which allows OPERATION, decides. Never POLICY_REUSEADDR_DEFAULT. For
+ * listen YES means CLIENT: an id that listens shares its port with none.
+ */
+enum policy_reuseaddr policy_rule_reuseaddr(const struct policy_rule *rule,
+					    enum policy_operation operation);
 
 const char *policy_operation_to_string(enum policy_operation operation);

@@ -114,11 +114,9 @@ static int take_name(struct parser *parser, const char *const *names, int n, con
 int setting_parse_reuseaddr(struct parser *parser, struct policy_rule *rule,
 			    union policy_value *ret)
 {
-	static const char *const names[] = {
-		[POLICY_REUSEADDR_NO] = "no",
-		[POLICY_REUSEADDR_YES] = "yes",
-		[POLICY_REUSEADDR_CLIENT] = "client",
-	};
+	static const enum policy_reuseaddr modes[] = { POLICY_REUSEADDR_YES, POLICY_REUSEADDR_NO,
+						       POLICY_REUSEADDR_CLIENT };
+	static const char *const names[] = { "yes", "no", "client" };
 	int r;
 
 	(void)ret;
@@ -126,7 +124,7 @@ int setting_parse_reuseaddr(struct parser *parser, struct policy_rule *rule,
 		      "'reuseaddr' takes yes, no or client");
 	if (r < 0)
 		return r;
-	rule->settings.reuseaddr = r;
+	rule->settings.reuseaddr = modes[r];
 	return 0;
 }
 

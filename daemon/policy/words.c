@@ -43,7 +43,7 @@ static const struct policy_word words[] = {
 	{ "tos",                  WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_tos,                 KEY_NONE,    NULL, false },
 	{ "dscp",                 WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_dscp,                KEY_NONE,    NULL, false },
 	{ "tos-max",              WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_tos_max,             KEY_NONE,    NULL, false },
-	{ "reuseaddr",            WORD_ON_ALLOW,  CONNECT,                    setting_parse_reuseaddr,           KEY_NONE,    NULL, false },
+	{ "reuseaddr",            WORD_ON_ALLOW,  LISTEN | CONNECT,           setting_parse_reuseaddr,           KEY_NONE,    NULL, false },
 	{ "ack-timeout",          WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_ack_timeout,         KEY_NONE,    NULL, false },
 	{ "qp",                   WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_qp,                  KEY_NONE,    NULL, false },
 	{ "access",               WORD_ON_ALLOW,  DEVICE,                     setting_parse_access,              KEY_NONE,    NULL, false },

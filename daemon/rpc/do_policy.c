@@ -130,12 +130,13 @@ static void add_max(struct call *call, const char *name, unsigned max)
 }
 
 /*
- * Adds to the reply the settings in S that apply to OPERATION. If the rule of S names the operation "any", S can also
- * have settings that apply to other operations only.
+ * Adds to the reply the settings of RULE that apply to OPERATION. If RULE names the operation "any", it can also have
+ * settings that apply to other operations only.
  */
 static void add_effects(struct call *call, enum policy_operation operation,
-			const struct policy_settings *s)
+			const struct policy_rule *rule)
 {
+	const struct policy_settings *s = &rule->settings;
 	static const char *const reuseaddr[] = {
 		[POLICY_REUSEADDR_NO] = "no",
 		[POLICY_REUSEADDR_YES] = "yes",
@@ -155,7 +156,10 @@ static void add_effects(struct call *call, enum policy_operation operation,
 			add_effect(call, "qp reserved");
 	}
 	if (operation == POLICY_CONNECT)
-		add_effect(call, "reuseaddr %s", reuseaddr[s->reuseaddr]);
+		add_effect(call, "reuseaddr %s", reuseaddr[policy_rule_reuseaddr(rule, operation)]);
+	if (operation == POLICY_LISTEN &&
+	    policy_rule_reuseaddr(rule, operation) == POLICY_REUSEADDR_NO)
+		add_effect(call, "reuseaddr no");
 	if (operation == POLICY_DEVICE && s->access != POLICY_ACCESS_DEFAULT)
 		add_effect(call, "access %s", s->access == POLICY_ACCESS_ACL ? "acl" : "open");
 	if (operation == POLICY_LISTEN)
@@ -253,7 +257,7 @@ int do_explain(struct call *call)
 		result->depends = out_rule(&call->space.depends, early.rule,
 					   core_get_tally(core, early.rule));
 	if (result->allow)
-		add_effects(call, question.operation, &verdict.rule->settings);
+		add_effects(call, question.operation, verdict.rule);
 	REPLY(call, explain, EXPLAIN, result);
 	return 0;
 }

@@ -120,7 +120,7 @@ static struct fabric_id *find_holder(const struct fabric_id *id, const struct so
 		struct fabric_id *other = container_of(l, struct fabric_id, link);
 		const struct sockaddr *local = (struct sockaddr *)&other->info.local;
 
-		if (!other->is_request && *fake_port(&other->info.local) == port &&
+		if (other != id && !other->is_request && *fake_port(&other->info.local) == port &&
 		    (local->sa_family == addr->sa_family || has_both_families(id, addr) ||
 		     has_both_families(other, local)))
 			return other;
@@ -138,8 +138,8 @@ int fabric_id_bind(struct fabric_id *id, const struct sockaddr *addr)
 	if (r < 0)
 		return r;
 	other = port ? find_holder(id, addr, port) : NULL;
-	if (other && !(other->options[RDMA_OPTION_ID_REUSEADDR] > 0 &&
-		       id->options[RDMA_OPTION_ID_REUSEADDR] > 0))
+	if (other && (other->listening || !(other->options[RDMA_OPTION_ID_REUSEADDR] > 0 &&
+					    id->options[RDMA_OPTION_ID_REUSEADDR] > 0)))
 		return -EADDRINUSE;
 	memcpy(&id->info.local, addr,
 	       addr->sa_family == AF_INET ? sizeof(struct sockaddr_in) :
@@ -159,6 +159,9 @@ int fabric_id_listen(struct fabric_id *id, int backlog)
 
 	if (r < 0)
 		return r;
+	/* Only with REUSEADDR another id can have the port. */
+	if (find_holder(id, (const struct sockaddr *)&id->info.local, *fake_port(&id->info.local)))
+		return -EADDRINUSE;
 	id->backlog = backlog;
 	id->listening = true;
 	return 0;

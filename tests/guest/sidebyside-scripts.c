@@ -558,7 +558,6 @@ const struct script scripts[] = {
 #define ONE_LIMIT "the library's limits of private data are InfiniBand's, on each fabric"
 #define BY_EVENT "software iWARP's connect waits for the peer, so a thread calls it"
 #define NO_WAIT "the kernel's disconnect waits until the connect has failed, the broker's does not"
-#define NO_SHARED_LISTENERS "an id with REUSEADDR can only connect"
 
 const struct exception exceptions[] = {
 	/* These steps are not executed with librdmacm. */
@@ -573,13 +572,6 @@ const struct exception exceptions[] = {
 	{ "reject-own-request", "reject active data=no", "not tried", "EINVAL", KERNEL_BLOCKS,
 	  ON_BOTH },
 	{ "reject-accepted", "reject passive data=late", "not tried", "EINVAL", KERNEL_BLOCKS,
-	  ON_BOTH },
-
-	{ "reuseaddr-listen", "listen listener", "0", "EINVAL", NO_SHARED_LISTENERS, ON_BOTH },
-	{ "reuseaddr-listen", "listen other", "0", "EINVAL", NO_SHARED_LISTENERS, ON_BOTH },
-	{ "reuseaddr-listen-shared", "listen listener", "EADDRINUSE", "EINVAL", NO_SHARED_LISTENERS,
-	  ON_BOTH },
-	{ "reuseaddr-listen-shared", "listen other", "EADDRINUSE", "EINVAL", NO_SHARED_LISTENERS,
 	  ON_BOTH },
 
 	{ "accept-peer-gone", "create-qp passive", "EINVAL", "0", ATTR_WITH_EVENT, ON_IB },

@@ -228,8 +228,7 @@ START_TEST(reuseaddr_by_policy)
 	ck_assert_int_eq(bind_addr(c, pair_addr("10.9.0.1", 9000), &why), 0);
 	ck_assert(!c->reuseaddr);
 	ck_assert_int_eq(listen_start(c, 1, &why), 0);
-	ck_assert_int_eq(listen_start(a, 1, &why), STATUS_BAD_STATE);
-	ck_assert_int_eq(why.error, EINVAL);
+	ck_assert_int_eq(listen_start(a, 1, &why), STATUS_DENIED);
 
 	pair_set_policy("allow session\nallow listen\nallow connect reuseaddr client\n");
 	d = make(&client, 4);
@@ -237,15 +236,69 @@ START_TEST(reuseaddr_by_policy)
 	ck_assert_int_eq(why.error, EADDRINUSE);
 	ck_assert_int_eq(option_set(d, RDMA_OPTION_ID_REUSEADDR, 1, &why), 0);
 	ck_assert_int_eq(bind_addr(d, pair_addr("10.9.0.1", 5000), &why), 0);
-	ck_assert_int_eq(listen_start(d, 1, &why), STATUS_BAD_STATE);
-	ck_assert_int_eq(why.error, EINVAL);
+	/* The port is shared. */
+	ck_assert_int_eq(listen_start(d, 1, &why), STATUS_FABRIC);
+	ck_assert_int_eq(why.error, EADDRINUSE);
 
-	pair_set_policy("allow session\nallow listen\nallow connect\n");
+	pair_set_policy("allow session\nallow listen port 9000\nallow connect\n");
 	a = make(&client, 5);
 	ck_assert_int_eq(option_set(a, RDMA_OPTION_ID_REUSEADDR, 1, &why), 0);
 	ck_assert_int_eq(bind_addr(a, pair_addr("10.9.0.1", 6000), &why), STATUS_DENIED);
 	ck_assert_ptr_nonnull(strstr(why.text, "REUSEADDR"));
 	ck_assert_str_eq(why.rule, "test.rules:3");
+}
+END_TEST
+
+static struct id *make_reusing(uint32_t handle, unsigned port)
+{
+	struct id *id = make(&client, handle);
+
+	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_REUSEADDR, 1, &why), 0);
+	if (bind_addr(id, pair_addr("10.9.0.1", port), &why) == 0)
+		return id;
+	id_free(id);
+	return NULL;
+}
+
+/* The kernel lets an id with REUSEADDR listen. Such an id shares its port with none. */
+START_TEST(reuseaddr_of_a_listener)
+{
+	struct id *id;
+
+	pair_set_policy(
+		"allow session\nallow listen port 6000\n"
+		"allow listen port 6001 reuseaddr no\nallow listen port 6002 reuseaddr yes\n"
+		"allow connect\n");
+	id = make_reusing(1, 6000);
+	ck_assert_ptr_nonnull(id);
+	ck_assert(id->reuseaddr);
+	ck_assert_int_eq(listen_start(id, 1, &why), 0);
+	ck_assert_ptr_null(make_reusing(2, 6000));
+	ck_assert_int_eq(why.error, EADDRINUSE);
+
+	ck_assert_ptr_null(make_reusing(3, 6001));
+	ck_assert_ptr_nonnull(strstr(why.text, "REUSEADDR"));
+
+	/* A listener is not given the option if it has not asked for it. */
+	id = make(&client, 4);
+	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", 6002), &why), 0);
+	ck_assert(!id->reuseaddr);
+	ck_assert_int_eq(listen_start(id, 1, &why), 0);
+
+	/* The rule for listen lets it bind, and that for connect does not let it connect. */
+	pair_set_policy("allow session\nallow listen\nallow connect\n");
+	id = make_reusing(5, 6003);
+	ck_assert_ptr_nonnull(id);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 100, false, &why), 0);
+	pair_expect(&client, 0, RDMA_CM_EVENT_ADDR_ERROR, -EACCES);
+	ck_assert_ptr_nonnull(strstr(client.events[0].text, "REUSEADDR"));
+
+	/* Policy decides again when the program listens. */
+	id = make_reusing(6, 6004);
+	ck_assert_ptr_nonnull(id);
+	pair_set_policy("allow session\nallow listen reuseaddr no\nallow connect\n");
+	ck_assert_int_eq(listen_start(id, 1, &why), STATUS_DENIED);
+	ck_assert_ptr_nonnull(strstr(why.text, "REUSEADDR"));
 }
 END_TEST
 
@@ -611,7 +664,7 @@ UNIT_MAIN("core", pair_set_up, pair_tear_down, a_connection_from_end_to_end,
 	  the_end_of_a_session_disconnects_the_peer, verbs_and_states,
 	  the_reason_of_a_reject_reaches_the_peer, policy_rejects_a_request,
 	  a_request_without_a_rule_is_rejected_as_no_rule, connect_is_decided_early_and_again,
-	  tos_by_policy, reuseaddr_by_policy, reuseaddr_is_decided_again,
+	  tos_by_policy, reuseaddr_by_policy, reuseaddr_of_a_listener, reuseaddr_is_decided_again,
 	  resolving_goes_on_until_the_deadline, privileged_ports_need_a_rule_that_names_them,
 	  binding_needs_a_purpose, backlog, a_qp_of_another_process, ids_are_limited,
 	  requests_past_the_limit_are_busy, leases_are_counted, access_of_leases,

@@ -23,7 +23,8 @@ START_TEST(rules_are_kept_in_order)
 	ck_assert_int_eq(r->settings.tos, -1);
 	ck_assert_int_eq(r->settings.tos_max, -1);
 	ck_assert_int_eq(r->settings.backlog, -1);
-	ck_assert_int_eq(r->settings.reuseaddr, POLICY_REUSEADDR_NO);
+	ck_assert_int_eq(policy_rule_reuseaddr(r, POLICY_CONNECT), POLICY_REUSEADDR_NO);
+	ck_assert_int_eq(policy_rule_reuseaddr(r, POLICY_LISTEN), POLICY_REUSEADDR_CLIENT);
 	ck_assert_int_eq(r->settings.qp, POLICY_QP_OWN);
 
 	r = policy_rule_at(policy, 1);
@@ -191,8 +192,8 @@ START_TEST(words_out_of_place_are_refused)
 	assert_refused("allow device ps tcp", "t:1:14: 'ps' cannot be used with 'device'");
 	assert_refused("allow connect backlog 5",
 		       "t:1:15: 'backlog' cannot be used with 'connect'");
-	assert_refused("allow listen reuseaddr yes",
-		       "t:1:14: 'reuseaddr' cannot be used with 'listen'");
+	assert_refused("allow accept reuseaddr yes",
+		       "t:1:14: 'reuseaddr' cannot be used with 'accept'");
 	assert_refused("allow device qp reserved", "t:1:14: 'qp' cannot be used with 'device'");
 	assert_refused("reject connect qp own", "t:1:16: 'qp' is for allow rules only");
 	assert_refused("allow connect qp reserved user 1",
