@@ -204,9 +204,9 @@ static void send_number(struct rdma_cm_id *id, uint32_t number)
 	CHECK(rdma_dereg_mr(mr) == 0);
 }
 
-static void *sync_server(void *arg)
+static void serve_one(struct rdma_cm_id *listener)
 {
-	struct rdma_cm_id *listener = arg, *id;
+	struct rdma_cm_id *id;
 	struct rdma_cm_event *event;
 	uint32_t number = 0;
 	struct ibv_mr *mr;
@@ -230,6 +230,14 @@ static void *sync_server(void *arg)
 	CHECK(rdma_ack_cm_event(event) == 0);
 	rdma_dereg_mr(mr);
 	rdma_destroy_ep(id);
+}
+
+#define N_SYNC 3 /* clients, one after another */
+
+static void *sync_server(void *arg)
+{
+	for (int i = 0; i < N_SYNC; i++)
+		serve_one(arg);
 	return NULL;
 }
 
@@ -278,15 +286,17 @@ static void case_sync(void)
 
 	CHECK(rdma_listen(listener, 8) == 0);
 	CHECK(pthread_create(&thread, NULL, sync_server, listener) == 0);
-	id = new_ep(0);
-	CHECK(id->qp && id->event && id->event->event == RDMA_CM_EVENT_ROUTE_RESOLVED);
-	CHECK(rdma_connect(id, &hello) == 0);
-	CHECK(id->event->event == RDMA_CM_EVENT_ESTABLISHED);
-	send_number(id, 77);
-	CHECK(rdma_disconnect(id) == 0);
-	CHECK(id->event->event == RDMA_CM_EVENT_DISCONNECTED);
+	for (int i = 0; i < N_SYNC; i++) {
+		id = new_ep(0);
+		CHECK(id->qp && id->event && id->event->event == RDMA_CM_EVENT_ROUTE_RESOLVED);
+		CHECK(rdma_connect(id, &hello) == 0);
+		CHECK(id->event->event == RDMA_CM_EVENT_ESTABLISHED);
+		send_number(id, 77);
+		CHECK(rdma_disconnect(id) == 0);
+		CHECK(id->event->event == RDMA_CM_EVENT_DISCONNECTED);
+		rdma_destroy_ep(id);
+	}
 	CHECK(pthread_join(thread, NULL) == 0);
-	rdma_destroy_ep(id);
 	rdma_destroy_ep(listener);
 
 	other = new_ep(0);
