@@ -195,6 +195,7 @@ static struct link *new_link(unsigned child)
 		die("too many connections");
 	link->child = child;
 	link->event = EVENT_NONE;
+	/* The last one: see report(). */
 	link->seen_ns = now_ns();
 	return link;
 }

@@ -236,7 +236,8 @@ static bool report(const char *who)
 		const struct link *link = &shared->links[i];
 		int64_t killed, since;
 
-		if (link->child == NOBODY)
+		/* A server that was killed inside new_link() has not filled in the link. */
+		if (link->child == NOBODY || !link->seen_ns)
 			continue;
 		n_seen++;
 		killed = shared->children[link->child].killed_ns;
