@@ -151,7 +151,8 @@ static int make_proof(const char *name, const char *kind, int *ret)
 	*ret = proof_new(name, kind);
 	if (*ret != -EMFILE && *ret != -ENFILE && *ret != -ENOBUFS && *ret != -ENOMEM)
 		return 0;
-	return fail(-*ret, "cannot create the socket that shows the broker which process this is: %s",
+	return fail(-*ret,
+		    "cannot create the socket that shows the broker which process this is: %s",
 		    strerror(-*ret));
 }
 
