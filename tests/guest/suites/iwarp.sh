@@ -75,7 +75,7 @@ case_datagrams() {
 	users_policy
 	# The script would go on, and wait for events that do not come.
 	as alice sidebyside broker lookup > words 2>&1 &
-	(await "grep -q '^connect active' words && grep -q '^connect: ' words") || (show < words && exit 1)
+	(await "grep -q '^connect active' words && grep -q 'connect: the device' words") || (show < words && exit 1)
 	kill $!
 	wait $! || true
 	show < words
