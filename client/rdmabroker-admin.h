@@ -133,6 +133,12 @@ struct rdmabroker_listed_session {
 	const char *container, *pod, *job;
 	const char *cgroup; /* path of the control group; cut to 255 bytes */
 	const char *restriction; /* the rules that narrow it; cut to 255 bytes; NULL: none */
+	/*
+	 * Its client has lost the socket. Only its leases are left: until the process opens a session again, ends, or
+	 * ResumeTimeoutSec= is over, see rdmabrokerd.conf(5).
+	 */
+	bool lingers;
+	uint8_t unused[7];
 };
 
 struct rdmabroker_listed_id {

@@ -113,6 +113,7 @@ static void apply(struct broker *broker)
 		.backlog = (int)config->backlog,
 		.tos = config->tos,
 		.resolve_timeout_ms = config->resolve_timeout_ms,
+		.resume_timeout_ms = config->resume_timeout_s * 1000,
 	};
 	inquiries_set_helper_uid(core, config->helper_uid);
 	core->account.limit[ACCOUNT_SESSIONS] = config->max_sessions;

@@ -91,6 +91,8 @@ static const struct key keys[] = {
 	  "16777216", 65536, 4294967295, NULL },
 	{ "Limits", "QueuedBytesPerSession", parse_number, FIELD(max_queued_bytes),
 	  "1048576", 65536, 1073741824, NULL },
+	{ "Limits", "ResumeTimeoutSec", parse_number, FIELD(resume_timeout_s),
+	  "30", 0, 3600, NULL },
 	{ "Peers", "Helper", parse_user, FIELD(helper_uid),
 	  "rdmabroker-peerd", 0, 0, "the name of a user" },
 	{ "Defaults", "Backlog", parse_number, FIELD(backlog),

@@ -54,6 +54,7 @@ struct config {
 	int tos;
 	/* [Defaults] ResolveTimeoutMSec= : upper limit and default of a client's timeout */
 	unsigned resolve_timeout_ms;
+	unsigned resume_timeout_s;
 
 	/* [Peers] Helper= : the user of rdmabroker-peerd; (uid_t)-1: there is no such user */
 	uid_t helper_uid;

@@ -191,6 +191,7 @@ static void json_session(struct jsonout *json, const struct rdmabroker_listed_se
 	jsonout_number(json, "leases", session->n_leases);
 	jsonout_string(json, "rule", session->rule);
 	jsonout_string(json, "restriction", session->restriction);
+	jsonout_bool(json, "lingers", session->lingers);
 	jsonout_close(json, '}');
 }
 
@@ -310,7 +311,10 @@ static void set_owner(struct row *row, const struct rdmabroker_listed_session *s
 static void set_session(struct row *row, const struct rdmabroker_listed_session *session)
 {
 	set_owner(row, session);
-	set(row, COLUMN_STATE, session->restriction ? "restricted" : "session");
+	set(row, COLUMN_STATE,
+	    session->lingers     ? "lingering" :
+	    session->restriction ? "restricted" :
+				   "session");
 	set_age(row, session->age_ms);
 	if (session->rule)
 		set(row, COLUMN_RULE, "%s", session->rule);

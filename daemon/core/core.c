@@ -76,6 +76,9 @@ int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struc
 	if (!core)
 		return -ENOMEM;
 	core->loop = sd_event_ref(loop);
+	r = lingers_init(core);
+	if (r < 0)
+		return r;
 	core->on_event = dispatch_event;
 	list_init(&core->sessions);
 	list_init(&core->restrictions);
@@ -115,6 +118,7 @@ struct core *core_free(struct core *core)
 {
 	if (!core)
 		return NULL;
+	lingers_done(core);
 	assert(list_is_empty(&core->sessions));
 	assert(list_is_empty(&core->restrictions));
 	assert(list_is_empty(&core->tokens));

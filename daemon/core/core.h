@@ -13,6 +13,7 @@
 #include "core/ahead.h"
 #include "core/admission.h"
 #include "core/inquiry.h"
+#include "core/linger.h"
 #include "core/loglimit.h"
 #include "core/metrics.h"
 #include "core/timewait.h"
@@ -29,6 +30,8 @@ struct core_settings {
 	/* TOS of a connection for which neither the client nor a rule sets one; -1: the kernel's default */
 	int tos;
 	unsigned resolve_timeout_ms; /* upper limit and default of each timeout for a resolution */
+	/* how long a session without a socket keeps its leases, see linger.h; 0: it does not */
+	unsigned resume_timeout_ms;
 };
 
 struct closer;
@@ -81,6 +84,7 @@ struct core {
 	struct list watches; /* watch.link, see watch.h */
 	struct timewaits timewaits;
 	struct inquiries inquiries;
+	struct lingers lingers;
 	struct whois_index *whois; /* NULL: nobody needs it, see whois.h */
 	bool draining; /* clients that begin anything new are refused */
 	uint64_t last_session; /* number of the newest session, restriction or outlet */

@@ -327,6 +327,36 @@ int lease_close(struct session *session, const char *name)
 	return 0;
 }
 
+void lease_drop_unopened(struct session *session)
+{
+	struct list *l, *n;
+
+	list_for_each_safe(l, n, &session->leases) {
+		struct lease *lease = container_of(l, struct lease, link);
+
+		if (lease->n_opens == 0)
+			lease_free(lease);
+	}
+}
+
+void lease_take_over(struct session *to, struct session *from)
+{
+	struct list *l, *n;
+
+	list_for_each_safe(l, n, &from->leases) {
+		struct lease *lease = container_of(l, struct lease, link);
+
+		if (find_lease(to, lease->device))
+			continue;
+		list_remove(&lease->link);
+		list_insert(&to->leases, &lease->link);
+		lease->session = to;
+		lease->n_opens = 1;
+	}
+	lease_enforce(to);
+	record_leases(to);
+}
+
 void lease_forget_device(struct session *session, const char *name)
 {
 	struct list *l, *n;

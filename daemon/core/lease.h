@@ -27,6 +27,13 @@ int lease_open(struct session *session, const char *name, struct fabric_device *
 int lease_lend(struct session *session, const char *name, uid_t uid, struct failure *failure);
 int lease_end_loan(struct session *session, const char *name, uid_t uid); /* returns 0 */
 int lease_close(struct session *session, const char *name);
+/* Frees the leases that no request has got: the client that has requested them is gone. */
+void lease_drop_unopened(struct session *session);
+/*
+ * Moves the leases of FROM, which lingers, to TO, a session of the same process and user. TO keeps them until its end, for
+ * its client has not opened the devices yet. Those that policy does not allow to TO end.
+ */
+void lease_take_over(struct session *to, struct session *from);
 void lease_forget_device(struct session *session, const char *name); /* the device was removed */
 /* Ends the leases of devices that policy no longer allows. */
 void lease_enforce(struct session *session);

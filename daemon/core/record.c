@@ -58,6 +58,7 @@ static void record_restricted(const struct session *session)
 	row->restriction = session->restriction ? session->restriction->number : 0;
 	row->released = session->released;
 	row->confirms = session->confirms;
+	row->keeps_leases = session->keeps_leases;
 	row->restricted_permits = session->opened && session->restriction ? session->permits : 0;
 }
 

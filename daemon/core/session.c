@@ -8,6 +8,7 @@
 #include "core/decide.h"
 #include "core/id.h"
 #include "core/lease.h"
+#include "core/linger.h"
 #include "core/quota.h"
 #include "core/record.h"
 #include "core/restriction.h"
@@ -23,17 +24,29 @@ DEFINE_CLEANUP(struct session *, session_free)
 
 #define FDS_OF_A_SESSION 1 /* identity.pidfd; the caller of session_new() charges the socket */
 
+static int charge_once(struct session *session, struct failure *failure)
+{
+	int r = 0;
+
+	if (!session->charge.account)
+		r = quota_charge(session, &session->charge, ACCOUNT_SESSIONS, 1, "sessions",
+				 "SessionsPerUser=", failure);
+	if (r == 0)
+		r = quota_charge(session, &session->fds, ACCOUNT_FDS, FDS_OF_A_SESSION,
+				 "descriptors", "DescriptorsPerUser=", failure);
+	return r;
+}
+
 static int charge_session(struct session *session, struct failure *failure)
 {
 	int r;
 
 	if (session->fds.account)
 		return 0;
-	r = quota_charge(session, &session->charge, ACCOUNT_SESSIONS, 1, "sessions",
-			 "SessionsPerUser=", failure);
-	if (r == 0)
-		r = quota_charge(session, &session->fds, ACCOUNT_FDS, FDS_OF_A_SESSION,
-				 "descriptors", "DescriptorsPerUser=", failure);
+	r = charge_once(session, failure);
+	/* What the process has left is charged to the user until the session takes it over. */
+	if (r == STATUS_QUOTA && linger_resume(session))
+		r = charge_once(session, failure);
 	if (r > 0)
 		log_limited(session_log_limit_about(session, LOG_ABOUT_LIMIT), LOG_WARNING,
 			    "A client is refused: %s.", failure->text);
@@ -341,6 +354,8 @@ int session_greet(struct session *session, struct failure *failure)
 	record_session(session);
 	if (r == 0)
 		tell_doubt(session);
+	if (r == 0 && session->permits & SESSION_PERMIT_CLIENT)
+		linger_resume(session);
 	if (r == 0 && core_is_watched(session->core))
 		watch_session(session, "opened", /* reason= */ NULL);
 	return r;
@@ -392,6 +407,7 @@ void session_restore(struct session *session, int pidfd, const struct ledger_ses
 		return;
 	}
 	session->confirms = row->confirms;
+	session->keeps_leases = row->keeps_leases;
 	identity->proven = row->proven;
 	record_restore_workload(row, &identity->workload);
 	session->workload_asked = true;
@@ -404,6 +420,26 @@ void session_restore(struct session *session, int pidfd, const struct ledger_ses
 	charge_session(session, &ignored);
 	find_rule(session);
 	record_session(session);
+}
+
+void session_set_keeps_leases(struct session *session, bool keeps)
+{
+	session->keeps_leases = keeps;
+	record_session(session);
+}
+
+void session_leave_client(struct session *session, const struct session_ops *ops, void *userdata)
+{
+	session->watch = watch_free(session->watch);
+	inquiries_forget(session);
+	session->workload_lookup = workload_lookup_cancel(session->workload_lookup);
+	list_remove(&session->waiting);
+	session->row = ledger_remove_session(session->core->keep.ledger, session->row);
+	session->ops = ops;
+	session->userdata = userdata;
+	session->walk = (struct table_walk){ 0 };
+	session->ending = false;
+	session->lingers = true;
 }
 
 void session_set_end_reason(struct session *session, const char *why)

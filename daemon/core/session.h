@@ -92,6 +92,9 @@ struct session {
 	unsigned permits;
 	bool opened; /* its Hello has succeeded */
 	bool confirms; /* the client itself replies to a peer's disconnect, see id.unconfirmed */
+	bool lingers; /* the client has lost its socket, see linger.h */
+	/* the client says goodbye before it closes its socket, and has not said it yet, see linger.h */
+	bool keeps_leases;
 	const struct session_ops *ops;
 	void *userdata;
 
@@ -168,6 +171,13 @@ int session_greet(struct session *session, struct failure *failure);
  * reported, as if the client had requested it.
  */
 unsigned session_permits_over_others(struct session *session, bool counts);
+/*
+ * SESSION goes on without its client's socket, ids, watch and place in the ledger, after session_end() has returned true.
+ * What it has to report goes to OPS.
+ */
+void session_leave_client(struct session *session, const struct session_ops *ops, void *userdata);
+/* See session.keeps_leases. */
+void session_set_keeps_leases(struct session *session, bool keeps);
 /* Sets the reason for the notice of SESSION's end, which the sessions that watch get. */
 void session_set_end_reason(struct session *session, const char *why);
 
@@ -212,6 +222,11 @@ static inline pid_t session_get_pid(const struct session *session)
 static inline void session_set_confirms(struct session *session, bool confirms)
 {
 	session->confirms = confirms;
+}
+
+static inline bool session_lingers(const struct session *session)
+{
+	return session->lingers;
 }
 
 static inline bool session_is_released(const struct session *session)

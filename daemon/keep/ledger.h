@@ -82,7 +82,8 @@ struct ledger_session {
 	char container[128], pod[128], job[128], cgroup[1024];
 	uint8_t released; /* see session_release() */
 	uint8_t confirms; /* session.confirms */
-	uint8_t reserved[2];
+	uint8_t keeps_leases; /* session.keeps_leases; 0 if an older daemon has written the row */
+	uint8_t reserved;
 	uint64_t restriction; /* the number of its restriction; 0: none */
 	/*
 	 * The permits of a restricted session. They are not in PERMITS, because a daemon that does not know of restrictions

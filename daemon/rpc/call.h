@@ -144,6 +144,7 @@ static inline int bad_request(struct call *call, const char *what)
 
 /* do_client.c */
 int do_hello(struct call *call);
+int do_goodbye(struct call *call);
 int do_create_id(struct call *call);
 int do_destroy_id(struct call *call);
 int do_set_option(struct call *call);

@@ -41,6 +41,7 @@ static int describe_broker(struct call *call)
 
 	call->space.hello.daemon_version = (char *)RDMABROKER_VERSION;
 	call->space.hello.max_ids = core_get_settings(core)->max_ids_per_session;
+	call->space.hello.has_devices = lease_count(call->session) > 0;
 	return 0;
 }
 
@@ -77,6 +78,7 @@ int do_hello(struct call *call)
 				   hello->version);
 	rdmabroker__hello_result__init(result);
 	result->version = 1;
+	result->features = RDMABROKER__FEATURE__FEATURE_GOODBYE;
 	REPLY(call, hello, HELLO, result);
 	if (session_is_released(call->session))
 		return failure_set(&call->failure, STATUS_BAD_STATE,
@@ -92,6 +94,8 @@ int do_hello(struct call *call)
 	}
 	session_set_confirms(call->session,
 			     hello->features & RDMABROKER__FEATURE__FEATURE_CONFIRMS_DISCONNECT);
+	session_set_keeps_leases(call->session,
+				 hello->features & RDMABROKER__FEATURE__FEATURE_GOODBYE);
 	if (r == 0)
 		r = session_find_workload(call->session, &call->failure);
 	if (r == 0)
@@ -99,6 +103,12 @@ int do_hello(struct call *call)
 	if (r != 0)
 		return r;
 	return describe_broker(call);
+}
+
+int do_goodbye(struct call *call)
+{
+	session_set_keeps_leases(call->session, false);
+	return 0;
 }
 
 static int set_options(struct id *id, const Rdmabroker__CreateId *m, struct failure *failure)

@@ -42,6 +42,7 @@ static Rdmabroker__ListedSession *out_session(struct out_listed_session *space,
 	restriction_describe(session_get_restriction(session), space->restriction,
 			     sizeof(space->restriction));
 	out->restriction = space->restriction;
+	out->lingers = session_lingers(session);
 	return out;
 }
 

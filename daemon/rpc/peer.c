@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/id.h"
+#include "core/linger.h"
 #include "core/restore.h"
 #include "core/watch.h"
 #include "keep/ledger.h"
@@ -40,6 +41,14 @@ static void peer_close(struct peer *peer)
 	/* Shut down now, so that the client sees the end before its ids are freed and its socket is closed. */
 	shutdown(peer->sock, SHUT_RDWR);
 	peers_reap(peer->peers, peer);
+}
+
+/* The client's socket is closed. */
+static void peer_hang_up(struct peer *peer)
+{
+	if (!peer->ending)
+		peer->hung_up = true;
+	peer_close(peer);
 }
 
 void peer_drop(struct peer *peer, const char *why)
@@ -121,7 +130,7 @@ static void drop_on_failure(struct peer *peer, int r)
 		peer_drop(peer, "its user's clients do not read their replies and events "
 				"(QueuedBytesPerUser=)");
 	else if (r == -ECONNRESET)
-		peer_close(peer);
+		peer_hang_up(peer);
 	else if (r < 0)
 		peer_drop(peer, strerror(-r));
 }
@@ -244,7 +253,7 @@ static bool on_session_notice(void *userdata, const struct notice *notice)
 	out_notice(&out, notice);
 	r = send_notice(peer, &out.notice);
 	if (r == -ECONNRESET) {
-		peer_close(peer);
+		peer_hang_up(peer);
 		return true;
 	}
 	peer->n_lost = r < 0 ? peer->n_lost + 1 : 0;
@@ -455,7 +464,7 @@ static void receive(struct peer *peer, struct closing *room)
 	else if (n > 0)
 		on_frame(peer, buf, (size_t)n, fds, n_fds, /* again= */ false);
 	else if (n != -EAGAIN)
-		peer_close(peer);
+		peer_hang_up(peer);
 	close_received(peer);
 }
 
@@ -477,7 +486,7 @@ void peer_on_io(struct peer *peer, uint32_t events)
 	}
 	if (events_wanted(peer) != EPOLLIN) {
 		if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
-			peer_close(peer);
+			peer_hang_up(peer);
 		return;
 	}
 	room = closer_is_behind(core_get_closer(session_get_core(peer->session)),
@@ -659,13 +668,16 @@ struct peer *peer_free(struct peer *peer)
 	if (peer->session) {
 		close_received(peer);
 		outlet_free(session_get_outlet(peer->session));
+		session_set_outlet(peer->session, NULL);
 	}
 	outbox_clear(&peer->outbox);
 	flight_hold(peer->flight, false);
 	if (peer->session)
 		vault_drop(core_get_vault(session_get_core(peer->session)),
 			   session_get_number(peer->session));
-	peer->session = session_free(peer->session);
+	if (!peer->hung_up || !linger_begin(peer->session))
+		session_free(peer->session);
+	peer->session = NULL;
 	peers_await(peer->peers, peer, 0);
 	peers_remove(peer->peers, peer);
 	list_remove(&peer->resumed);

@@ -58,6 +58,7 @@ struct peer {
 	/* closes the descriptors of the last packet, once its request is processed; NULL: none */
 	struct closing *received;
 	bool ending; /* the client is disconnected; its ids are still to be freed */
+	bool hung_up; /* the client has disconnected, and was not dropped: its session can linger */
 
 	/* The request that has to wait. Nothing is read from the client before it is answered. */
 	uint8_t *waiting; /* the packet of that request; NULL: none waits */

@@ -19,6 +19,7 @@ static const struct operation {
 } operations[] = {
 #define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
 	{ OP(HELLO), "hello", 0, do_hello },
+	{ OP(GOODBYE), "goodbye", SESSION_PERMIT_CLIENT, do_goodbye },
 	{ OP(CREATE_ID), "create_id", SESSION_PERMIT_CLIENT, do_create_id },
 	{ OP(DESTROY_ID), "destroy_id", SESSION_PERMIT_CLIENT, do_destroy_id },
 	{ OP(SET_OPTION), "set_option", SESSION_PERMIT_CLIENT, do_set_option },

@@ -94,7 +94,7 @@ FILLED(rdmabroker_holder, peer);
 FILLED(rdmabroker_foreign_ids, n_nameless);
 FILLED(rdmabroker_rule, n_pending);
 FILLED(rdmabroker_rules, rules);
-FILLED(rdmabroker_listed_session, restriction);
+FILLED(rdmabroker_listed_session, unused);
 FILLED(rdmabroker_listed_id, peer_unknown);
 FILLED(rdmabroker_list, ids);
 FILLED(rdmabroker_filter, unused);

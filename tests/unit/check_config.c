@@ -110,6 +110,7 @@ static void assert_defaults(void)
 	ck_assert_uint_eq(config.backlog, 1024);
 	ck_assert_int_eq(config.tos, -1);
 	ck_assert_uint_eq(config.resolve_timeout_ms, 10000);
+	ck_assert_uint_eq(config.resume_timeout_s, 30);
 }
 
 START_TEST(missing_files_mean_defaults)
@@ -134,7 +135,7 @@ START_TEST(every_key_is_read)
 	write_file("c", "[Daemon]\nSocket=/s\nPolicyDir=/p q\nLogLevel=debug\n"
 			"[Devices]\nAccess=open\n"
 			"[Limits]\nSessions=1\nSessionsPerUser=2\nIdsPerSession=3\nIdsPerUser=4\n"
-			"QueuedBytesPerSession=65536\n"
+			"QueuedBytesPerSession=65536\nResumeTimeoutSec=0\n"
 			"[Peers]\nHelper=root\n"
 			"[Defaults]\nBacklog=6\nTOS=104\nResolveTimeoutMSec=600000");
 	assert_loads();
@@ -151,6 +152,7 @@ START_TEST(every_key_is_read)
 	ck_assert_uint_eq(config.backlog, 6);
 	ck_assert_int_eq(config.tos, 104);
 	ck_assert_uint_eq(config.resolve_timeout_ms, 600000);
+	ck_assert_uint_eq(config.resume_timeout_s, 0);
 }
 END_TEST
 
@@ -466,7 +468,7 @@ START_TEST(the_shipped_file_shows_the_defaults)
 	assert_defaults();
 	for (char *c = text; (c = strstr(c, "\n")); c++)
 		n += c[1] >= 'A' && c[1] <= 'Z';
-	ck_assert_int_eq(n, 20);
+	ck_assert_int_eq(n, 21);
 }
 END_TEST
 

@@ -190,7 +190,7 @@ START_TEST(list_prints)
 	assert_json("len(d[\"sessions\"]) == 3 and len(d[\"ids\"]) == 3");
 	assert_json(
 		"list(d[\"sessions\"][0]) == [\"session\", \"uid\", \"user\", \"pid\", \"unit\", "
-		"\"container\", \"pod\", \"job\", \"cgroup\", \"age_ms\", \"ids\", \"leases\", \"rule\", \"restriction\"]");
+		"\"container\", \"pod\", \"job\", \"cgroup\", \"age_ms\", \"ids\", \"leases\", \"rule\", \"restriction\", \"lingers\"]");
 	assert_json("d[\"ids\"][0][\"local\"] == \"10.9.0.1:7471\" and "
 		    "d[\"ids\"][0][\"peer\"] is None and d[\"ids\"][0][\"qpn\"] is None and "
 		    "d[\"ids\"][0][\"tos\"] is None and d[\"ids\"][2][\"tos\"] == 104 and "

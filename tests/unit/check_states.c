@@ -75,6 +75,7 @@ static const unsigned allowed[REQUEST_LAST + 1] = {
 	[OP(SERVE_PEERS)] = GREETED,
 	[OP(ANSWER_PEER)] = 0, /* nothing was asked */
 	[OP(FIND_PEER)] = 0, /* nobody has the address */
+	[OP(GOODBYE)] = GREETED,
 	[OP(LEND_DEVICE)] = GREETED & ~IN(ID_REMOVED), /* a removed device cannot be lent */
 };
 

@@ -50,6 +50,7 @@ static void in_session(struct rdmabroker_listed_session *ret, const Rdmabroker__
 		.n_ids = in->ids,
 		.n_leases = in->leases,
 		.restriction = message_get_text(in->restriction),
+		.lingers = in->lingers,
 	};
 	if (!in->workload)
 		return;
