@@ -108,6 +108,8 @@ enum rdmabroker_flags {
 	 * waits for that, as with librdmacm. Without the flag the broker replies at once.
 	 */
 	RDMABROKER_CONFIRM_DISCONNECT = 1 << 4,
+	/* The program does not poll the session: rdmabroker_get_fd() returns -1, and the session takes one descriptor, not three. */
+	RDMABROKER_NO_POLL = 1 << 5,
 };
 
 struct rdmabroker_options {
@@ -358,8 +360,23 @@ struct rdmabroker *rdmabroker_close(struct rdmabroker *session);
  *   packets do not become events.
  * Ownership:
  *   The session's: do not read, write or close it.
+ * Returns:
+ *   The descriptor; -1: the session was opened with RDMABROKER_NO_POLL.
  */
 int rdmabroker_get_fd(const struct rdmabroker *session);
+
+/**
+ * rdmabroker_check - Whether a session can still be used.
+ * Description:
+ *   Sends and receives nothing, so it does not notice a broker that has just ended. It does notice that the program has
+ *   closed the session's socket, as programs do that close all descriptors from 3 up when they start. Then no call reads,
+ *   writes or closes what the program has opened in the meantime under that number. The session's ids have ended with the
+ *   socket. For a while the broker still keeps the devices open to the user, for the process's next session; see
+ *   ResumeTimeoutSec= in rdmabrokerd.conf(5).
+ * Returns:
+ *   0; -ECONNRESET: the connection to the broker is lost: close the session, and open another one.
+ */
+int rdmabroker_check(struct rdmabroker *session);
 
 /**
  * rdmabroker_last_failure - The last failure of a call of this library in this thread.
@@ -530,6 +547,15 @@ int rdmabroker_resolve_wait(struct rdmabroker_id *id, const struct sockaddr *src
 int rdmabroker_open_device(struct rdmabroker *session, const char *name, struct ibv_context **ret);
 /** rdmabroker_close_device - Undo one open_device. The last one ends the lease, unless an id uses the device. */
 void rdmabroker_close_device(struct rdmabroker *session, struct ibv_context *context);
+/**
+ * rdmabroker_check_device - Whether a context can still be used.
+ * @context: A context that the session has open.
+ * Returns:
+ *   0; -ENODEV: the device was removed; -EBADF: the program has closed a descriptor of the context, which cannot be used
+ *   or closed any more; in both cases rdmabroker_open_device() opens the device anew; -EINVAL: the session does not have
+ *   @context.
+ */
+int rdmabroker_check_device(struct rdmabroker *session, const struct ibv_context *context);
 /**
  * rdmabroker_get_verbs - The context of the device that the id is bound to; opens the device if necessary.
  * Ownership:

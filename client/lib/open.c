@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -36,7 +35,8 @@
 #define DEFAULT_SOCKET "/run/rdmabroker/rdmabroker.sock"
 #define FLAGS                                                                            \
 	((unsigned)(RDMABROKER_NONBLOCK | RDMABROKER_FORK_SAFE | RDMABROKER_RETRY_BUSY | \
-		    RDMABROKER_FAIL_BY_EVENT | RDMABROKER_CONFIRM_DISCONNECT))
+		    RDMABROKER_FAIL_BY_EVENT | RDMABROKER_CONFIRM_DISCONNECT |           \
+		    RDMABROKER_NO_POLL))
 
 /* All parts of a session, in one block of memory. */
 struct parts {
@@ -86,17 +86,14 @@ static const struct wire_ops ops = {
 /*
  * If the broker's backlog is full, connect() fails with EAGAIN, and poll() does not report when there is room: retry.
  */
-static int connect_to(struct wire *wire, const char *path, int64_t deadline)
+static int connect_socket(int sock, const char *path, int64_t deadline)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 
 	if (strlen(path) >= sizeof(addr.sun_path))
 		return fail(ENAMETOOLONG, "cannot connect to %s: the path is too long", path);
 	strcpy(addr.sun_path, path);
-	wire->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (wire->sock < 0)
-		return fail(errno, "cannot create a socket: %s", strerror(errno));
-	while (connect(wire->sock, (struct sockaddr *)&addr, sizeof(addr)) < 0) {
+	while (connect(sock, (struct sockaddr *)&addr, sizeof(addr)) < 0) {
 		if (errno != EAGAIN && errno != EINTR)
 			return fail(errno, "no broker answers on %s: %s", path, strerror(errno));
 		if (deadline_left(deadline) <= 0)
@@ -107,15 +104,33 @@ static int connect_to(struct wire *wire, const char *path, int64_t deadline)
 	return 0;
 }
 
+static int connect_to(struct wire *wire, const char *path, int64_t deadline)
+{
+	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), r;
+
+	if (sock < 0)
+		return fail(errno, "cannot create a socket: %s", strerror(errno));
+	r = connect_socket(sock, path, deadline);
+	if (r < 0) {
+		close(sock);
+		return r;
+	}
+	wire->sock = ownfd_of(sock);
+	return 0;
+}
+
+/* The descriptors that a program needs to poll the session. */
 static int make_fds(struct wire *wire)
 {
 	struct epoll_event event = { .events = EPOLLIN };
+	int pair[2];
 
-	wire->signal = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	wire->epoll = epoll_create1(EPOLL_CLOEXEC);
-	if (wire->signal < 0 || wire->epoll < 0 ||
-	    epoll_ctl(wire->epoll, EPOLL_CTL_ADD, wire->sock, &event) < 0 ||
-	    epoll_ctl(wire->epoll, EPOLL_CTL_ADD, wire->signal, &event) < 0)
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0) {
+		wire->bell = ownfd_of(pair[0]);
+		close(pair[1]);
+		wire->epoll = epoll_create1(EPOLL_CLOEXEC);
+	}
+	if (wire->epoll < 0 || epoll_ctl(wire->epoll, EPOLL_CTL_ADD, wire->sock.fd, &event) < 0)
 		return fail(errno, "cannot create the descriptors of a session: %s",
 			    strerror(errno));
 	return 0;
@@ -132,6 +147,7 @@ static int call_hello(struct rdmabroker *session, int proof, int timeout_ms,
 
 	m.version = 1;
 	m.features = RDMABROKER__FEATURE__FEATURE_PROOF;
+	m.features |= RDMABROKER__FEATURE__FEATURE_GOODBYE;
 	if (session->flags & RDMABROKER_CONFIRM_DISCONNECT)
 		m.features |= RDMABROKER__FEATURE__FEATURE_CONFIRMS_DISCONNECT;
 	r = call_wait_like(&session->wire, &call, &request, timeout_ms, ret);
@@ -187,6 +203,9 @@ static int say_hello(struct rdmabroker *session, const char *kind, int timeout_m
 	} else {
 		max_ids = frame->reply->hello->max_ids;
 		session->ids->max = max_ids < IDS_MAX ? max_ids : IDS_MAX;
+		session->takes_goodbye = frame->reply->hello->features &
+					 RDMABROKER__FEATURE__FEATURE_GOODBYE;
+		session->devices->had_any = frame->reply->hello->has_devices;
 	}
 	frame_free(frame);
 	return r;
@@ -263,10 +282,10 @@ static int open_once(const struct rdmabroker_options *options, int sock, int64_t
 			close(sock);
 		return fail(ENOMEM, "open: out of memory");
 	}
-	session->wire.sock = sock;
+	session->wire.sock = ownfd_of(sock);
 	if (sock < 0)
 		r = connect_to(&session->wire, options->socket, deadline);
-	if (r == 0)
+	if (r == 0 && !(session->flags & RDMABROKER_NO_POLL))
 		r = make_fds(&session->wire);
 	if (r == 0)
 		r = say_hello(session, sock < 0 ? PROOF_OPENS : PROOF_ADOPTS,
@@ -370,6 +389,20 @@ int rdmabroker_adopt(int fd, const struct rdmabroker_options *options, struct rd
 	return r;
 }
 
+/*
+ * If the socket was just closed, the broker would let the user open the session's devices a while longer, because the
+ * program could have lost the socket. It does so, too, if the socket has no room for the packet.
+ */
+static void say_goodbye(struct rdmabroker *session)
+{
+	Rdmabroker__Goodbye m = RDMABROKER__GOODBYE__INIT;
+	REQUEST(request, GOODBYE, goodbye, &m);
+	struct call like = { .name = "goodbye", .answer = ANSWER_DROPPED };
+
+	if (session->takes_goodbye && opendevice_had_any(session))
+		call_post(&session->wire, &like, &request, 0);
+}
+
 struct rdmabroker *rdmabroker_close(struct rdmabroker *session)
 {
 	struct parts *parts = (struct parts *)session;
@@ -378,6 +411,7 @@ struct rdmabroker *rdmabroker_close(struct rdmabroker *session)
 	if (!parts)
 		return NULL;
 	fail_save(&copy);
+	say_goodbye(session);
 	/* Send no more requests: when the socket is closed, the daemon destroys all ids and leases of the session. */
 	if (!session->wire.dead)
 		session->wire.dead = -ESHUTDOWN;
@@ -397,10 +431,24 @@ int rdmabroker_get_fd(const struct rdmabroker *session)
 {
 	struct rdmabroker *s = (struct rdmabroker *)session;
 
+	if (s->flags & RDMABROKER_NO_POLL)
+		return -1;
 	if (wire_check_process(&s->wire) == 0) {
 		wire_lock(&s->wire);
 		wire_be_polled(&s->wire);
 		wire_unlock(&s->wire);
 	}
 	return s->wire.epoll;
+}
+
+int rdmabroker_check(struct rdmabroker *session)
+{
+	int r = wire_check_process(&session->wire);
+
+	if (r < 0)
+		return r;
+	wire_lock(&session->wire);
+	r = wire_check_socket(&session->wire);
+	wire_unlock(&session->wire);
+	return r;
 }

@@ -51,8 +51,11 @@ int rdmabroker_release(struct rdmabroker *session)
 	Rdmabroker__ReleaseSession m = RDMABROKER__RELEASE_SESSION__INIT;
 	REQUEST(request, RELEASE_SESSION, release_session, &m);
 	struct call like = { .name = "release" };
-	int fd = fcntl(session->wire.sock, F_DUPFD_CLOEXEC, 0), r;
+	int r = rdmabroker_check(session), fd;
 
+	if (r < 0)
+		return r;
+	fd = fcntl(session->wire.sock.fd, F_DUPFD_CLOEXEC, 0);
 	if (fd < 0)
 		return fail(errno, "release: cannot copy the descriptor: %s", strerror(errno));
 	r = call_wait_like(&session->wire, &like, &request, session->wire.call_timeout_ms, NULL);

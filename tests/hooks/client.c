@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "tests/hooks/inside.h"
@@ -56,7 +56,8 @@ void client_protobuf_c_message_free_unpacked(ProtobufCMessage *message, Protobuf
 	}
 
 SYSTEM(DESCRIPTOR, int, socket, (int domain, int type, int protocol), (domain, type, protocol))
-SYSTEM(DESCRIPTOR, int, eventfd, (unsigned n, int flags), (n, flags))
+SYSTEM(DESCRIPTOR, int, socketpair, (int domain, int type, int protocol, int pair[2]),
+       (domain, type, protocol, pair))
 SYSTEM(LOOP, int, epoll_create1, (int flags), (flags))
 SYSTEM(LOOP, int, epoll_ctl, (int epoll, int op, int fd, struct epoll_event *event),
        (epoll, op, fd, event))

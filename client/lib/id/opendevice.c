@@ -20,14 +20,33 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /*
- * When a device is removed, its context stays, but its node in /dev is unlinked. If the device is plugged in again,
- * it is a new device, perhaps with the same name.
+ * Whether the program has closed a descriptor of DEVICE's context. Then nothing can be done with the context. It is not
+ * even closed, because libibverbs would close descriptors that can be the program's by now.
  */
-static bool is_gone(const struct device *device)
+static bool is_lost(const struct device *device)
+{
+	return !ownfd_is_ours(&device->cmd) || !ownfd_is_ours(&device->async);
+}
+
+/*
+ * When a device is removed, its context stays, but its node in /dev is unlinked. If the device is plugged in again,
+ * it is a new device, perhaps with the same name. DEVICE must not be lost.
+ */
+static bool is_removed(const struct device *device)
 {
 	struct stat st;
 
-	return fstat(device->context->cmd_fd, &st) < 0 || st.st_nlink == 0;
+	return fstat(device->cmd.fd, &st) < 0 || st.st_nlink == 0;
+}
+
+static int check_device(const struct device *device)
+{
+	if (is_lost(device))
+		return fail(EBADF, "the program has closed the descriptors of device %s",
+			    device->name);
+	if (is_removed(device))
+		return fail(ENODEV, "device %s was removed", device->name);
+	return 0;
 }
 
 static struct device *find_device(struct rdmabroker *session, const char *name)
@@ -35,7 +54,7 @@ static struct device *find_device(struct rdmabroker *session, const char *name)
 	struct device *device;
 
 	LIST_FOREACH(device, &session->devices->list, link)
-		if (strcmp(device->name, name) == 0 && !is_gone(device))
+		if (strcmp(device->name, name) == 0 && !is_lost(device) && !is_removed(device))
 			return device;
 	return NULL;
 }
@@ -121,12 +140,15 @@ static int device_new(struct rdmabroker *session, const char *name, struct devic
 		device_free(device);
 		return r;
 	}
+	device->cmd = ownfd_of(device->context->cmd_fd);
+	device->async = ownfd_of(device->context->async_fd);
 	device->session = session;
 	device->pid = getpid();
 	device->n_opens = 1;
 	device->max_responder_resources = device->max_initiator_depth = -1;
 	pthread_mutex_lock(&lock);
 	LIST_INSERT_HEAD(&session->devices->list, device, link);
+	session->devices->had_any = true;
 	pthread_mutex_unlock(&lock);
 	*ret = device;
 	return 0;
@@ -155,13 +177,14 @@ static int open_once_more(struct rdmabroker *session, const char *name, struct d
 /* Called when DEVICE has no users any more. */
 static void device_close(struct device *device)
 {
-	bool gone = is_gone(device);
+	bool lost = is_lost(device), removed = !lost && is_removed(device);
 
-	if (device->pd)
+	if (device->pd && !lost)
 		ibv_dealloc_pd(device->pd);
-	ibv_close_device(device->context);
+	if (!lost)
+		ibv_close_device(device->context);
 	/* The lease of a removed device has ended. A release by name could end the lease of a new device. */
-	if (!gone && device->session)
+	if (!removed && device->session)
 		release(device->session, device->name);
 	device_free(device);
 }
@@ -232,6 +255,36 @@ int rdmabroker_open_device(struct rdmabroker *session, const char *name, struct 
 	return r;
 }
 
+bool opendevice_had_any(const struct rdmabroker *session)
+{
+	return session->devices->had_any;
+}
+
+static struct device *find_context(struct rdmabroker *session, const struct ibv_context *context)
+{
+	struct device *device;
+
+	LIST_FOREACH(device, &session->devices->list, link)
+		if (device->context == context)
+			break;
+	return device;
+}
+
+int rdmabroker_check_device(struct rdmabroker *session, const struct ibv_context *context)
+{
+	struct device *device;
+	int r = wire_check_process(&session->wire);
+
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&lock);
+	device = find_context(session, context);
+	r = device ? check_device(device) :
+		     fail(EINVAL, "check_device: the session has not opened this device");
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
 static void close_context(struct rdmabroker *session, struct ibv_context *context)
 {
 	struct device *device;
@@ -239,9 +292,7 @@ static void close_context(struct rdmabroker *session, struct ibv_context *contex
 	if (wire_check_process(&session->wire) < 0)
 		return;
 	pthread_mutex_lock(&lock);
-	LIST_FOREACH(device, &session->devices->list, link)
-		if (device->context == context)
-			break;
+	device = find_context(session, context);
 	pthread_mutex_unlock(&lock);
 	if (device)
 		opendevice_put(session, device);

@@ -35,7 +35,7 @@ static int pack_and_send(struct wire *wire, struct call *call, Rdmabroker__Reque
 	len = rdmabroker__frame__pack(&frame, buf);
 
 	for (;;) {
-		r = packet_send(wire->sock, buf, len, call->send_fd, call->send_fd != NULL);
+		r = packet_send(wire->sock.fd, buf, len, call->send_fd, call->send_fd != NULL);
 		if (r != -EAGAIN)
 			break;
 		if (deadline == 0)
@@ -65,7 +65,7 @@ int call_exchange(struct wire *wire, struct call *call, Rdmabroker__Request *req
 		  int timeout_ms)
 {
 	int64_t deadline = deadline_after(timeout_ms);
-	int r = wire_check(wire);
+	int r = wire_check_socket(wire);
 
 	if (r < 0)
 		return r;
@@ -124,7 +124,7 @@ int call_end(struct wire *wire, struct call *call)
 
 int call_begin(struct wire *wire, struct call *call, Rdmabroker__Request *request, int timeout_ms)
 {
-	int r = wire_check(wire);
+	int r = wire_check_socket(wire);
 
 	if (r < 0)
 		return r;
@@ -146,7 +146,7 @@ int call_send(struct wire *wire, const struct call *like, Rdmabroker__Request *r
 	if (!call)
 		return fail(ENOMEM, "%s: out of memory", like->name);
 	*call = *like;
-	r = wire_check(wire);
+	r = wire_check_socket(wire);
 	if (r == 0) {
 		/* Sometimes request a reply: it implies that the earlier calls that got no reply have succeeded. */
 		call->only_failure = call->answer != ANSWER_AS_EVENT && !call->must_reply &&

@@ -62,12 +62,12 @@ static bool receive(struct wire *wire)
 	size_t n_fds = 0;
 	ssize_t n;
 
-	if (wire->dead)
+	if (wire_check_socket(wire) < 0)
 		return false;
-	n = packet_recv(wire->sock, buf, fds, PACKET_MAX_FDS, &n_fds);
+	n = packet_recv(wire->sock.fd, buf, fds, PACKET_MAX_FDS, &n_fds);
 	/* ECONNRESET is returned once, ahead of packets that are still queued; these can have the reason. */
 	if (n == -ECONNRESET)
-		n = packet_recv(wire->sock, buf, fds, PACKET_MAX_FDS, &n_fds);
+		n = packet_recv(wire->sock.fd, buf, fds, PACKET_MAX_FDS, &n_fds);
 	if (n == -EAGAIN)
 		return false;
 	if (n_fds == 0)
@@ -114,7 +114,7 @@ void pump_drain(struct wire *wire)
  */
 int pump_poll(struct wire *wire, short events, int64_t deadline)
 {
-	struct pollfd p = { .fd = wire->sock, .events = events };
+	struct pollfd p = { .fd = wire->sock.fd, .events = events };
 	bool reader = true;
 	int64_t left;
 	int n, r;
@@ -153,7 +153,7 @@ int pump_poll(struct wire *wire, short events, int64_t deadline)
 
 int pump_packet(struct wire *wire, int64_t deadline)
 {
-	int r = wire_check(wire);
+	int r = wire_check_socket(wire);
 
 	return r < 0 ? r : pump_poll(wire, POLLIN, deadline);
 }

@@ -13,6 +13,7 @@ struct notices;
 struct rdmabroker {
 	struct wire wire;
 	unsigned flags; /* of struct rdmabroker_options */
+	bool takes_goodbye; /* the broker knows Goodbye */
 	struct idtable *ids;
 	struct opendevices *devices;
 	struct queue *queue; /* of events */

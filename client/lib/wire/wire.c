@@ -15,8 +15,8 @@ void wire_init(struct wire *wire, const struct wire_ops *ops, void *userdata, in
 		.ops = ops,
 		.userdata = userdata,
 		.call_timeout_ms = call_timeout_ms,
-		.sock = -1,
-		.signal = -1,
+		.sock = OWNFD_NONE,
+		.bell = OWNFD_NONE,
 		.epoll = -1,
 	};
 	fork_mark_init(&wire->fork_mark);
@@ -27,12 +27,11 @@ void wire_init(struct wire *wire, const struct wire_ops *ops, void *userdata, in
 
 void wire_done(struct wire *wire)
 {
-	if (wire->epoll >= 0)
+	/* If the socket is not ours any more, the epoll instance may not be, either, and it cannot be told. */
+	if (wire->epoll >= 0 && ownfd_is_ours(&wire->sock))
 		close(wire->epoll);
-	if (wire->signal >= 0)
-		close(wire->signal);
-	if (wire->sock >= 0)
-		close(wire->sock);
+	ownfd_close(&wire->bell);
+	ownfd_close(&wire->sock);
 	pthread_cond_destroy(&wire->cond);
 	pthread_mutex_destroy(&wire->lock);
 	fork_mark_done(&wire->fork_mark);
@@ -41,23 +40,26 @@ void wire_done(struct wire *wire)
 /*
  * Makes the epoll instance watch the socket, or not. The socket is added anew and not only modified: if the instance still
  * has it among what was ready before, a modification wakes nobody who waits for the instance in an edge-triggered epoll.
- * If memory runs out, the eventfd makes the program look, and the socket is added later.
+ * If memory runs out, the bell makes the program look, and the socket is added later.
  */
 static void look_at_socket(struct wire *wire, bool look)
 {
 	struct epoll_event event = { .events = EPOLLIN };
-	int r = epoll_ctl(wire->epoll, look ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, wire->sock, &event);
+	int r;
 
+	if (!ownfd_is_ours(&wire->sock))
+		return;
+	r = epoll_ctl(wire->epoll, look ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, wire->sock.fd, &event);
 	wire->unwatched = look && r < 0 && errno != EEXIST;
 }
 
 /*
- * Once the program polls: makes the eventfd readable if there is news, else not readable. Called only before the lock
- * is released, so that an event that a thread receives and takes under one lock costs no write to the eventfd.
+ * Once the program polls: makes the epoll instance readable if there is news, by the bell. Called only before the lock is
+ * released, so that an event that a thread receives and takes under one lock costs no system call.
  */
-static void settle_signal(struct wire *wire)
+static void settle_bell(struct wire *wire)
 {
-	uint64_t count = 1;
+	struct epoll_event event = { .events = EPOLLIN };
 	bool waits;
 
 	if (!wire->polled)
@@ -65,13 +67,12 @@ static void settle_signal(struct wire *wire)
 	if (wire->unwatched && wire->n_waiting == 0)
 		look_at_socket(wire, true);
 	waits = wire->dead || wire->unwatched || wire->ops->has_news(wire->userdata);
-	if (waits == wire->signalled)
+	if (waits == wire->rings || !ownfd_is_ours(&wire->bell) || !ownfd_is_ours(&wire->sock))
 		return;
-	wire->signalled = waits;
-	/* This cannot fail: the descriptor does not block, and its counter is 0 or 1. */
-	if ((waits ? write(wire->signal, &count, sizeof(count)) :
-		     read(wire->signal, &count, sizeof(count))) < 0)
-		return;
+	/* If memory runs out, the next call tries again. */
+	if (epoll_ctl(wire->epoll, waits ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, wire->bell.fd, &event) ==
+	    0)
+		wire->rings = waits;
 }
 
 void wire_lock(struct wire *wire)
@@ -81,13 +82,13 @@ void wire_lock(struct wire *wire)
 
 void wire_unlock(struct wire *wire)
 {
-	settle_signal(wire);
+	settle_bell(wire);
 	pthread_mutex_unlock(&wire->lock);
 }
 
 void wire_wait(struct wire *wire)
 {
-	settle_signal(wire);
+	settle_bell(wire);
 	pthread_cond_wait(&wire->cond, &wire->lock);
 }
 
@@ -98,7 +99,7 @@ int wire_wait_until(struct wire *wire, int64_t deadline)
 		.tv_nsec = deadline % 1000 * 1000000,
 	};
 
-	settle_signal(wire);
+	settle_bell(wire);
 	return pthread_cond_clockwait(&wire->cond, &wire->lock, CLOCK_MONOTONIC, &ts) == ETIMEDOUT ?
 		       -ETIMEDOUT :
 		       0;
@@ -110,7 +111,7 @@ void wire_wake(struct wire *wire)
 }
 
 /*
- * While calls wait for their replies, their threads read the socket. If one of them receives an event, the eventfd
+ * While calls wait for their replies, their threads read the socket. If one of them receives an event, the bell
  * makes the session's descriptor readable. Meanwhile the epoll instance does not watch the socket. Otherwise each
  * reply would wake a program that polls the descriptor, and the program would find no event.
  */
@@ -138,7 +139,8 @@ void wire_die(struct wire *wire, int r)
 	/* Makes the session's descriptor readable, so that the program takes RDMABROKER_EVENT_LOST. */
 	wire->dead = r;
 	/* The socket is not read any more: make the broker end the session and its connections now. */
-	shutdown(wire->sock, SHUT_RDWR);
+	if (ownfd_is_ours(&wire->sock))
+		shutdown(wire->sock.fd, SHUT_RDWR);
 }
 
 void wire_lose(struct wire *wire, int r)
@@ -151,10 +153,21 @@ void wire_lose(struct wire *wire, int r)
 
 int wire_check(struct wire *wire)
 {
+	if (wire->dead == -EBADF)
+		return fail(ECONNRESET, "the program has closed the socket of its session");
 	if (wire->dead)
 		return fail(ECONNRESET, "the connection to the broker is lost: %s",
 			    strerror(-wire->dead));
 	return 0;
+}
+
+int wire_check_socket(struct wire *wire)
+{
+	if (!wire->dead && !ownfd_is_ours(&wire->sock)) {
+		wire_die(wire, -EBADF);
+		wire_wake(wire);
+	}
+	return wire_check(wire);
 }
 
 int wire_check_process(const struct wire *wire)

@@ -12,6 +12,7 @@
 #include <sys/queue.h>
 
 #include "client/lib/wire/forkmark.h"
+#include "client/lib/wire/ownfd.h"
 #include "proto/rdmabroker.pb-c.h"
 
 struct call;
@@ -47,12 +48,12 @@ struct wire {
 	bool reading; /* a thread polls the socket, with the lock released */
 	unsigned n_waiting; /* threads that wait for the answer to a call */
 
-	int sock; /* -1: not connected yet */
-	int signal; /* eventfd: readable while there is news */
-	bool signalled;
-	int epoll; /* watches SOCK and SIGNAL; the descriptor that programs get */
-	bool polled; /* a program has got EPOLL: until then SIGNAL is not kept up to date */
-	bool unwatched; /* memory ran out, so EPOLL does not watch SOCK, and SIGNAL is readable */
+	struct ownfd sock; /* none: not connected yet */
+	struct ownfd bell; /* always readable: a socket whose peer is closed */
+	bool rings; /* EPOLL watches BELL, because there is news */
+	int epoll; /* watches SOCK; the descriptor that programs get; -1: none */
+	bool polled; /* a program has got EPOLL: until then BELL is not kept up to date */
+	bool unwatched; /* memory ran out, so EPOLL does not watch SOCK, and BELL rings */
 	int dead; /* negative errno, why the connection is lost; 0: it is not */
 
 	uint32_t serial;
@@ -67,8 +68,8 @@ void wire_init(struct wire *wire, const struct wire_ops *ops, void *userdata, in
 void wire_done(struct wire *wire);
 
 /*
- * Use these instead of pthread's own functions. Once the program has the session's descriptor, they keep SIGNAL
- * readable exactly while there is something that the program can take.
+ * Use these instead of pthread's own functions. Once the program has the session's descriptor, they keep it readable
+ * exactly while there is something that the program can take.
  */
 void wire_lock(struct wire *wire);
 void wire_unlock(struct wire *wire);
@@ -86,8 +87,13 @@ void wire_count_waiting(struct wire *wire, int n);
 void wire_die(struct wire *wire, int r);
 /* Like wire_die(), but also wakes all threads that wait, and takes the lock itself. */
 void wire_lose(struct wire *wire, int r);
-/* -ECONNRESET: the broker is gone; else 0. Lock held. */
+/* -ECONNRESET: the connection is lost; else 0. Lock held. */
 int wire_check(struct wire *wire);
+/*
+ * Like wire_check(), but also looks whether the socket is still ours. If not, the connection is lost, and none of the
+ * descriptors is used any more. Lock held.
+ */
+int wire_check_socket(struct wire *wire);
 /*
  * -EPERM in a child of the process that opened the session, else 0. Call it before locking: in the child the lock can
  * be a copy that was made while a thread of the parent held it, and that is never released.
