@@ -49,7 +49,8 @@ static bool look_for_devices(void)
 	return n > 0;
 }
 
-static int open_session(struct session *ret)
+/* FLAGS: more flags of rdmabroker_open(). */
+static int open_session(struct session *ret, unsigned flags)
 {
 	struct rdmabroker_options options = RDMABROKER_OPTIONS_INIT;
 	static atomic_bool has_devices;
@@ -58,7 +59,7 @@ static int open_session(struct session *ret)
 	if (!atomic_load(&has_devices) && !look_for_devices())
 		return -ENODEV;
 	atomic_store(&has_devices, true);
-	options.flags = RDMABROKER_FAIL_BY_EVENT | RDMABROKER_CONFIRM_DISCONNECT;
+	options.flags = RDMABROKER_FAIL_BY_EVENT | RDMABROKER_CONFIRM_DISCONNECT | flags;
 	*ret = (struct session){ .pid = getpid(), .uid = geteuid(), .gid = getegid() };
 	return BROKER(rdmabroker_open(&options, &ret->broker));
 }
@@ -84,7 +85,7 @@ static int fail_to_open(int r)
 
 int broker_open(struct session *ret)
 {
-	int r = open_session(ret);
+	int r = open_session(ret, /* flags= */ 0);
 
 	return r < 0 ? fail_to_open(r) : 0;
 }
@@ -163,9 +164,13 @@ static int open_shared(void)
 {
 	int r;
 
-	if (shared.broker && shared.pid == getpid())
+	/*
+	 * A lost session is not closed, because the contexts of its devices can be in use. A program that closes all
+	 * descriptors at its start has closed this one, which it does not know.
+	 */
+	if (shared.broker && shared.pid == getpid() && BROKER(rdmabroker_check(shared.broker)) == 0)
 		return 0;
-	r = open_session(&shared);
+	r = open_session(&shared, RDMABROKER_NO_POLL);
 	if (r < 0)
 		return r;
 	has_answered = true;

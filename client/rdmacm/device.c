@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "rdmacm.h"
@@ -15,6 +14,8 @@
  */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static LIST_HEAD(, device) devices;
+/* This thread opens a device through librdmabroker, so ibv_open_device() is called with the lock held. */
+static _Thread_local bool is_opening;
 
 static void check_process(void)
 {
@@ -46,12 +47,26 @@ static int new_device(struct rdmabroker *session, struct ibv_context *verbs, str
 	return 0;
 }
 
-/* True: the device was removed, so its node in /dev is unlinked. A new device can have the same name. */
+/* True: the device was removed, or the program has closed its descriptors. A new device can have the same name. */
 static bool is_gone(const struct device *device)
 {
-	struct stat st;
+	return BROKER(rdmabroker_check_device(device->session, device->verbs)) < 0;
+}
 
-	return fstat(device->verbs->cmd_fd, &st) < 0 || st.st_nlink == 0;
+/* True: nothing can be done with the device, not even with its PD. */
+static bool is_lost(const struct device *device)
+{
+	return BROKER(rdmabroker_check_device(device->session, device->verbs)) == -EBADF;
+}
+
+static int open_device(struct rdmabroker *session, const char *name, struct ibv_context **ret)
+{
+	int r;
+
+	is_opening = true;
+	r = BROKER(rdmabroker_open_device(session, name, ret));
+	is_opening = false;
+	return r;
 }
 
 static struct device *find_device(const char *name)
@@ -79,7 +94,7 @@ static int find_or_open(const char *name, struct device **ret)
 		session = broker_get_session(session);
 		if (!session)
 			return -errno;
-		r = BROKER(rdmabroker_open_device(session, name, &context));
+		r = open_device(session, name, &context);
 	}
 	if (r < 0)
 		return r;
@@ -114,6 +129,11 @@ static void unuse(struct device *device)
 {
 	if (--device->n_users > 0 || device->pid != getpid())
 		return;
+	if (is_lost(device)) {
+		device->pd = NULL;
+		device->xrcd = NULL;
+		return;
+	}
 	/* If the PD still has memory regions or QPs, ibv_dealloc_pd() fails, and the PD leaks, as in librdmacm. */
 	if (device->xrcd)
 		ibv_close_xrcd(device->xrcd);
@@ -256,8 +276,11 @@ static struct ibv_context **use_all(struct rdmabroker *session, int *ret_n)
 	struct ibv_context **list;
 	struct device *device;
 	size_t n, kept = 0;
-	int r = BROKER(rdmabroker_get_devices(session, &list, &n));
+	int r;
 
+	is_opening = true;
+	r = BROKER(rdmabroker_get_devices(session, &list, &n));
+	is_opening = false;
 	if (r < 0) {
 		report_result("rdma_get_devices", r);
 		return NULL;
@@ -319,21 +342,40 @@ void rdma_free_devices(struct ibv_context **list)
 	free(list);
 }
 
-/*
- * A user other than root can open a device's node only while the broker lends the device to the user. A process
- * usually gets this lease with its first id on the device. RDMABROKER_DEVICES=all requests all leases at the start,
- * for programs that first open devices by libibverbs. Errors are ignored, because the program's own calls fail then.
- */
-__attribute__((constructor)) static void lend_devices(void)
+/* The program's own opens by libibverbs, see lend.c. */
+
+int device_lend(const char *name)
 {
-	const char *wanted = secure_getenv("RDMABROKER_DEVICES");
-	struct ibv_context **list;
+	struct ibv_context *context;
 	struct rdmabroker *session;
+	struct device *device;
+	int r;
+
+	/* librdmabroker opens the device for device_get(), and its lease is there already. */
+	if (is_opening)
+		return -EALREADY;
+	session = broker_try();
+	if (!session)
+		return -ENODEV;
+	pthread_mutex_lock(&lock);
+	check_process();
+	device = find_device(name);
+	r = device && device->session == session ? 0 : open_device(session, name, &context);
+	if (r == 0 && (!device || device->session != session)) {
+		r = new_device(session, context, &device);
+		if (r < 0)
+			BROKER((rdmabroker_close_device(session, context), 0));
+	}
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
+void devices_lend_all(void)
+{
+	struct rdmabroker *session = broker_try();
+	struct ibv_context **list;
 	int n;
 
-	if (!wanted || strcmp(wanted, "all") != 0)
-		return;
-	session = broker_try();
 	if (!session)
 		return;
 	pthread_mutex_lock(&lock);

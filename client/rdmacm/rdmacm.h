@@ -8,6 +8,7 @@
  *   real.c        loads librdmacm itself
  *   broker.c      decides whether librdmacm or the broker handles the calls of this process; opens sessions
  *   device.c      the devices, which the whole process shares
+ *   lend.c        the devices that programs open by libibverbs
  *   channel.c     event channels
  *   join.c        multicast groups of an id
  *   route.c       addresses and path of an id
@@ -228,6 +229,9 @@ void device_put(struct device *device);
  * program can still have objects on the device.
  */
 void devices_sweep(void);
+/* Makes the broker lend device NAME to this process, which was refused it. */
+int device_lend(const char *name);
+void devices_lend_all(void); /* prints and returns no error */
 int device_get_port(struct device *device, uint8_t number, struct port *ret);
 /* The P_Key at INDEX of port NUMBER. */
 int device_get_pkey(struct device *device, uint8_t number, uint16_t index, __be16 *ret);

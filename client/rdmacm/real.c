@@ -34,7 +34,7 @@ static void *open_real(void)
 	Dl_info info;
 	void *lib = NULL;
 
-	if (dladdr((void *)ibv_open_device, &info) && (slash = strrchr(info.dli_fname, '/'))) {
+	if (dladdr((void *)ibv_get_device_list, &info) && (slash = strrchr(info.dli_fname, '/'))) {
 		snprintf(path, sizeof(path), "%.*s/librdmacm.so.1", (int)(slash - info.dli_fname),
 			 info.dli_fname);
 		lib = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);

@@ -46,3 +46,4 @@ void case_ack_elsewhere(void);
 void case_poll(void);
 void case_signal(void);
 void case_late(void);
+void case_back(void);

@@ -24,9 +24,9 @@ $(guest-stamp):
 	$(Q)touch $@
 
 # hostile speaks the protocol without the library; api, calls, connects and killed use the library; sidebyside uses the library
-# and librdmacm; dropin uses librdmacm or the drop-in; unconfirmed uses librdmacm.
+# and librdmacm; closes and dropin use librdmacm or the drop-in; unconfirmed uses librdmacm.
 guest-examples := $(patsubst %.c,$(O)/%,$(wildcard conf/examples/*.c))
-guest-programs := $(addprefix $(O)/tests/guest/,api calls connects dropin dropin-dlopen hostile killed \
+guest-programs := $(addprefix $(O)/tests/guest/,api calls closes connects dropin dropin-dlopen hostile killed \
 	restricted sanitizer-probe sidebyside unconfirmed killer.so late.so slow.so ucp_client_server) \
 	$(O)/tests/bench/overload $(guest-examples)
 
@@ -65,12 +65,12 @@ $(O)/tests/guest/calls: $(call objs,$(calls-sources)) $(O)/librdmabroker.so
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
 		$(shell pkg-config --libs libibverbs 2>/dev/null)
 
-$(O)/tests/guest/unconfirmed: $(O)/obj/$(guest-dir)/unconfirmed.o
+$(O)/tests/guest/closes $(O)/tests/guest/unconfirmed: $(O)/tests/guest/%: $(O)/obj/$(guest-dir)/%.o
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs librdmacm libibverbs 2>/dev/null)
 
-dropin-sources := $(addprefix $(guest-dir)/dropin,.c -threads.c)
+dropin-sources := $(addprefix $(guest-dir)/dropin,.c -back.c -threads.c)
 
 $(O)/tests/guest/dropin: $(call objs,$(dropin-sources))
 	$(call say,LINK,$@)

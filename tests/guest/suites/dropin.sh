@@ -609,8 +609,97 @@ case_device_removal() {
 	wait $program || (cat removal && exit 1)
 }
 
+# lingering: prints how many sessions of alice linger, and whether she may open the device's node.
+lingering() {
+	echo "$(rdmabrokerctl list --sessions --user alice | grep -c ' lingering ' || true) \
+		$(getfacl -p /dev/infiniband/uverbs0 | grep -c user:alice:rw || true)" | tr -d '\t\n'
+}
+
+# The session of a program that has lost its socket lingers until the program ends, or its time is over.
+case_a_session_lingers() {
+	mkfifo line
+	exec 5<> line
+	side broker alice closes $A lingers <&5 > said 2>&1 &
+	await "grep -q closed said"
+	await '[ "$(lingering)" = "1 1" ]'
+	rdmabrokerctl list --sessions | tee -a .show
+	echo >&5
+	await "! kill -0 $!"
+	assert_contains "$(cat said)" "opened a device"
+	await '[ "$(lingering)" = "0 0" ]'
+
+	side broker alice closes $A lingers <&5 > said 2>&1 &
+	await "grep -q closed said"
+	await '[ "$(lingering)" = "1 1" ]'
+	pkill -KILL -u alice -x closes
+	await '[ "$(lingering)" = "0 0" ]'
+
+	# A program that becomes another one without closing its session.
+	side broker alice sh -c 'exec sleep infinity' > said 2>&1 &
+	await '[ "$(rdmabrokerctl list --sessions --user alice | grep -c " session ")" = 1 ]'
+	await '[ "$(lingering)" = "0 1" ]'
+	pkill -KILL -u alice -x sleep
+	await '[ "$(lingering)" = "0 0" ]'
+
+	printf '[Limits]\nResumeTimeoutSec=0\n' > /etc/rdmabroker/rdmabrokerd.conf.d/60-test.conf
+	rdmabrokerctl reload
+	side broker alice closes $A lingers <&5 > said 2>&1 &
+	await "grep -q closed said"
+	await '[ "$(lingering)" = "0 0" ]'
+	echo >&5
+	await "! kill -0 $!"
+	rm /etc/rdmabroker/rdmabrokerd.conf.d/60-test.conf
+	rdmabrokerctl reload
+	assert_contains "$(cat said)" "ibv_open_device: Permission denied"
+}
+
+# A device that is removed and comes back is there for new listeners at once. With librdmacm itself, a Soft-RoCE device
+# cannot be removed while the program runs.
+case_device_is_back() {
+	local i
+	mkfifo line
+	exec 5<> line
+	side broker alice timeout $patience dropin $A back <&5 > back 2>&1 &
+	program=$!
+	for i in 1 2 3; do
+		(await "[ \$(grep -c ready back) = $i ]") || fail "$(cat back)"
+		rdma link del rxe0 &
+		removal=$!
+		(await "[ \$(grep -c gone back) = $i ]") || fail "$(cat back)"
+		await "! kill -0 $removal"
+		fabric_up
+		echo >&5
+	done
+	wait $program || fail "$(cat back)"
+}
+
 case_fork() {
 	as bob rdmabrokerctl run -- dropin $A fork
+}
+
+# A program closes all descriptors that it has inherited, the drop-in's among them, and opens its own. It prints the same
+# with librdmacm, and its own descriptors stay as they were.
+case_closed_descriptors() {
+	local what
+	! sanitized || skip "sanitizers have descriptors of their own"
+	for what in files sockets epolls listed loaded daemon; do
+		side direct alice closes $A $what > direct 2>&1 || (cat direct && fail "closes $what with librdmacm")
+		(await "[ $what != daemon ] || grep -q ^end direct") || fail "$(cat direct)"
+		side broker alice timeout $patience closes $A $what > broker 2>&1 || (cat broker && fail "closes $what with the drop-in")
+		(await "[ $what != daemon ] || grep -q ^end broker") || fail "$(cat broker)"
+		echo "$what: $(paste -s -d ';' broker)"
+		assert diff direct broker
+	done
+	# librdmacm itself cannot do this: it does not open again what it has opened once.
+	side broker alice timeout $patience closes $A again > broker 2>&1 || (cat broker && fail "closes again with the drop-in")
+	echo "again: $(paste -s -d ';' broker)"
+	assert_lacks "$(cat broker)" foreign
+	# The connections end, for the library's descriptors are gone; they do not with librdmacm.
+	side broker alice timeout $patience closes $A kept > broker 2>&1 || (cat broker && fail "closes kept with the drop-in")
+	echo "kept: $(paste -s -d ';' broker)"
+	assert_lacks "$(cat broker)" foreign
+	# The processes have ended, and so have their leases.
+	await "rdmabrokerctl status | grep -q 'leases: 0$'"
 }
 
 # Not run with librdmacm, whose behaviour is not defined here.

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rdmacm.h"
+
+/*
+ * A user other than root can open a device's node only while the broker lends the device to the user. A process gets this
+ * lease with its first id on the device. Programs that first open devices by libibverbs get it in two ways:
+ *
+ *   - RDMABROKER_DEVICES=all requests all leases at the start, also for programs that load libibverbs later;
+ *   - if ibv_open_device() is refused, the drop-in requests the lease, and tries again. So it works after fork(2), too, and
+ *     after the program has closed the library's descriptors.
+ */
+
+typedef struct ibv_context *open_fn(struct ibv_device *device);
+
+/* libibverbs's own; NULL: not found. */
+static open_fn *find_real(void)
+{
+	static _Atomic(open_fn *) real;
+	open_fn *found = atomic_load(&real);
+
+	if (!found) {
+		found = (open_fn *)dlvsym(RTLD_NEXT, "ibv_open_device", "IBVERBS_1.1");
+		atomic_store(&real, found);
+	}
+	return found;
+}
+
+struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+	open_fn *real = find_real();
+	struct ibv_context *context;
+
+	if (!real) {
+		errno = ENOSYS;
+		return NULL;
+	}
+	context = real(device);
+	if (context || (errno != EACCES && errno != EPERM) || atomic_load(&real_has_all))
+		return context;
+	if (device_lend(ibv_get_device_name(device)) < 0) {
+		errno = EACCES;
+		return NULL;
+	}
+	return real(device);
+}
+
+/* Errors are ignored, because the program's own calls fail then. */
+__attribute__((constructor)) static void lend_at_start(void)
+{
+	const char *wanted = secure_getenv("RDMABROKER_DEVICES");
+
+	if (wanted && strcmp(wanted, "all") == 0)
+		devices_lend_all();
+}
