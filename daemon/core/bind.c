@@ -110,6 +110,7 @@ static bool may_listen_with_reuseaddr(const struct policy_verdict *listen)
 static int decide_reuseaddr(struct id *id, const struct sockaddr *addr, const char *text,
 			    const struct purposes *purposes, bool *ret, struct failure *failure)
 {
+	const struct policy_verdict *refusal = &purposes->connect;
 	const struct policy_rule *rule = purposes->connect.rule;
 	enum policy_reuseaddr mode = POLICY_REUSEADDR_NO;
 	bool may_listen = purposes->listen.answer != POLICY_REJECT && addr_port(addr) > 0;
@@ -126,9 +127,13 @@ static int decide_reuseaddr(struct id *id, const struct sockaddr *addr, const ch
 	}
 	if (id->reuseaddr_asked && mode == POLICY_REUSEADDR_NO &&
 	    purposes->connect.answer != POLICY_DEFER &&
-	    !may_listen_with_reuseaddr(&purposes->listen))
-		return failure_set_denied(failure, &purposes->connect,
+	    !may_listen_with_reuseaddr(&purposes->listen)) {
+		/* The failure names the rule for listen that has the value no: it is written there, not the default. */
+		if (purposes->listen.answer == POLICY_ALLOW)
+			refusal = &purposes->listen;
+		return failure_set_denied(failure, refusal,
 					  "bind %s: policy does not allow REUSEADDR", text);
+	}
 	*ret = id->reuseaddr_asked;
 	return 0;
 }

@@ -278,6 +278,7 @@ START_TEST(reuseaddr_of_a_listener)
 
 	ck_assert_ptr_null(make_reusing(3, 6001));
 	ck_assert_ptr_nonnull(strstr(why.text, "REUSEADDR"));
+	ck_assert_str_eq(why.rule, "test.rules:3");
 
 	/* A listener is not given the option if it has not asked for it. */
 	id = make(&client, 4);
@@ -293,7 +294,14 @@ START_TEST(reuseaddr_of_a_listener)
 	pair_expect(&client, 0, RDMA_CM_EVENT_ADDR_ERROR, -EACCES);
 	ck_assert_ptr_nonnull(strstr(client.events[0].text, "REUSEADDR"));
 
+	/* The rule for listen decides, and not that there is none for connect. */
+	pair_set_policy("allow session\nallow listen reuseaddr no\n");
+	ck_assert_ptr_null(make_reusing(7, 6005));
+	ck_assert_str_eq(why.text, "bind 10.9.0.1:6005: policy does not allow REUSEADDR");
+	ck_assert_str_eq(why.rule, "test.rules:2");
+
 	/* Policy decides again when the program listens. */
+	pair_set_policy("allow session\nallow listen\nallow connect\n");
 	id = make_reusing(6, 6004);
 	ck_assert_ptr_nonnull(id);
 	pair_set_policy("allow session\nallow listen reuseaddr no\nallow connect\n");
