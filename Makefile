@@ -340,6 +340,7 @@ help:
 	@echo '  check-guest-calls       the guest: calls that the programs do not make'
 	@echo '  check-guest-sidebyside  the guest: librdmacm and librdmabroker compared'
 	@echo '  check-guest-dropin      the guest: programs of librdmacm through the broker'
+	@echo '  check-guest-qemu        the guest: live migration of QEMU over RDMA, through the broker'
 	@echo '  check-guest-dropin-sidebyside  the guest: librdmacm and the drop-in compared'
 	@echo '  check-guest-hostile     the guest: hostile clients, and clients that are killed'
 	@echo '  check-guest-takeover    the guest: the daemon is killed and restarted, and connections go on'

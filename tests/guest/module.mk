@@ -181,6 +181,11 @@ check-guest-policy: guest-image guest-dest
 check-guest-dropin: guest-image guest-dest
 	$(Q)$(guest-run) suites/dropin.sh $(CASES)
 
+# QEMU's live migration over RDMA.
+.PHONY: check-guest-qemu
+check-guest-qemu: guest-image guest-dest
+	$(Q)$(guest-run) suites/qemu.sh $(CASES)
+
 # Scripts that must have the same results with librdmacm and with the drop-in.
 check-guest-dropin-sidebyside: guest-image guest-dest
 	$(Q)$(guest-run) suites/dropin-sidebyside.sh $(CASES)
