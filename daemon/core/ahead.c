@@ -117,6 +117,7 @@ static void on_deadline(struct id *id)
 		send_route(id);
 	} else if (!is_due && id->state == ID_ROUTE_QUERY) {
 		id->ahead.state = after_address(id);
+		id->ahead.unreported = true;
 		send_address(id, /* routed= */ false);
 	}
 }
@@ -169,6 +170,7 @@ void ahead_move(struct id *from, struct id *to)
 	enum ahead_state state = from->ahead.state;
 
 	to->ahead.again = TAKE_PTR(from->ahead.again);
+	to->ahead.unreported = from->ahead.unreported;
 	if (state == AHEAD_HELD || state == AHEAD_DUE)
 		enlist(to, state);
 	else
@@ -382,6 +384,9 @@ int ahead_before_connect(struct id *id, struct failure *failure)
 
 	if (id->ahead.state == AHEAD_AGAIN_FOR_CONNECT)
 		return -EINPROGRESS;
+	if (id->ahead.state == AHEAD_UNASKED && id->ahead.unreported)
+		return failure_set(failure, STATUS_BAD_STATE,
+				   "connect: the route of id %u was not requested", id->handle);
 	if (id->ahead.state != AHEAD_REBIND)
 		return 0;
 	r = rebind(id, id->session->core->settings.resolve_timeout_ms, failure);

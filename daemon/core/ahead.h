@@ -47,6 +47,7 @@ enum ahead_state {
 
 struct ahead {
 	enum ahead_state state;
+	bool unreported; /* UNASKED: the client knows no more than that the address is resolved */
 	struct list link; /* aheads.ids */
 	uint64_t until_ms; /* CLOCK_MONOTONIC, HELD and DUE: the deadline */
 	/* REBIND and AGAIN: addresses and device of the old fabric id; else NULL */
@@ -95,8 +96,9 @@ int ahead_restore(struct id *id, const struct fabric_id_info *info);
 void ahead_get_old_info(const struct id *id, struct fabric_id_info *ret);
 /*
  * To be called before ID connects. If the route of ID has to be resolved again, although the client has got it already
- * (ahead_restore()), begins that and returns -EINPROGRESS: the client's request waits. Returns 0 in all other cases; or as
- * resolve_route() does.
+ * (ahead_restore()), begins that and returns -EINPROGRESS: the client's request waits. Returns STATUS_BAD_STATE if the client
+ * has neither requested the route nor been told that it is resolved. Returns 0 in all other cases; or as resolve_route()
+ * does.
  */
 int ahead_before_connect(struct id *id, struct failure *failure);
 /* As resolve_route(), but also for an id whose route was resolved ahead. Can also return -EINPROGRESS, see bind.h. */

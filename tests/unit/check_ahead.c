@@ -156,6 +156,27 @@ START_TEST(a_slow_route_that_is_requested_late)
 }
 END_TEST
 
+/* The client does not know that the route is resolved, and cannot connect, as if the route had not been resolved ahead. */
+START_TEST(a_slow_route_that_is_not_requested)
+{
+	struct rdma_conn_param p = param("hello");
+	struct id *id = hold_route();
+
+	await_event();
+	fake_estrange_qp(core->fabric, p.qp_num);
+	ck_assert_int_eq(conn_connect(id, &p, NULL, &why), STATUS_BAD_STATE);
+	fake_hold_events(core->fabric, false);
+	run_loop();
+	ck_assert_int_eq(id->state, ID_ROUTE_RESOLVED);
+	ck_assert_int_eq(conn_connect(id, &p, NULL, &why), STATUS_BAD_STATE);
+	fake_estrange_qp(core->fabric, 0);
+	ck_assert_int_eq(conn_connect(id, &p, NULL, &why), STATUS_BAD_STATE);
+	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), 0);
+	expect_last(2, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	ck_assert_int_eq(conn_connect(id, &p, NULL, &why), 0);
+}
+END_TEST
+
 /* The client gets the error only if the route fails again after the client has requested it. */
 START_TEST(a_route_that_fails)
 {
@@ -363,8 +384,8 @@ END_TEST
 UNIT_MAIN("ahead", set_up, pair_tear_down, one_event_reports_both,
 	  the_client_requests_the_route_all_the_same, the_route_was_requested_with_the_address,
 	  a_slow_route_does_not_delay_the_address, a_slow_route_that_is_requested_late,
-	  a_route_that_fails, a_route_that_cannot_begin, an_option_that_is_set_in_between,
-	  the_old_id_still_has_the_port, the_port_is_lost,
+	  a_slow_route_that_is_not_requested, a_route_that_fails, a_route_that_cannot_begin,
+	  an_option_that_is_set_in_between, the_old_id_still_has_the_port, the_port_is_lost,
 	  policy_decides_again_with_the_new_address, the_address_cannot_be_resolved_again,
 	  no_new_fabric_id, the_device_disappears_meanwhile, an_admin_ends_the_id_meanwhile,
 	  the_id_changes_hands_meanwhile, the_id_is_freed_meanwhile, not_for_datagrams)
