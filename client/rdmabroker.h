@@ -60,6 +60,7 @@
  *   they need the broker.
  */
 
+#include <infiniband/sa.h>
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -229,7 +230,7 @@ struct rdmabroker_ud_param {
 		}                                                   \
 	}
 
-/* conn, ud, call and text are valid until the event is freed. */
+/* conn, ud, call, text and paths are valid until the event is freed. */
 struct rdmabroker_event {
 	size_t size;
 	enum rdmabroker_event_type type;
@@ -246,6 +247,12 @@ struct rdmabroker_event {
 	enum rdmabroker_reject_code reject_code; /* REJECTED_BY_POLICY only */
 	unsigned retry_after_ms; /* REJECT_BUSY, and -EBUSY in DONE and CONNECT_ERROR */
 	const char *text; /* an explanation for a person; NULL: none */
+	/*
+	 * ROUTE_RESOLVED, CONNECT_REQUEST: the id's paths, as in rdma_cma.h's struct rdma_route. There are none on iWARP, for
+	 * look-ups at their listener, and if the broker does not tell them.
+	 */
+	const struct ibv_sa_path_rec *paths; /* NULL: n_paths is 0 */
+	size_t n_paths;
 };
 
 struct rdmabroker_failure {

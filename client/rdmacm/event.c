@@ -69,7 +69,7 @@ static bool on_request(struct cm_event *event)
 		id_discard(id);
 		return false;
 	}
-	route_learn_path(id);
+	route_learn_paths(id, event->event);
 	return true;
 }
 
@@ -154,7 +154,7 @@ static bool digest(struct cm_event *event)
 			    RDMA_CM_EVENT_ADDR_ERROR);
 		return true;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-		route_learn_path(id);
+		route_learn_paths(id, event->event);
 		return true;
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
 		return on_request(event);

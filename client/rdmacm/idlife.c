@@ -219,10 +219,11 @@ static void learn_addrs(struct id *id)
 	memcpy(&addr->dst_storage, peer, addr_size(peer));
 }
 
-/* The INIT attributes have the id's port number and P_Key index. */
+/* The INIT attributes have the id's port number and P_Key index. On Ethernet, librdmacm sets the address's P_Key to 0. */
 static int learn_port(struct id *id)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT };
+	struct port port;
 	__be16 pkey;
 	int mask, r;
 
@@ -230,6 +231,8 @@ static int learn_port(struct id *id)
 	if (r < 0)
 		return r;
 	id->public.port_num = attr.port_num;
+	if (device_get_port(id->device, attr.port_num, &port) == 0 && port.is_ethernet)
+		return 0;
 	if (device_get_pkey(id->device, attr.port_num, attr.pkey_index, &pkey) == 0)
 		id->public.route.addr.addr.ibaddr.pkey = pkey;
 	return 0;

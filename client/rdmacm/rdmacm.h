@@ -293,7 +293,8 @@ void id_ack_own_event(struct id *id);
 
 /* route.c */
 void route_learn_gids(struct id *id);
-void route_learn_path(struct id *id);
+/* EVENT: ROUTE_RESOLVED, or the CONNECT_REQUEST of ID. */
+void route_learn_paths(struct id *id, const struct rdmabroker_event *event);
 
 /* qp.c: 0, or a negative errno. */
 /*

@@ -6,8 +6,10 @@
 #include "rdmacm.h"
 
 /*
- * The GIDs and the path record of id->route. On Ethernet the GIDs follow from the IP addresses, and the path record
- * from the GIDs and the port. On InfiniBand they cannot be derived from the addresses, and stay empty.
+ * The GIDs and the paths of id->route. The broker reports the paths with ROUTE_RESOLVED and CONNECT_REQUEST. On Ethernet
+ * the GIDs follow from the IP addresses, so they are set earlier. On InfiniBand they come with the paths.
+ *
+ * If the broker reports no paths, the one on Ethernet is derived from the GIDs and the port.
  */
 
 #define ETHERNET_PACKET_LIFETIME 18 /* 4.096 us * 2^18, about 1 s */
@@ -50,23 +52,45 @@ void route_learn_gids(struct id *id)
 	to_gid(&addr->addr.ibaddr.dgid, &addr->dst_addr);
 }
 
-void route_learn_path(struct id *id)
+/* The paths that the broker tells. False: it tells none. */
+static bool take_paths(struct id *id, const struct rdmabroker_event *event)
+{
+	struct rdma_route *route = &id->public.route;
+	struct ibv_sa_path_rec *paths;
+
+	if (!RDMABROKER_HAS(event, n_paths) || event->n_paths == 0)
+		return false;
+	paths = calloc(event->n_paths, sizeof(*paths));
+	if (!paths)
+		return true; /* no path record */
+	memcpy(paths, event->paths, event->n_paths * sizeof(*paths));
+	route->addr.addr.ibaddr.sgid = paths[0].sgid;
+	route->addr.addr.ibaddr.dgid = paths[0].dgid;
+	free(route->path_rec);
+	route->path_rec = paths;
+	route->num_paths = (int)event->n_paths;
+	return true;
+}
+
+/* The path on Ethernet, if the broker does not tell it. iWARP has no paths. */
+static void make_path(struct id *id)
 {
 	struct rdma_route *route = &id->public.route;
 	struct ibv_sa_path_rec *path;
 	struct port port;
 
-	if (!get_port(id, &port))
+	if (!get_port(id, &port) ||
+	    id->device->verbs->device->transport_type == IBV_TRANSPORT_IWARP)
 		return;
 	path = calloc(1, sizeof(*path));
 	if (!path)
-		return; /* no path record, as on InfiniBand */
+		return; /* no path record */
 	path->dgid = route->addr.addr.ibaddr.dgid;
 	path->sgid = route->addr.addr.ibaddr.sgid;
 	path->hop_limit = 64;
 	path->reversible = 1;
 	path->numb_path = 1;
-	path->pkey = route->addr.addr.ibaddr.pkey;
+	path->pkey = htons(0xffff); /* the default P_Key */
 	path->mtu_selector = path->rate_selector = path->packet_life_time_selector = EXACTLY;
 	path->mtu = port.active_mtu;
 	path->rate = IBV_RATE_MAX; /* no limit below the port's rate */
@@ -74,4 +98,13 @@ void route_learn_path(struct id *id)
 	free(route->path_rec);
 	route->path_rec = path;
 	route->num_paths = 1;
+}
+
+void route_learn_paths(struct id *id, const struct rdmabroker_event *event)
+{
+	bool is_lookup = id_is_datagram(id) && event->type == RDMABROKER_EVENT_CONNECT_REQUEST;
+
+	/* Like librdmacm, a look-up has no path at its listener. */
+	if (!take_paths(id, event) && !is_lookup)
+		make_path(id);
 }

@@ -82,6 +82,7 @@ struct call {
 			Rdmabroker__Caps caps;
 			struct out_id_info info;
 			struct out_qp_attr qp;
+			struct out_paths paths;
 		};
 		struct {
 			Rdmabroker__ListDevicesResult list_devices;

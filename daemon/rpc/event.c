@@ -12,6 +12,14 @@ static bool has_param(const struct rdma_conn_param *conn)
 	       conn->rnr_retry_count || conn->srq;
 }
 
+/* The id whose paths EVENT has; NULL: none. */
+static const struct id *with_paths(const struct session_event *event)
+{
+	if (event->request)
+		return event->request;
+	return event->routed || event->type == RDMA_CM_EVENT_ROUTE_RESOLVED ? event->id : NULL;
+}
+
 size_t event_pack(const struct session_event *event, uint8_t buf[PACKET_MAX])
 {
 	static const struct fabric_event nothing;
@@ -26,6 +34,7 @@ size_t event_pack(const struct session_event *event, uint8_t buf[PACKET_MAX])
 	Rdmabroker__Address group;
 	Rdmabroker__Caps caps;
 	Rdmabroker__Ece ece;
+	struct out_paths paths;
 
 	out.id = id_get_handle(event->id);
 	out.type = event->type;
@@ -49,6 +58,8 @@ size_t event_pack(const struct session_event *event, uint8_t buf[PACKET_MAX])
 		out.ud = &ud.param;
 	}
 	out.qp = out_qp_attrs(&qp, event);
+	if (with_paths(event))
+		out.n_paths = out_paths(&paths, with_paths(event), &out.paths);
 	if (event->failure) {
 		out_failure(&failure, event->failure);
 		out.failure = &failure;

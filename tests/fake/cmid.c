@@ -197,9 +197,46 @@ int fabric_id_resolve_route(struct fabric_id *id, int timeout_ms)
 	int r = fake_outcome(id->fabric, FAKE_RESOLVE_ROUTE);
 
 	(void)timeout_ms;
-	if (r == 0)
-		fake_post(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL, NULL);
-	return r;
+	if (r < 0)
+		return r;
+	id->is_routed = true;
+	fake_post(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL, NULL);
+	return 0;
+}
+
+size_t fabric_id_get_paths(const struct fabric_id *id, struct ibv_sa_path_rec ret[FABRIC_PATHS_MAX])
+{
+	int tos = id->options[RDMA_OPTION_ID_TOS];
+
+	if (id->fabric->hides_paths)
+		return 0;
+	if (!id->is_routed && (!id->is_request || id->is_datagram))
+		return 0;
+	ret[0] = (struct ibv_sa_path_rec){
+		.dlid = htons(0x1001),
+		.slid = htons(0x1002),
+		.raw_traffic = 1,
+		.flow_label = htonl(0x12345),
+		.hop_limit = 61,
+		.traffic_class = (uint8_t)(tos > 0 ? tos : 0),
+		.reversible = 1,
+		.numb_path = 1,
+		.pkey = htons(0x8001),
+		.sl = 3,
+		.mtu_selector = 2,
+		.mtu = IBV_MTU_1024,
+		.rate_selector = 2,
+		.rate = IBV_RATE_40_GBPS,
+		.packet_life_time_selector = 2,
+		.packet_life_time = 15,
+		.preference = 7,
+	};
+	memset(ret[0].dgid.raw, FAKE_DGID, sizeof(ret[0].dgid.raw));
+	memset(ret[0].sgid.raw, FAKE_SGID, sizeof(ret[0].sgid.raw));
+	/* A request has an alternate path, too. */
+	ret[1] = ret[0];
+	ret[1].preference = 8;
+	return id->is_request ? 2 : 1;
 }
 
 int fabric_id_connect(struct fabric_id *id, const struct rdma_conn_param *param)
@@ -398,6 +435,10 @@ int fabric_id_qp_attr(struct fabric_id *id, enum ibv_qp_state state, struct ibv_
 		return r;
 	*ret_attr = (struct ibv_qp_attr){ .qp_state = state };
 	*ret_mask = IBV_QP_STATE;
+	if (state == IBV_QPS_INIT) {
+		ret_attr->port_num = 1;
+		*ret_mask |= IBV_QP_PORT;
+	}
 	if (state == IBV_QPS_RTR) {
 		ret_attr->ah_attr.is_global = 1;
 		memset(ret_attr->ah_attr.grh.dgid.raw, FAKE_DGID, 16);

@@ -474,6 +474,11 @@ void fake_set_holders(struct fabric *fabric, const char *name, const struct fabr
 		memcpy(device->holders, holders, size);
 }
 
+void fake_hide_paths(struct fabric *fabric, bool hide)
+{
+	fabric->hides_paths = hide;
+}
+
 void fake_estrange_qp(struct fabric *fabric, uint32_t qpn)
 {
 	fabric->stranger = qpn;

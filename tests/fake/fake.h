@@ -10,6 +10,7 @@
 #include "fabric/fabric.h"
 
 #define FAKE_DGID 0xd6 /* the value of each byte of every peer's GID */
+#define FAKE_SGID 0x5a /* of each byte of the source GID */
 
 enum fake_call {
 	FAKE_ID_NEW,
@@ -63,6 +64,9 @@ void fake_reject_stale(struct fabric *fabric, unsigned n);
 void fake_reject_as(struct fabric *fabric, int status);
 
 void fake_fail_addresses(struct fabric *fabric, unsigned n, int status);
+
+/* true: no id has paths, as with a daemon of an earlier version. */
+void fake_hide_paths(struct fabric *fabric, bool hide);
 
 /* QPN becomes a QP of another process. By default fabric_qp_belongs() succeeds for any QPN and any process. */
 void fake_estrange_qp(struct fabric *fabric, uint32_t qpn);

@@ -62,6 +62,7 @@ struct fabric {
 	unsigned n_stale;
 	int reject_status; /* of rejects; 0: those of InfiniBand */
 	bool holds_events;
+	bool hides_paths;
 	unsigned n_released; /* number of held events to send */
 	unsigned n_addr_errors;
 	int addr_error;
@@ -90,6 +91,7 @@ struct fabric_id {
 	int options[N_OPTIONS];
 	struct ibv_ece local_ece;
 	bool is_datagram;
+	bool is_routed;
 };
 
 /* Counts the call. Returns its scripted failure, or 0. */

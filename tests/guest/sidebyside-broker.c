@@ -79,6 +79,8 @@ static int broker_get_event(enum side side, struct event *ret)
 		memcpy(ret->data, event->conn->private_data, event->conn->private_data_len);
 		ret->data_len = event->conn->private_data_len;
 	}
+	for (size_t i = 0; i < event->n_paths && i < PATHS_MAX; i++)
+		ret->paths[ret->n_paths++] = event->paths[i];
 	rdmabroker_free_event(event);
 	return 0;
 }
@@ -294,6 +296,26 @@ static const struct sockaddr *broker_get_peer_addr(void *id)
 	return rdmabroker_get_peer_addr(id);
 }
 
+/* What a program of librdmabroker knows of a route. There is no P_Key, which librdmacm sets to 0 on RoCE. */
+static int broker_get_route(const struct slot *slot, struct route *ret)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT };
+	int mask, r = broker_init_qp_attr(slot->id, &attr, &mask);
+
+	if (r < 0)
+		return r;
+	*ret = (struct route){
+		.port_num = attr.port_num,
+		.paths = slot->paths,
+		.n_paths = slot->n_paths,
+	};
+	if (slot->n_paths > 0) {
+		ret->sgid = slot->paths[0].sgid;
+		ret->dgid = slot->paths[0].dgid;
+	}
+	return 0;
+}
+
 const struct backend broker_backend = {
 	.name = "broker",
 	.port_offset = 1000,
@@ -329,4 +351,5 @@ const struct backend broker_backend = {
 	.get_verbs = broker_get_verbs,
 	.get_local_addr = broker_get_local_addr,
 	.get_peer_addr = broker_get_peer_addr,
+	.get_route = broker_get_route,
 };

@@ -268,6 +268,22 @@ static const struct sockaddr *direct_get_peer_addr(void *id)
 	return rdma_get_peer_addr(id);
 }
 
+static int direct_get_route(const struct slot *slot, struct route *ret)
+{
+	const struct rdma_cm_id *id = slot->id;
+	const struct rdma_ib_addr *addr = &id->route.addr.addr.ibaddr;
+
+	*ret = (struct route){
+		.sgid = addr->sgid,
+		.dgid = addr->dgid,
+		.pkey = ntohs(addr->pkey),
+		.port_num = id->port_num,
+		.paths = id->route.path_rec,
+		.n_paths = (unsigned)id->route.num_paths,
+	};
+	return 0;
+}
+
 const struct backend direct_backend = {
 	.name = "direct",
 	.open = direct_open,
@@ -302,4 +318,5 @@ const struct backend direct_backend = {
 	.get_verbs = direct_get_verbs,
 	.get_local_addr = direct_get_local_addr,
 	.get_peer_addr = direct_get_peer_addr,
+	.get_route = direct_get_route,
 };

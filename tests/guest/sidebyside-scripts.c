@@ -93,6 +93,19 @@ const struct script scripts[] = {
 					 "create-qp active; connect active; event passive; "
 					 "addresses passive" },
 
+	{ "bind-freed", "create active tcp; bind active 10.9.0.2:0; keep-port active; "
+			"destroy active; create active tcp; bind active 10.9.0.2:kept" },
+	{ "bind-freed-wildcard", "create active tcp; bind active *:0; keep-port active; "
+				 "destroy active; create active tcp; bind active 10.9.0.2:kept; "
+				 "destroy active; create active tcp; bind active *:kept" },
+	{ "bind-freed-resolved", "create active tcp; resolve-addr active here; event active; "
+				 "keep-port active; destroy active; create active tcp; "
+				 "bind active 10.9.0.2:kept" },
+	{ "bind-freed-connected", CONNECTED "keep-port active; destroy active; event passive; "
+					    "create active tcp; bind active 10.9.0.2:kept" },
+	{ "bind-freed-datagram", ASKING "keep-port active; destroy active; create active udp; "
+					"bind active 10.9.0.2:kept" },
+
 	/* Sharing addresses */
 	{ "reuseaddr-binds", "create active tcp; create active2 tcp; "
 			     "option active reuseaddr 1; option active2 reuseaddr 1; "
@@ -191,6 +204,31 @@ const struct script scripts[] = {
 			 "resolve-route active" },
 	{ "route-unbound", "create active tcp; !resolve-route active" },
 	{ "route-twice", ROUTED "resolve-route active; quiet active" },
+
+	/* Paths */
+	{ "path", LISTENING READY "route active; connect active; event passive; route passive" },
+	{ "path-ipv6", "create listener tcp; bind listener here6; listen listener; " ROUTED6
+		       "create-qp active; route active; connect active; event passive; "
+		       "route passive" },
+	{ "path-tos", LISTENING "create active tcp; option active tos 104; "
+				"resolve-addr active here; event active; resolve-route active; "
+				"event active; route active; create-qp active; connect active; "
+				"event passive; route passive" },
+	{ "path-tos-between", "create active tcp; resolve-addr active here; event active; "
+			      "option active tos 32; resolve-route active; event active; "
+			      "route active" },
+	{ "path-ack-timeout", "create active tcp; option active ack-timeout 21; "
+			      "resolve-addr active here; event active; resolve-route active; "
+			      "event active; route active" },
+	{ "path-migrated", LISTENING "create active tcp; resolve-addr active here; event active; "
+				     "migrate active worker; resolve-route active; event worker; "
+				     "route active; create-qp active; connect active; "
+				     "event passive; migrate passive worker; route passive" },
+	{ "path-datagram", ASKED "route active; route passive" },
+	{ "path-ib", "create listener ib; bind listener here; listen listener; "
+		     "create active ib; resolve-addr active here; event active; "
+		     "resolve-route active; event active; route active; create-qp active; "
+		     "connect active; event passive; route passive" },
 
 	/* Options */
 	{ "option-values", "create active tcp; option active tos 0; "

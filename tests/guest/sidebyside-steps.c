@@ -145,6 +145,23 @@ static int do_addresses(const struct step *step, struct text *out)
 	return 0;
 }
 
+static int do_keep_port(const struct step *step, struct text *out)
+{
+	(void)out;
+	keep_port(backend->get_local_addr(slot_of(step)->id));
+	return 0;
+}
+
+static int do_route(const struct step *step, struct text *out)
+{
+	struct route route;
+	int r = backend->get_route(slot_of(step), &route);
+
+	if (r == 0)
+		add_route(out, &route);
+	return r;
+}
+
 /* get-request LISTENER ID */
 static int do_get_request(const struct step *step, struct text *out)
 {
@@ -489,6 +506,7 @@ const struct verb step_verbs[] = {
 	{ "get-ece", 2, do_get_ece },
 	{ "get-request", 3, do_get_request },
 	{ "join", 3, do_join },
+	{ "keep-port", 2, do_keep_port },
 	{ "leave", 3, do_leave },
 	{ "listen", 2, do_listen },
 	{ "make-qp", 2, do_make_qp },
@@ -504,6 +522,7 @@ const struct verb step_verbs[] = {
 	{ "reject-ece", 2, do_reject_ece },
 	{ "resolve-addr", 3, do_resolve_addr },
 	{ "resolve-route", 2, do_resolve_route },
+	{ "route", 2, do_route },
 	{ "set-ece", 4, do_set_ece },
 	{ NULL, 0, NULL },
 };

@@ -17,7 +17,7 @@
 /* The kernel chooses ports from this one up. */
 #define FIRST_CHOSEN_PORT 32768
 
-/* 10.9.0.1:7471, *:0, [fd09::1]:7471, or a name */
+/* 10.9.0.1:7471, 10.9.0.1:kept, *:0, [fd09::1]:7471, or a name */
 
 static const struct {
 	const char *name, *addr;
@@ -28,10 +28,19 @@ static const struct {
 	{ "group6", "[ff0e::9]:0" },
 };
 
+static in_port_t kept_port;
+
+void keep_port(const struct sockaddr *addr)
+{
+	kept_port = ((const struct sockaddr_in *)addr)->sin_port; /* in IPv6 at the same offset */
+}
+
 static in_port_t parse_port(const char *text)
 {
 	int port = atoi(text);
 
+	if (strcmp(text, "kept") == 0)
+		return kept_port;
 	return htons((uint16_t)(port > 0 ? port + backend->port_offset : 0));
 }
 
@@ -159,6 +168,16 @@ static void add_event(struct text *out, const struct event *event)
 		add(out, ", context %s", (const char *)event->join_context);
 }
 
+static void note_paths(const struct event *event)
+{
+	struct slot *slot = event->n_paths > 0 ? find_slot(name_of_id(event->id)) : NULL;
+
+	if (!slot)
+		return;
+	memcpy(slot->paths, event->paths, sizeof(slot->paths));
+	slot->n_paths = event->n_paths;
+}
+
 int take_event(enum side side, const char *request_name, struct text *out)
 {
 	struct event event;
@@ -174,6 +193,7 @@ int take_event(enum side side, const char *request_name, struct text *out)
 		slot->side = side;
 		slot->ps = listener ? listener->ps : RDMA_PS_TCP;
 	}
+	note_paths(&event);
 	add_event(out, &event);
 	return 0;
 }
@@ -193,6 +213,36 @@ int await_event(enum side side, const char *request_name, int timeout_ms, struct
 			return -errno;
 	}
 	return r;
+}
+
+static void add_gid(struct text *out, const char *name, const union ibv_gid *gid)
+{
+	char text[INET6_ADDRSTRLEN];
+
+	add(out, ", %s %s", name, inet_ntop(AF_INET6, gid, text, sizeof(text)));
+}
+
+void add_route(struct text *out, const struct route *route)
+{
+	add(out, "port %u, pkey %#x", route->port_num, route->pkey);
+	add_gid(out, "from", &route->sgid);
+	add_gid(out, "to", &route->dgid);
+	add(out, ", paths %u", route->n_paths);
+	for (unsigned i = 0; i < route->n_paths; i++) {
+		const struct ibv_sa_path_rec *path = &route->paths[i];
+
+		add(out, "; path");
+		add_gid(out, "from", &path->sgid);
+		add_gid(out, "to", &path->dgid);
+		add(out, ", lids %u and %u, raw %d, flow label %s, hop limit %u, traffic class %u",
+		    ntohs(path->slid), ntohs(path->dlid), path->raw_traffic,
+		    path->flow_label ? "chosen" : "none", path->hop_limit, path->traffic_class);
+		add(out, ", reversible %d, number %u, pkey %#x, sl %u", path->reversible,
+		    path->numb_path, ntohs(path->pkey), path->sl);
+		add(out, ", mtu %u %u, rate %u %u, life time %u %u, preference %u",
+		    path->mtu_selector, path->mtu, path->rate_selector, path->rate,
+		    path->packet_life_time_selector, path->packet_life_time, path->preference);
+	}
 }
 
 void add_qp_attr(struct text *out, const struct ibv_qp_attr *attr, int mask)

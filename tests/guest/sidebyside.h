@@ -3,6 +3,7 @@
 
 /* The interpreter of scripts, and its interface to librdmacm and librdmabroker. The types are those of rdma_cma.h. */
 
+#include <infiniband/sa.h>
 #include <rdma/rdma_cma.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,6 +15,8 @@
 #define RESOLVE_MS 10000 /* scripts also resolve what is not there */
 /* Without an event for this time, "nothing" is reported. */
 #define QUIET_MS 1000
+
+#define PATHS_MAX 2
 
 /* The event channels of a script. */
 enum side {
@@ -33,7 +36,20 @@ struct event {
 	const void *join_context;
 	uint8_t data[256];
 	uint8_t data_len;
+	/* only with librdmabroker, in ROUTE_RESOLVED and CONNECT_REQUEST */
+	struct ibv_sa_path_rec paths[PATHS_MAX];
+	unsigned n_paths;
 };
+
+struct route {
+	union ibv_gid sgid, dgid;
+	uint16_t pkey;
+	uint8_t port_num;
+	const struct ibv_sa_path_rec *paths;
+	unsigned n_paths;
+};
+
+struct slot;
 
 /* The functions that return an int, except get_fd, return 0 or a negative errno. */
 struct backend {
@@ -78,6 +94,7 @@ struct backend {
 	struct ibv_context *(*get_verbs)(void *id);
 	const struct sockaddr *(*get_local_addr)(void *id);
 	const struct sockaddr *(*get_peer_addr)(void *id);
+	int (*get_route)(const struct slot *slot, struct route *ret);
 };
 
 extern const struct backend direct_backend, broker_backend;
@@ -134,6 +151,9 @@ struct slot {
 	struct ibv_pd *own_pd;
 	struct ibv_cq *own_cq;
 	struct ibv_qp *own_qp; /* a QP that the library does not know */
+	/* only with librdmabroker: of the last event that had paths */
+	struct ibv_sa_path_rec paths[PATHS_MAX];
+	unsigned n_paths;
 };
 
 extern struct slot slots[MAX_SLOTS];
@@ -155,9 +175,12 @@ const char *name_of_qp(uint32_t qp_num);
 void drop_qps(struct slot *slot);
 int drop_slot(struct slot *slot);
 
-/* TEXT: 10.9.0.1:7471, *:0, [fd09::1]:7471, a name from a table, or "unix" (another family). */
+/* From now on the port "kept" is that of ADDR. */
+void keep_port(const struct sockaddr *addr);
+/* TEXT: 10.9.0.1:7471, 10.9.0.1:kept, *:0, [fd09::1]:7471, a name from a table, or "unix" (another family). */
 struct sockaddr *parse_addr(const char *text, struct sockaddr_storage *ret);
 void add_addr(struct text *out, const struct sockaddr *addr);
+void add_route(struct text *out, const struct route *route);
 void add_qp_attr(struct text *out, const struct ibv_qp_attr *attr, int mask);
 /*
  * Adds the next event of SIDE to OUT. A connection request's id gets the name REQUEST_NAME. take_event() returns

@@ -2,6 +2,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 
+#include "tests/fake/fake.h"
 #include "tests/unit/ends.h"
 #include "tests/unit/unit.h"
 
@@ -269,9 +270,149 @@ START_TEST(a_listener_is_migrated_between_requests)
 }
 END_TEST
 
+/* ---- the paths of a route ---- */
+
+static void expect_gid(const union ibv_gid *gid, uint8_t byte)
+{
+	for (size_t i = 0; i < sizeof(gid->raw); i++)
+		ck_assert_uint_eq(gid->raw[i], byte);
+}
+
+/* The path that the fake fabric reports. */
+static void expect_path(const struct ibv_sa_path_rec *path, uint8_t tos, uint8_t preference)
+{
+	expect_gid(&path->sgid, FAKE_SGID);
+	expect_gid(&path->dgid, FAKE_DGID);
+	ck_assert_uint_eq(path->dlid, htons(0x1001));
+	ck_assert_uint_eq(path->slid, htons(0x1002));
+	ck_assert_int_eq(path->raw_traffic, 1);
+	ck_assert_uint_eq(path->flow_label, htonl(0x12345));
+	ck_assert_uint_eq(path->hop_limit, 61);
+	ck_assert_uint_eq(path->traffic_class, tos);
+	ck_assert_int_eq(path->reversible, 1);
+	ck_assert_uint_eq(path->numb_path, 1);
+	ck_assert_uint_eq(path->pkey, htons(0x8001));
+	ck_assert_uint_eq(path->sl, 3);
+	ck_assert_uint_eq(path->mtu_selector, 2);
+	ck_assert_uint_eq(path->mtu, IBV_MTU_1024);
+	ck_assert_uint_eq(path->rate_selector, 2);
+	ck_assert_uint_eq(path->rate, IBV_RATE_40_GBPS);
+	ck_assert_uint_eq(path->packet_life_time_selector, 2);
+	ck_assert_uint_eq(path->packet_life_time, 15);
+	ck_assert_uint_eq(path->preference, preference);
+}
+
+static void connect_client(void)
+{
+	struct rdma_conn_param param = { .qp_num = 17 };
+
+	DO(&client, rdma_connect(client.id, &param));
+	server.id = await(&server, RDMA_CM_EVENT_CONNECT_REQUEST);
+}
+
+static void destroy_both(void)
+{
+	DO(&client, rdma_destroy_id(client.id));
+	DO(&server, rdma_destroy_id(server.id));
+}
+
+START_TEST(paths_of_both_ends)
+{
+	resolve(NULL);
+	ck_assert_int_eq(client.id->route.num_paths, 1);
+	expect_path(client.id->route.path_rec, 0, 7);
+	ck_assert_uint_eq(client.id->route.addr.addr.ibaddr.pkey, 0);
+	connect_client();
+	ck_assert_uint_eq(server.id->route.addr.addr.ibaddr.pkey, 0);
+	ck_assert_int_eq(server.id->route.num_paths, 2);
+	expect_path(&server.id->route.path_rec[0], 0, 7);
+	expect_path(&server.id->route.path_rec[1], 0, 8);
+	destroy_both();
+}
+END_TEST
+
+/* The route that came with the address is not used, but resolved again. */
+START_TEST(path_of_a_tos_between_address_and_route)
+{
+	uint8_t tos = 32;
+
+	DO(&client, rdma_create_id(client.channel, &client.id, NULL, RDMA_PS_TCP));
+	DO(&client, rdma_resolve_addr(client.id, NULL, addr(PORT), 1000));
+	await(&client, RDMA_CM_EVENT_ADDR_RESOLVED);
+	DO(&client, rdma_set_option(client.id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, 1));
+	DO(&client, rdma_resolve_route(client.id, 1000));
+	await(&client, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	ck_assert_int_eq(client.id->route.num_paths, 1);
+	expect_path(client.id->route.path_rec, tos, 7);
+	DO(&client, rdma_destroy_id(client.id));
+}
+END_TEST
+
+/* The id is migrated when its route has come with its address, but the program has not requested it. */
+START_TEST(path_of_a_migrated_id)
+{
+	struct end other = { .channel = rdma_create_event_channel() };
+
+	DO(&client, rdma_create_id(client.channel, &client.id, NULL, RDMA_PS_TCP));
+	DO(&client, rdma_resolve_addr(client.id, NULL, addr(PORT), 1000));
+	await(&client, RDMA_CM_EVENT_ADDR_RESOLVED);
+	DO(&client, rdma_migrate_id(client.id, other.channel));
+	DO(&other, rdma_resolve_route(client.id, 1000));
+	await(&other, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	ck_assert_int_eq(client.id->route.num_paths, 1);
+	expect_path(client.id->route.path_rec, 0, 7);
+	DO(&other, rdma_destroy_id(client.id));
+	rdma_destroy_event_channel(other.channel);
+}
+END_TEST
+
+/* For a look-up the kernel has no path at the listener. */
+START_TEST(paths_of_datagram_ids)
+{
+	struct rdma_cm_id *from;
+
+	DO(&server, rdma_create_id(server.channel, &from, NULL, RDMA_PS_UDP));
+	DO(&server, rdma_bind_addr(from, addr(OTHER_PORT)));
+	DO(&server, rdma_listen(from, 8));
+	DO(&client, rdma_create_id(client.channel, &client.id, NULL, RDMA_PS_UDP));
+	DO(&client, rdma_resolve_addr(client.id, NULL, addr(OTHER_PORT), 1000));
+	await(&client, RDMA_CM_EVENT_ADDR_RESOLVED);
+	DO(&client, rdma_resolve_route(client.id, 1000));
+	await(&client, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	ck_assert_int_eq(client.id->route.num_paths, 1);
+	expect_path(client.id->route.path_rec, 0, 7);
+	connect_client();
+	ck_assert_int_eq(server.id->route.num_paths, 0);
+	ck_assert_ptr_null(server.id->route.path_rec);
+	destroy_both();
+	DO(&server, rdma_destroy_id(from));
+}
+END_TEST
+
+/* A daemon of an earlier version reports no paths: on Ethernet they follow from the addresses. */
+START_TEST(paths_that_the_daemon_does_not_report)
+{
+	struct rdma_route *route;
+
+	fake_hide_paths(fake_last(), true);
+	resolve(NULL);
+	connect_client();
+	for (int i = 0; i < 2; i++) {
+		route = i == 0 ? &client.id->route : &server.id->route;
+		ck_assert_int_eq(route->num_paths, 1);
+		ck_assert_mem_eq(&route->path_rec->sgid, &route->addr.addr.ibaddr.sgid, 16);
+		ck_assert_mem_eq(&route->path_rec->dgid, &route->addr.addr.ibaddr.dgid, 16);
+		ck_assert_uint_eq(route->path_rec->mtu, IBV_MTU_1024);
+	}
+	destroy_both();
+}
+END_TEST
+
 UNIT_MAIN("dropin_events", set_up, tear_down, an_id_is_destroyed_whose_event_was_not_taken,
 	  an_id_is_destroyed_whose_event_is_on_its_way, an_id_is_destroyed_while_it_resolves,
 	  a_listener_is_destroyed_with_a_request, an_event_stays_behind_a_readable_descriptor,
 	  a_group_is_left_whose_event_was_not_taken, three_requests, three_requests_of_an_endpoint,
 	  three_requests_that_are_migrated, three_requests_at_a_time,
-	  a_listener_is_migrated_between_requests)
+	  a_listener_is_migrated_between_requests, paths_of_both_ends,
+	  path_of_a_tos_between_address_and_route, path_of_a_migrated_id, paths_of_datagram_ids,
+	  paths_that_the_daemon_does_not_report)

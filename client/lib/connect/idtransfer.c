@@ -63,6 +63,8 @@ static struct rdmabroker_event *make_request(struct rdmabroker_id *id,
 	event.qp = in->qp;
 	event.remote_ece = in->remote_ece;
 	event.caps = in->caps;
+	event.n_paths = in->n_paths;
+	event.paths = in->paths;
 	frame.body_case = RDMABROKER__FRAME__BODY_EVENT;
 	frame.event = &event;
 	return digest_event(&raw);
@@ -145,6 +147,8 @@ static uint32_t adopt(struct rdmabroker_id *id, struct rdmabroker_id *moved)
 	if (moved->stage != STAGE_UNKNOWN)
 		id->stage = moved->stage;
 	id->routed |= moved->routed;
+	if (moved->paths.n > 0)
+		id->paths = moved->paths;
 	while ((raw = TAILQ_FIRST(&events))) {
 		TAILQ_REMOVE(&events, raw, link);
 		raw->id = id;

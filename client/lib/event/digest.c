@@ -107,6 +107,21 @@ static void complete_connect(struct rdmabroker_id *id, struct eventbuf *event)
 	eventbuf_set_text(event, rdmabroker_last_failure()->text);
 }
 
+/* The route came with ADDR_RESOLVED, and its paths are the id's. Otherwise they are in the event itself. */
+static void fill_paths(struct eventbuf *event, const struct raw_event *raw)
+{
+	struct paths paths;
+
+	if (raw->frame) {
+		paths_get(&paths, raw->frame->event->paths, raw->frame->event->n_paths);
+	} else {
+		wire_lock(&raw->id->session->wire);
+		paths = raw->id->paths;
+		wire_unlock(&raw->id->session->wire);
+	}
+	eventbuf_set_paths(event, &paths);
+}
+
 struct rdmabroker_event *digest_event(struct raw_event *raw)
 {
 	struct eventbuf *event = eventbuf_new(raw->type);
@@ -117,6 +132,9 @@ struct rdmabroker_event *digest_event(struct raw_event *raw)
 		return NULL;
 	e = &event->public;
 	e->id = raw->id;
+	if (raw->type == RDMABROKER_EVENT_ROUTE_RESOLVED ||
+	    raw->type == RDMABROKER_EVENT_CONNECT_REQUEST)
+		fill_paths(event, raw);
 	if (!raw->frame) {
 		e->call = raw->type == RDMABROKER_EVENT_DONE ? raw->call : NULL;
 		e->status = raw->status;

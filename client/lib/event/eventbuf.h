@@ -3,16 +3,20 @@
 
 /* An event as the program gets it, with the structs and buffers that it points to. */
 
+#include "client/lib/id/paths.h"
 #include "client/rdmabroker.h"
 
 struct eventbuf {
 	struct rdmabroker_event public;
 	struct rdmabroker_conn_param conn;
 	struct rdmabroker_ud_param ud;
+	struct paths paths;
 	uint8_t private_data[256];
 	char text[256];
 };
 
 /* A new event of TYPE, with an empty conn and an empty ud, and without text. NULL: out of memory. */
 struct eventbuf *eventbuf_new(enum rdmabroker_event_type type);
+/* PATHS is copied. */
+void eventbuf_set_paths(struct eventbuf *event, const struct paths *paths);
 void eventbuf_set_text(struct eventbuf *event, const char *text);

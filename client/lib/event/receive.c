@@ -60,9 +60,10 @@ int receive_event(struct rdmabroker *session, Rdmabroker__Frame *frame)
 		return r;
 	}
 	queue_add(session->queue, raw);
-	return event->routed && raw->id && event->type == RDMABROKER_EVENT_ADDR_RESOLVED ?
-		       receive_route(raw->id) :
-		       0;
+	if (!event->routed || !raw->id || event->type != RDMABROKER_EVENT_ADDR_RESOLVED)
+		return 0;
+	paths_get(&raw->id->paths, event->paths, event->n_paths);
+	return receive_route(raw->id);
 }
 
 int receive_route(struct rdmabroker_id *id)

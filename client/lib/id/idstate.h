@@ -8,6 +8,7 @@
 #include <sys/queue.h>
 #include <sys/socket.h>
 
+#include "client/lib/id/paths.h"
 #include "client/lib/wire/message.h"
 #include "client/rdmabroker.h"
 
@@ -44,6 +45,7 @@ struct rdmabroker_id {
 	 */
 	bool routed;
 	bool wants_route; /* the program has requested the route, alone or with the address; wire.lock */
+	struct paths paths; /* of a route that came with ADDR_RESOLVED; wire.lock */
 	enum rdmabroker_port_space ps;
 	void *context;
 	struct sockaddr_storage local, peer;
