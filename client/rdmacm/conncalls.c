@@ -116,6 +116,7 @@ int rdma_connect(struct rdma_cm_id *public, struct rdma_conn_param *conn_param)
 	free(id->connect_data);
 	id->connect_data = NULL;
 	id->connect_len = 0;
+	id->offers_qp = true;
 	return event_await_outcome(id);
 }
 
@@ -162,6 +163,7 @@ int rdma_accept(struct rdma_cm_id *public, struct rdma_conn_param *conn_param)
 	r = accept_id(id, conn_param);
 	if (r < 0)
 		return report_result("rdma_accept", r);
+	id->offers_qp = true;
 	/* Accepting a look-up has no outcome event. */
 	return id_is_datagram(id) ? 0 : event_await_outcome(id);
 }

@@ -136,11 +136,28 @@ static void on_failure(struct cm_event *event)
 		id->connected = false;
 }
 
+static bool is_outcome(enum rdma_cm_event_type type)
+{
+	switch (type) {
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_REJECTED:
+	case RDMA_CM_EVENT_ESTABLISHED:
+	case RDMA_CM_EVENT_DISCONNECTED:
+		return true;
+	default:
+		return false;
+	}
+}
+
 /* False: the program does not get the event. */
 static bool digest(struct cm_event *event)
 {
 	struct id *id = event->id;
 
+	if (is_outcome(event->public.event))
+		id->offers_qp = false;
 	if (event->event->type == RDMABROKER_EVENT_DONE) {
 		on_failure(event);
 		return true;

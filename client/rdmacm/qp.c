@@ -387,6 +387,19 @@ int rdma_create_qp(struct rdma_cm_id *public, struct ibv_pd *pd, struct ibv_qp_i
 	return r;
 }
 
+/*
+ * rdma_connect() and rdma_accept() do not wait for the broker, which looks for the QP, and would not find it any more. A
+ * reply implies that all earlier requests were processed.
+ */
+static void await_broker(struct id *id)
+{
+	int ignored;
+
+	if (id->handle && id->offers_qp)
+		BROKER(rdmabroker_get_option(id->handle, RDMABROKER_OPTION_TOS, &ignored));
+	id->offers_qp = false;
+}
+
 /* Locks the channel, because a thread that takes an event can be moving the QP. */
 void rdma_destroy_qp(struct rdma_cm_id *public)
 {
@@ -396,6 +409,7 @@ void rdma_destroy_qp(struct rdma_cm_id *public)
 	channel = public->channel ? to_channel(public->channel) : NULL;
 	if (channel)
 		pthread_mutex_lock(&channel->lock);
+	await_broker(to_id(public));
 	ibv_destroy_qp(public->qp);
 	public->qp = NULL;
 	if (channel)

@@ -126,6 +126,11 @@ struct id {
 	bool connected; /* ESTABLISHED was reported, DISCONNECTED was not */
 	/* Confirming the connection failed, and CONNECT_ERROR was reported: drop REJECTED and DISCONNECTED. */
 	bool connect_error;
+	/*
+	 * rdma_connect() or rdma_accept() has returned, and no event has reported the outcome: perhaps the broker has not yet
+	 * looked for the QP
+	 */
+	bool offers_qp;
 	bool told_lost; /* the event that reports the loss of the broker was taken */
 	uint8_t responder_resources, initiator_depth;
 	struct ibv_ece local_ece, remote_ece; /* vendor_id 0: none */

@@ -408,6 +408,35 @@ START_TEST(paths_that_the_daemon_does_not_report)
 }
 END_TEST
 
+/* ---- QPs that are destroyed early ---- */
+
+/* The daemon looks for the QP of a connect or an accept before the QP is destroyed. */
+START_TEST(a_qp_is_destroyed_after_connect_and_accept)
+{
+	struct rdma_conn_param param = { .retry_count = 7 };
+	struct fabric *fabric = fake_last();
+	unsigned n_looked = fake_count(fabric, FAKE_QP_BELONGS);
+
+	resolve(NULL);
+	make_qp(&client);
+	DO(&client, rdma_connect(client.id, &param));
+	ck_assert_uint_eq(fake_count(fabric, FAKE_QP_BELONGS), n_looked);
+	rdma_destroy_qp(client.id);
+	ck_assert_uint_eq(fake_count(fabric, FAKE_QP_BELONGS), n_looked + 1);
+
+	server.id = await(&server, RDMA_CM_EVENT_CONNECT_REQUEST);
+	make_qp(&server);
+	DO(&server, rdma_accept(server.id, &param));
+	ck_assert_uint_eq(fake_count(fabric, FAKE_QP_BELONGS), n_looked + 1);
+	rdma_destroy_qp(server.id);
+	ck_assert_uint_eq(fake_count(fabric, FAKE_QP_BELONGS), n_looked + 2);
+	ck_assert_uint_eq(fake_count(fabric, FAKE_ACCEPT), 1);
+	/* Without a QP, the program confirms the connection itself. */
+	await(&client, RDMA_CM_EVENT_CONNECT_RESPONSE);
+	destroy_both();
+}
+END_TEST
+
 UNIT_MAIN("dropin_events", set_up, tear_down, an_id_is_destroyed_whose_event_was_not_taken,
 	  an_id_is_destroyed_whose_event_is_on_its_way, an_id_is_destroyed_while_it_resolves,
 	  a_listener_is_destroyed_with_a_request, an_event_stays_behind_a_readable_descriptor,
@@ -415,4 +444,4 @@ UNIT_MAIN("dropin_events", set_up, tear_down, an_id_is_destroyed_whose_event_was
 	  three_requests_that_are_migrated, three_requests_at_a_time,
 	  a_listener_is_migrated_between_requests, paths_of_both_ends,
 	  path_of_a_tos_between_address_and_route, path_of_a_migrated_id, paths_of_datagram_ids,
-	  paths_that_the_daemon_does_not_report)
+	  paths_that_the_daemon_does_not_report, a_qp_is_destroyed_after_connect_and_accept)
