@@ -47,6 +47,23 @@ static int decide_listen(struct id *id, const struct policy_rule **ret, struct f
 	return r;
 }
 
+/* Returns 0, -EINPROGRESS, or a status. */
+static int listen_in_fabric(struct id *id, unsigned backlog, struct failure *failure)
+{
+	int r = fabric_id_listen(id->fabric, (int)backlog);
+	struct fabric_id_info info;
+
+	if (r == -EINPROGRESS) {
+		fabric_id_get_info(id->fabric, &info);
+		r = wait_for_fabric(id->session,
+				    htons((uint16_t)addr_port((struct sockaddr *)&info.local)));
+		if (r < 0)
+			return r;
+		r = -EADDRINUSE;
+	}
+	return r < 0 ? failure_set_bind(failure, r, "listen", NULL) : 0;
+}
+
 int listen_start(struct id *id, unsigned backlog, struct failure *failure)
 {
 	struct core *core = id->session->core;
@@ -87,11 +104,9 @@ int listen_start(struct id *id, unsigned backlog, struct failure *failure)
 		waiting = (unsigned)core->settings.backlog;
 	r = listener_new(&listener, id, waiting, failure);
 	if (r == 0) {
-		r = fabric_id_listen(id->fabric, (int)backlog);
-		if (r < 0) {
+		r = listen_in_fabric(id, backlog, failure);
+		if (r != 0)
 			listener_free(listener);
-			r = failure_set_bind(failure, r, "listen", NULL);
-		}
 	}
 	if (r != 0) {
 		admitted_done(&id->admitted);

@@ -199,6 +199,13 @@ static bool is_being_freed(struct fabric *fabric, enum rdma_port_space ps, in_po
 	return false;
 }
 
+/* R: the result of a bind to PORT, or of a listen there. */
+static bool has_to_wait(const struct fabric_id *id, int r, in_port_t port)
+{
+	return (r == -EADDRINUSE || r == -EADDRNOTAVAIL) && port > 0 &&
+	       is_being_freed(id->fabric, id->cm->ps, port);
+}
+
 static void copy_addr(struct sockaddr_storage *ret, const struct sockaddr *addr)
 {
 	socklen_t len = addr_len(addr);
@@ -271,8 +278,7 @@ int fabric_id_bind(struct fabric_id *id, const struct sockaddr *addr)
 		return -EINPROGRESS;
 	r = result(rdma_bind_addr(id->cm, (struct sockaddr *)addr));
 	fabric_id_note_device(id);
-	if ((r == -EADDRINUSE || r == -EADDRNOTAVAIL) && addr_port(addr) > 0 &&
-	    is_being_freed(id->fabric, id->cm->ps, htons((uint16_t)addr_port(addr))))
+	if (has_to_wait(id, r, htons((uint16_t)addr_port(addr))))
 		return -EINPROGRESS;
 	/*
 	 * ENOTTY comes from /dev/null, which replaces the descriptor of a device that is being removed, see
@@ -291,7 +297,8 @@ int fabric_id_listen(struct fabric_id *id, int backlog)
 		return -EINPROGRESS;
 	r = result(rdma_listen(id->cm, backlog));
 	fabric_id_note_device(id);
-	return r;
+	/* Ids with REUSEADDR can be bound to one port, but not listen there. */
+	return has_to_wait(id, r, rdma_get_src_port(id->cm)) ? -EINPROGRESS : r;
 }
 
 int fabric_id_resolve_addr(struct fabric_id *id, const struct sockaddr *src,

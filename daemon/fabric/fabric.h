@@ -327,8 +327,8 @@ size_t fabric_id_get_paths(const struct fabric_id *id,
 
 bool fabric_is_opening(const struct fabric *fabric);
 /*
- * Bind, listen and resolve_addr return -EINPROGRESS while devices are being opened. Bind also returns
- * -EINPROGRESS while a freed id that is not destroyed yet holds the port. See fabric_ops.can_go_on.
+ * Bind, listen and resolve_addr return -EINPROGRESS while devices are being opened. Bind and
+ * listen also return -EINPROGRESS while a freed id that is not destroyed yet holds the port. See fabric_ops.can_go_on.
  */
 int fabric_id_bind(struct fabric_id *id, const struct sockaddr *addr);
 int fabric_id_listen(struct fabric_id *id, int backlog);

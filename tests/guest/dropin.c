@@ -589,6 +589,7 @@ static const struct {
 	{ "removal", case_removal },
 	{ "back", case_back },
 	{ "fork", case_fork },
+	{ "ports", case_ports },
 	{ "channel", case_channel },
 };
 

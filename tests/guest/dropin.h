@@ -47,3 +47,4 @@ void case_poll(void);
 void case_signal(void);
 void case_late(void);
 void case_back(void);
+void case_ports(void);

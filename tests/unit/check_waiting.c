@@ -282,6 +282,29 @@ START_TEST(a_port_that_is_being_freed)
 }
 END_TEST
 
+/* With REUSEADDR an id can be bound to the port of an id that is being destroyed, but cannot listen there yet. */
+START_TEST(a_listen_on_a_port_that_is_being_freed)
+{
+	bind_to_a_port_that_is_being_freed();
+	run();
+	fake_destroy_id(wire.core->fabric, 7500);
+	run();
+	ck_assert_int_eq(state_of(&client, 2), ID_BOUND);
+	fake_fail_next(wire.core->fabric, FAKE_LISTEN, -EINPROGRESS);
+	send_only(&client, OP(LISTEN), 2);
+	ck_assert_uint_eq(client.n_answers, 0);
+	fake_destroy_id(wire.core->fabric, 7501);
+	run();
+	ck_assert_uint_eq(client.n_answers, 0);
+	ck_assert_int_eq(state_of(&client, 2), ID_BOUND);
+	fake_destroy_id(wire.core->fabric, 7500);
+	run();
+	ck_assert_uint_eq(client.n_answers, 1);
+	ck_assert_int_eq(client.status, 0);
+	ck_assert_int_eq(state_of(&client, 2), ID_LISTENING);
+}
+END_TEST
+
 /* The bind is tried once more at the deadline, and then fails. */
 START_TEST(a_port_that_is_never_freed)
 {
@@ -602,8 +625,9 @@ UNIT_MAIN("waiting", set_up, tear_down, others_are_served, the_clients_own_reque
 	  policy_changes_during_the_wait, the_rule_for_reserved_numbers_changes_during_the_wait,
 	  the_device_is_removed_during_the_wait, the_client_ends_during_the_wait,
 	  the_id_is_imported_during_the_wait, a_port_that_is_being_freed,
-	  a_port_that_is_never_freed, devices_that_take_long_to_open, devices_that_are_never_open,
-	  units_that_take_long, a_lease_that_takes_long, a_lease_that_fails_late,
-	  a_lease_that_comes_too_late, the_first_device_is_removed_during_the_wait,
-	  the_client_ends_before_its_lease, a_reload_that_takes_long, where_a_failure_began,
-	  requests_that_are_not_read, the_end_of_a_large_session)
+	  a_listen_on_a_port_that_is_being_freed, a_port_that_is_never_freed,
+	  devices_that_take_long_to_open, devices_that_are_never_open, units_that_take_long,
+	  a_lease_that_takes_long, a_lease_that_fails_late, a_lease_that_comes_too_late,
+	  the_first_device_is_removed_during_the_wait, the_client_ends_before_its_lease,
+	  a_reload_that_takes_long, where_a_failure_began, requests_that_are_not_read,
+	  the_end_of_a_large_session)

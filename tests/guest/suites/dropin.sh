@@ -12,7 +12,7 @@
 A=10.9.0.1 # rxe0
 B=10.9.0.2 # rxe1
 DROPIN=/usr/lib/*/rdmabroker/librdmabroker-rdmacm.so
-CASES=(dropin id sync migrate external srq own-channels one-channel ack-elsewhere poll signal)
+CASES=(dropin id sync migrate external srq own-channels one-channel ack-elsewhere poll signal ports)
 
 start_broker() {
 	rm -f /etc/rdmabroker/policy.d/*.rules
