@@ -590,6 +590,8 @@ static const struct {
 	{ "back", case_back },
 	{ "fork", case_fork },
 	{ "ports", case_ports },
+	{ "setuid", case_setuid },
+	{ "setuid-early", case_setuid_early },
 	{ "channel", case_channel },
 };
 

@@ -48,3 +48,5 @@ void case_signal(void);
 void case_late(void);
 void case_back(void);
 void case_ports(void);
+void case_setuid(void);
+void case_setuid_early(void);

@@ -534,6 +534,21 @@ case_calls() {
 	as bob rdmabrokerctl run -- "${CASES[0]}" $A "${CASES[@]:1}"
 }
 
+# After a change of its user, a process can use an event channel no more with librdmacm. With the drop-in the channel keeps
+# the rights of the user who opened it, and a new channel has those of the new user.
+case_setuid() {
+	printf '%s\n' 'reject listen user alice' 'allow any user root' 'allow any user alice' > /etc/rdmabroker/policy.d/50-test.rules
+	systemctl restart rdmabrokerd
+	for case in setuid setuid-early; do
+		dropin $A $case | tee said
+		assert_lacks "$(cat said)" ": yes"
+		rdmabrokerctl run -- dropin $A $case | tee said
+		assert_eq "$(grep ': E' said | paste -sd,)" \
+			"old: take an event: EAGAIN,new: listen: EACCES,new: take an event: EAGAIN"
+	done
+	start_broker
+}
+
 case_valgrind() {
 	! sanitized || skip "valgrind cannot run what has sanitizers"
 	as bob rdmabrokerctl run -- valgrind --error-exitcode=9 --leak-check=full \
