@@ -405,6 +405,10 @@ const struct script scripts[] = {
 		      "create-qp active; qp-state active" },
 	{ "qp-twice", READY "create-qp active; destroy-qp active; "
 			    "qp-state active; create-qp active" },
+	{ "qp-destroyed-connecting", LISTENING READY "connect active; destroy-qp active; "
+						     "event passive; create-qp passive; "
+						     "accept passive; event active" },
+	{ "qp-destroyed-accepted", ACCEPTED "destroy-qp passive; event active; event passive" },
 	{ "qp-attr-unbound", "create active tcp; qp-attr active init; "
 			     "qp-attr active rtr; qp-attr active rts" },
 	{ "qp-attr-bound", "create active tcp; bind active 10.9.0.2:0; "
