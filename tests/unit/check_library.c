@@ -578,6 +578,8 @@ START_TEST(an_id_is_handed_over)
 	expect_failure(rdmabroker_import_id(worker, fd, &again), EBADF,
 		       "does not belong to an exported id");
 	ck_assert_mem_eq(rdmabroker_get_request_event(moved)->conn->private_data, "hello", 5);
+	ck_assert_uint_eq(rdmabroker_get_request_event(moved)->n_paths, 2);
+	ck_assert_uint_eq(rdmabroker_get_request_event(moved)->paths[1].preference, 8);
 	ck_assert_str_eq(rdmabroker_get_device_name(moved), "fake0");
 	expect_failure(rdmabroker_accept(request, &param), EINVAL, "owned by another session");
 	rdmabroker_destroy_id(request);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <sys/epoll.h>
@@ -300,6 +301,46 @@ START_TEST(a_wait_for_a_handle_in_a_flood)
 }
 END_TEST
 
+/* More paths than an id can have, without GIDs or with GIDs of wrong lengths, and numbers that are out of range. */
+START_TEST(paths_that_are_wrong)
+{
+	static const union ibv_gid none;
+	Rdmabroker__Event event = RDMABROKER__EVENT__INIT;
+	Rdmabroker__Path path = RDMABROKER__PATH__INIT, *paths[40];
+	struct rdmabroker_event *got;
+
+	liar_open(0, LIAR_TIMEOUT);
+	liar_make_id();
+	path.dgid.data = many_bytes;
+	path.dgid.len = 17;
+	path.hop_limit = 0x12345;
+	path.pkey = 0x12345;
+	for (size_t i = 0; i < 40; i++)
+		paths[i] = &path;
+	event.id = 1;
+	event.n_paths = 40;
+	event.paths = paths;
+	event.type = RDMABROKER_EVENT_ROUTE_RESOLVED;
+	liar_send_event(&event);
+	ck_assert_int_eq(rdmabroker_get_event(session, 0, &got), 0);
+	ck_assert_uint_eq(got->n_paths, 2);
+	for (size_t i = 0; i < got->n_paths; i++) {
+		ck_assert_mem_eq(&got->paths[i].dgid, &none, sizeof(none));
+		ck_assert_mem_eq(&got->paths[i].sgid, &none, sizeof(none));
+		ck_assert_uint_eq(got->paths[i].hop_limit, 0x45);
+		ck_assert_uint_eq(got->paths[i].pkey, htons(0x2345));
+	}
+	rdmabroker_free_event(got);
+	/* Events of other types have no paths. */
+	event.type = RDMABROKER_EVENT_ADDR_CHANGE;
+	liar_send_event(&event);
+	ck_assert_int_eq(rdmabroker_get_event(session, 0, &got), 0);
+	ck_assert_uint_eq(got->n_paths, 0);
+	ck_assert_ptr_null(got->paths);
+	rdmabroker_free_event(got);
+}
+END_TEST
+
 /* All packets of this flood are in the socket when the call begins. The call does not wait for later ones. */
 START_TEST(an_event_behind_a_flood_is_found)
 {
@@ -507,5 +548,6 @@ UNIT_MAIN("library_hostile", liar_set_up, liar_tear_down, a_handle_past_the_maxi
 	  an_import_that_is_wrong, an_import_that_nobody_asked_for, events_without_end,
 	  notices_without_end, a_wait_for_an_event_in_a_flood, a_wait_for_a_notice_in_a_flood,
 	  a_wait_for_room_in_a_flood, an_answer_before_the_request, a_wait_for_a_handle_in_a_flood,
-	  an_event_behind_a_flood_is_found, requests_for_no_listener_without_end,
-	  an_event_behind_a_reply, a_retry_time_past_the_maximum, no_descriptor_for_the_proof)
+	  an_event_behind_a_flood_is_found, paths_that_are_wrong,
+	  requests_for_no_listener_without_end, an_event_behind_a_reply,
+	  a_retry_time_past_the_maximum, no_descriptor_for_the_proof)
