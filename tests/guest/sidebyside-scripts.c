@@ -587,6 +587,7 @@ const struct script scripts[] = {
 	{ NULL, NULL },
 };
 
+#define GIDS_OF_PATHS "librdmabroker has the GIDs of an id only in its paths"
 #define DEVICE_FIRST "librdmacm reads the device of an id that has none yet"
 #define KERNEL_BLOCKS \
 	"the kernel forgets the message that was sent, and destroying the id blocks for minutes"
@@ -615,6 +616,10 @@ const struct exception exceptions[] = {
 	  ON_BOTH },
 	{ "reject-accepted", "reject passive data=late", "not tried", "EINVAL", KERNEL_BLOCKS,
 	  ON_BOTH },
+
+	{ "path-datagram", "route passive",
+	  "port 1, pkey 0, from ::ffff:10.9.0.1, to ::ffff:10.9.0.2, paths 0",
+	  "port 1, pkey 0, from ::, to ::, paths 0", GIDS_OF_PATHS, ON_IB },
 
 	{ "accept-peer-gone", "create-qp passive", "EINVAL", "0", ATTR_WITH_EVENT, ON_IB },
 
