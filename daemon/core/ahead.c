@@ -226,6 +226,7 @@ bool ahead_on_address(struct id *id)
 	if (id->ahead.state != AHEAD_WANTED)
 		return false;
 	id->ahead.state = AHEAD_NONE;
+	id->ahead.unreported = false;
 	if (start_route(id) < 0)
 		return false;
 	/* If another event comes before ADDR_RESOLVED, such as DEVICE_REMOVAL, that event has to carry the info. */
