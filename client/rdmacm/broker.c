@@ -7,7 +7,15 @@
 #include "rdmacm.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct session shared; /* the process's own; broker NULL: none */
+/*
+ * The process's own sessions, one for each user and group that it has been. The newest is first. A session whose broker is
+ * gone stays: the contexts of its devices can be in use.
+ */
+struct shared {
+	LIST_ENTRY(shared) link;
+	struct session session;
+};
+static LIST_HEAD(, shared) all_shared;
 #define KEPT_MAX 4
 static struct session kept[KEPT_MAX]; /* for sync ids */
 static unsigned n_kept;
@@ -159,27 +167,48 @@ static bool may_go_direct(int r)
 	return does_not_answer(r) && fallback && strcmp(fallback, "direct") == 0;
 }
 
-/* A session belongs to its process: a child opens its own, and does not close its parent's. */
-static int open_shared(void)
+/* The session of this process and user; NULL: there is none. */
+static struct shared *find_shared(void)
 {
+	struct shared *shared;
+
+	LIST_FOREACH(shared, &all_shared, link)
+		if (shared->session.pid == getpid() && is_ours(&shared->session))
+			break;
+	return shared;
+}
+
+/*
+ * A session belongs to its process: a child opens its own, and does not close its parent's. A program that closes all
+ * descriptors at its start has closed that of its session, too.
+ */
+static int open_shared(struct rdmabroker **ret)
+{
+	struct shared *shared = find_shared();
 	int r;
 
-	/*
-	 * A lost session is not closed, because the contexts of its devices can be in use. A program that closes all
-	 * descriptors at its start has closed this one, which it does not know.
-	 */
-	if (shared.broker && shared.pid == getpid() && BROKER(rdmabroker_check(shared.broker)) == 0)
+	if (shared && BROKER(rdmabroker_check(shared->session.broker)) == 0) {
+		*ret = shared->session.broker;
 		return 0;
-	r = open_session(&shared, RDMABROKER_NO_POLL);
-	if (r < 0)
+	}
+	shared = calloc(1, sizeof(*shared));
+	if (!shared)
+		return -ENOMEM;
+	r = open_session(&shared->session, RDMABROKER_NO_POLL);
+	if (r < 0) {
+		free(shared);
 		return r;
+	}
 	has_answered = true;
+	LIST_INSERT_HEAD(&all_shared, shared, link);
+	*ret = shared->session.broker;
 	return 0;
 }
 
-static int start(void)
+/* *RET: the session; NULL after 0: librdmacm handles all calls. */
+static int start(struct rdmabroker **ret)
 {
-	int r = open_shared();
+	int r = open_shared(ret);
 
 	if (r == 0)
 		return 0;
@@ -187,6 +216,7 @@ static int start(void)
 	if (!has_answered && may_go_direct(r) && real_get()) {
 		report_debug("%s; using librdmacm itself instead", report_failure());
 		atomic_store_explicit(&real_has_all, real_get(), memory_order_release);
+		*ret = NULL;
 		return 0;
 	}
 	return fail_to_open(r);
@@ -197,18 +227,19 @@ struct rdmabroker *broker_try(void)
 	struct rdmabroker *session = NULL;
 
 	pthread_mutex_lock(&lock);
-	if (open_shared() == 0)
-		session = shared.broker;
+	if (open_shared(&session) < 0)
+		session = NULL;
 	pthread_mutex_unlock(&lock);
 	return session;
 }
 
 int broker_start(void)
 {
+	struct rdmabroker *session;
 	int r;
 
 	pthread_mutex_lock(&lock);
-	r = atomic_load(&real_has_all) ? 0 : start();
+	r = atomic_load(&real_has_all) ? 0 : start(&session);
 	pthread_mutex_unlock(&lock);
 	return r;
 }
@@ -216,13 +247,16 @@ int broker_start(void)
 struct rdmabroker *broker_get_session(const struct rdmabroker *lost)
 {
 	struct rdmabroker *session = NULL;
+	struct shared *shared;
 
 	pthread_mutex_lock(&lock);
-	/* Do not close LOST: the contexts of its devices can be in use. */
-	if (lost && shared.broker == lost)
-		shared.broker = NULL;
-	if (start() == 0)
-		session = shared.broker;
+	shared = find_shared();
+	if (lost && shared && shared->session.broker == lost) {
+		LIST_REMOVE(shared, link);
+		free(shared);
+	}
+	if (start(&session) < 0)
+		session = NULL;
 	pthread_mutex_unlock(&lock);
 	return session;
 }

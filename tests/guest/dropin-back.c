@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <errno.h>
+#include <poll.h>
 #include <stdio.h>
-#include <string.h>
+#include <unistd.h>
 
 #include "dropin.h"
 
@@ -22,6 +22,17 @@ static struct rdma_cm_id *listen_once(struct rdma_event_channel *channel)
 	return id;
 }
 
+/* Until the suite sends a line. The kernel removes the device only when the drop-in has closed it, at some call. */
+static void await_line(void)
+{
+	struct pollfd p = { STDIN_FILENO, POLLIN, 0 };
+	char line[8];
+
+	while (poll(&p, 1, 50) == 0)
+		rdma_destroy_event_channel(rdma_create_event_channel());
+	CHECK(fgets(line, sizeof(line), stdin));
+}
+
 /*
  * The suite removes the device after "ready", adds it again after "gone", and then sends a line. A listener on the old
  * channel and one on a new channel must succeed at the first try, each time.
@@ -31,7 +42,6 @@ void case_back(void)
 	struct rdma_event_channel *old = rdma_create_event_channel(), *new;
 	struct rdma_cm_event *event;
 	struct rdma_cm_id *id;
-	char line[8];
 
 	CHECK(old);
 	for (int i = 0; i < 3; i++) {
@@ -42,7 +52,7 @@ void case_back(void)
 		rdma_ack_cm_event(event);
 		CHECK(rdma_destroy_id(id) == 0);
 		say("gone");
-		CHECK(fgets(line, sizeof(line), stdin));
+		await_line();
 		new = rdma_create_event_channel();
 		CHECK(new);
 		id = listen_once(new);
