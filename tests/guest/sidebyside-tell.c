@@ -215,6 +215,17 @@ int await_event(enum side side, const char *request_name, int timeout_ms, struct
 	return r;
 }
 
+bool drop_timewait(struct text *out, size_t n)
+{
+	static const char type[] = "TIMEWAIT_EXIT ";
+
+	if (strncmp(out->buf + n, type, strlen(type)) != 0)
+		return false;
+	out->n = n;
+	out->buf[n] = 0;
+	return true;
+}
+
 static void add_gid(struct text *out, const char *name, const union ibv_gid *gid)
 {
 	char text[INET6_ADDRSTRLEN];

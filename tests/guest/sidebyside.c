@@ -102,7 +102,7 @@ static void run_step(const char *text)
 	die("not a step: %s", text);
 }
 
-/* Prints the events that no step has taken. */
+/* Prints the events that no step has taken, but not those of the kernel's time wait. */
 static void tell_rest(void)
 {
 	int64_t deadline = now_ms() + QUIET_MS;
@@ -115,10 +115,12 @@ static void tell_rest(void)
 			(struct pollfd){ .fd = backend->get_fd((enum side)side), .events = POLLIN };
 	while ((left = deadline - now_ms()) > 0 && poll(p, N_SIDES, (int)left) > 0) {
 		for (int side = 0; side < N_SIDES; side++) {
+			size_t n = rest[side].n;
 			char name[16];
 
-			snprintf(name, sizeof(name), "rest%zu", rest[side].n);
-			if (take_event((enum side)side, name, &rest[side]) < 0)
+			snprintf(name, sizeof(name), "rest%zu", n);
+			if (take_event((enum side)side, name, &rest[side]) < 0 ||
+			    drop_timewait(&rest[side], n))
 				continue;
 			add(&rest[side], "; ");
 			deadline = now_ms() + QUIET_MS;

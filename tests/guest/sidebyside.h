@@ -188,6 +188,11 @@ void add_qp_attr(struct text *out, const struct ibv_qp_attr *attr, int mask);
  */
 int take_event(enum side side, const char *request_name, struct text *out);
 int await_event(enum side side, const char *request_name, int timeout_ms, struct text *out);
+/*
+ * Removes the event that was added to OUT after its first N characters, if it is a TIMEWAIT_EXIT: that comes when the
+ * kernel's time is over, on a slow machine before a step or after it. Only the step event takes it. True: it was one.
+ */
+bool drop_timewait(struct text *out, size_t n);
 
 struct step {
 	char *words[MAX_ARGS]; /* NULL after the last word */

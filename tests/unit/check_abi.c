@@ -86,7 +86,7 @@ static int give_question(void *given)
 FILLED(rdmabroker_options, call_timeout_ms);
 FILLED(rdmabroker_conn_param, unused);
 FILLED(rdmabroker_ud_param, ah_attr);
-FILLED(rdmabroker_event, text);
+FILLED(rdmabroker_event, n_paths);
 FILLED(rdmabroker_failure, rule);
 FILLED(rdmabroker_status, take_over_age_ms);
 FILLED(rdmabroker_device_status, unused);
