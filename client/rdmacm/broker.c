@@ -167,13 +167,13 @@ static bool may_go_direct(int r)
 	return does_not_answer(r) && fallback && strcmp(fallback, "direct") == 0;
 }
 
-/* The session of this process and user; NULL: there is none. */
-static struct shared *find_shared(void)
+/* The newest session of this process, or of its present user, too; NULL: there is none. */
+static struct shared *find_shared(bool of_user)
 {
 	struct shared *shared;
 
 	LIST_FOREACH(shared, &all_shared, link)
-		if (shared->session.pid == getpid() && is_ours(&shared->session))
+		if (shared->session.pid == getpid() && (!of_user || is_ours(&shared->session)))
 			break;
 	return shared;
 }
@@ -182,9 +182,9 @@ static struct shared *find_shared(void)
  * A session belongs to its process: a child opens its own, and does not close its parent's. A program that closes all
  * descriptors at its start has closed that of its session, too.
  */
-static int open_shared(struct rdmabroker **ret)
+static int open_shared(bool of_user, struct rdmabroker **ret)
 {
-	struct shared *shared = find_shared();
+	struct shared *shared = find_shared(of_user);
 	int r;
 
 	if (shared && BROKER(rdmabroker_check(shared->session.broker)) == 0) {
@@ -206,9 +206,9 @@ static int open_shared(struct rdmabroker **ret)
 }
 
 /* *RET: the session; NULL after 0: librdmacm handles all calls. */
-static int start(struct rdmabroker **ret)
+static int start(bool of_user, struct rdmabroker **ret)
 {
-	int r = open_shared(ret);
+	int r = open_shared(of_user, ret);
 
 	if (r == 0)
 		return 0;
@@ -227,7 +227,7 @@ struct rdmabroker *broker_try(void)
 	struct rdmabroker *session = NULL;
 
 	pthread_mutex_lock(&lock);
-	if (open_shared(&session) < 0)
+	if (open_shared(/* of_user= */ true, &session) < 0)
 		session = NULL;
 	pthread_mutex_unlock(&lock);
 	return session;
@@ -239,7 +239,7 @@ int broker_start(void)
 	int r;
 
 	pthread_mutex_lock(&lock);
-	r = atomic_load(&real_has_all) ? 0 : start(&session);
+	r = atomic_load(&real_has_all) ? 0 : start(/* of_user= */ false, &session);
 	pthread_mutex_unlock(&lock);
 	return r;
 }
@@ -250,12 +250,12 @@ struct rdmabroker *broker_get_session(const struct rdmabroker *lost)
 	struct shared *shared;
 
 	pthread_mutex_lock(&lock);
-	shared = find_shared();
+	shared = find_shared(/* of_user= */ true);
 	if (lost && shared && shared->session.broker == lost) {
 		LIST_REMOVE(shared, link);
 		free(shared);
 	}
-	if (start(&session) < 0)
+	if (start(/* of_user= */ true, &session) < 0)
 		session = NULL;
 	pthread_mutex_unlock(&lock);
 	return session;
