@@ -198,7 +198,7 @@ static inline bool id_get_info(const struct id *id, struct fabric_id_info *ret)
 }
 
 /* Returns the number of paths, see fabric_id_get_paths(). */
-static inline size_t id_get_paths(const struct id *id, struct ibv_sa_path_rec ret[FABRIC_PATHS_MAX])
+static inline size_t id_get_paths(const struct id *id, struct ibv_sa_path_rec ret[PATHS_MAX])
 {
 	return id->fabric ? fabric_id_get_paths(id->fabric, ret) : 0;
 }

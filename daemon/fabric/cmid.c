@@ -254,15 +254,15 @@ void fabric_id_get_info(const struct fabric_id *id, struct fabric_id_info *ret)
 	ret->port_num = has_device(id) ? cm->port_num : 0;
 }
 
-size_t fabric_id_get_paths(const struct fabric_id *id, struct ibv_sa_path_rec ret[FABRIC_PATHS_MAX])
+size_t fabric_id_get_paths(const struct fabric_id *id, struct ibv_sa_path_rec ret[PATHS_MAX])
 {
 	const struct rdma_route *route = id->cm ? &id->cm->route : NULL;
 	size_t n = 0;
 
 	if (route && route->path_rec && route->num_paths > 0)
 		n = (size_t)route->num_paths;
-	if (n > FABRIC_PATHS_MAX)
-		n = FABRIC_PATHS_MAX;
+	if (n > PATHS_MAX)
+		n = PATHS_MAX;
 	for (size_t i = 0; i < n; i++)
 		ret[i] = route->path_rec[i];
 	return n;

@@ -21,7 +21,6 @@
  * which produces scripted states and faults.
  */
 
-#include <infiniband/sa.h>
 #include <infiniband/verbs.h>
 #include <netinet/in.h>
 #include <rdma/rdma_cma.h>
@@ -32,6 +31,7 @@
 #include <sys/types.h>
 #include <systemd/sd-event.h>
 
+#include "proto/path.h"
 #include "util/list.h"
 
 struct fabric;
@@ -43,7 +43,6 @@ struct fabric_join;
 
 #define FABRIC_HOLDERS_MAX 64 /* processes listed for one device */
 #define FABRIC_HOLDER_NAME_MAX 32
-#define FABRIC_PATHS_MAX 2 /* paths of an id */
 
 /* How a client gets access to a device's node. */
 enum fabric_access {
@@ -322,8 +321,7 @@ void fabric_id_get_info(const struct fabric_id *id, struct fabric_id_info *ret);
  * Returns the number of the id's paths, which are known when its route is resolved, or if it is a connection request. 0: it
  * has none, as on iWARP, or was taken over.
  */
-size_t fabric_id_get_paths(const struct fabric_id *id,
-			   struct ibv_sa_path_rec ret[FABRIC_PATHS_MAX]);
+size_t fabric_id_get_paths(const struct fabric_id *id, struct ibv_sa_path_rec ret[PATHS_MAX]);
 
 bool fabric_is_opening(const struct fabric *fabric);
 /*

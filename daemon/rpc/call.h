@@ -82,7 +82,7 @@ struct call {
 			Rdmabroker__Caps caps;
 			struct out_id_info info;
 			struct out_qp_attr qp;
-			struct out_paths paths;
+			uint8_t paths[PATHS_SIZE];
 		};
 		struct {
 			Rdmabroker__ListDevicesResult list_devices;

@@ -160,39 +160,14 @@ Rdmabroker__QpAttr *out_qp_attrs(struct out_qp_attr *space, const struct session
 	return &space->attr;
 }
 
-size_t out_paths(struct out_paths *space, const struct id *id, Rdmabroker__Path ***ret)
+ProtobufCBinaryData out_paths(uint8_t space[PATHS_SIZE], const struct id *id)
 {
-	size_t n = id_get_paths(id, space->from);
+	struct ibv_sa_path_rec paths[PATHS_MAX];
 
-	for (size_t i = 0; i < n; i++) {
-		const struct ibv_sa_path_rec *from = &space->from[i];
-		Rdmabroker__Path *path = &space->paths[i];
-
-		rdmabroker__path__init(path);
-		path->dgid.len = path->sgid.len = sizeof(from->dgid.raw);
-		path->dgid.data = (uint8_t *)from->dgid.raw;
-		path->sgid.data = (uint8_t *)from->sgid.raw;
-		path->dlid = ntohs(from->dlid);
-		path->slid = ntohs(from->slid);
-		path->raw_traffic = (uint32_t)from->raw_traffic;
-		path->flow_label = ntohl(from->flow_label);
-		path->hop_limit = from->hop_limit;
-		path->traffic_class = from->traffic_class;
-		path->reversible = (uint32_t)from->reversible;
-		path->numb_path = from->numb_path;
-		path->pkey = ntohs(from->pkey);
-		path->sl = from->sl;
-		path->mtu_selector = from->mtu_selector;
-		path->mtu = from->mtu;
-		path->rate_selector = from->rate_selector;
-		path->rate = from->rate;
-		path->packet_life_time_selector = from->packet_life_time_selector;
-		path->packet_life_time = from->packet_life_time;
-		path->preference = from->preference;
-		space->pointers[i] = path;
-	}
-	*ret = space->pointers;
-	return n;
+	return (ProtobufCBinaryData){
+		.len = paths_pack(space, paths, id_get_paths(id, paths)),
+		.data = space,
+	};
 }
 
 void out_conn_param(Rdmabroker__ConnParam *ret, const struct rdma_conn_param *param)

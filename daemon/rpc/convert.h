@@ -48,11 +48,6 @@ struct out_ud_param {
 	struct out_ah_attr ah;
 };
 
-struct out_paths {
-	Rdmabroker__Path paths[FABRIC_PATHS_MAX], *pointers[FABRIC_PATHS_MAX];
-	struct ibv_sa_path_rec from[FABRIC_PATHS_MAX]; /* has the GIDs that the messages point to */
-};
-
 struct out_workload {
 	Rdmabroker__Workload workload;
 	char container[128], pod[128], job[128], cgroup[256];
@@ -90,8 +85,7 @@ void out_id_info(struct out_id_info *space, const struct id *id);
 void out_qp_attr(struct out_qp_attr *space, const struct qp_attr *qp);
 /* The attributes of EVENT for all states, in one message. NULL: EVENT has none. */
 Rdmabroker__QpAttr *out_qp_attrs(struct out_qp_attr *space, const struct session_event *event);
-/* The paths of ID. Returns their number. */
-size_t out_paths(struct out_paths *space, const struct id *id, Rdmabroker__Path ***ret);
+ProtobufCBinaryData out_paths(uint8_t space[PATHS_SIZE], const struct id *id);
 void out_conn_param(Rdmabroker__ConnParam *ret, const struct rdma_conn_param *param);
 Rdmabroker__Caps *out_caps(Rdmabroker__Caps *ret, const struct policy_settings *caps);
 void out_notice(struct out_notice *space, const struct notice *notice);

@@ -396,7 +396,7 @@ int do_import_id(struct call *call)
 		out_conn_param(&call->space.conn, &id_get_request(id)->conn);
 		result->conn = &call->space.conn;
 		result->remote_ece = out_ece(&call->space.ece, &id_get_request(id)->remote_ece);
-		result->n_paths = out_paths(&call->space.paths, id, &result->paths);
+		result->paths = out_paths(call->space.paths, id);
 		/* If the attributes are missing here, the client requests them when it needs them. */
 		if (listen_fill_request(id, &event, &call->failure) == 0)
 			result->qp = out_qp_attrs(&call->space.qp, &event);

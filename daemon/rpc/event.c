@@ -34,7 +34,7 @@ size_t event_pack(const struct session_event *event, uint8_t buf[PACKET_MAX])
 	Rdmabroker__Address group;
 	Rdmabroker__Caps caps;
 	Rdmabroker__Ece ece;
-	struct out_paths paths;
+	uint8_t paths[PATHS_SIZE];
 
 	out.id = id_get_handle(event->id);
 	out.type = event->type;
@@ -59,7 +59,7 @@ size_t event_pack(const struct session_event *event, uint8_t buf[PACKET_MAX])
 	}
 	out.qp = out_qp_attrs(&qp, event);
 	if (with_paths(event))
-		out.n_paths = out_paths(&paths, with_paths(event), &out.paths);
+		out.paths = out_paths(paths, with_paths(event));
 	if (event->failure) {
 		out_failure(&failure, event->failure);
 		out.failure = &failure;

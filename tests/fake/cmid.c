@@ -204,7 +204,7 @@ int fabric_id_resolve_route(struct fabric_id *id, int timeout_ms)
 	return 0;
 }
 
-size_t fabric_id_get_paths(const struct fabric_id *id, struct ibv_sa_path_rec ret[FABRIC_PATHS_MAX])
+size_t fabric_id_get_paths(const struct fabric_id *id, struct ibv_sa_path_rec ret[PATHS_MAX])
 {
 	int tos = id->options[RDMA_OPTION_ID_TOS];
 

@@ -301,36 +301,38 @@ START_TEST(a_wait_for_a_handle_in_a_flood)
 }
 END_TEST
 
-/* More paths than an id can have, without GIDs or with GIDs of wrong lengths, and numbers that are out of range. */
+/* More paths than an id can have, an incomplete one, and bytes that are no path at all. */
 START_TEST(paths_that_are_wrong)
 {
-	static const union ibv_gid none;
 	Rdmabroker__Event event = RDMABROKER__EVENT__INIT;
-	Rdmabroker__Path path = RDMABROKER__PATH__INIT, *paths[40];
 	struct rdmabroker_event *got;
+	uint8_t ones[40 * 64 + 63];
 
+	memset(ones, 0xff, sizeof(ones));
 	liar_open(0, LIAR_TIMEOUT);
 	liar_make_id();
-	path.dgid.data = many_bytes;
-	path.dgid.len = 17;
-	path.hop_limit = 0x12345;
-	path.pkey = 0x12345;
-	for (size_t i = 0; i < 40; i++)
-		paths[i] = &path;
 	event.id = 1;
-	event.n_paths = 40;
-	event.paths = paths;
 	event.type = RDMABROKER_EVENT_ROUTE_RESOLVED;
+	event.paths.data = ones;
+	event.paths.len = sizeof(ones);
 	liar_send_event(&event);
 	ck_assert_int_eq(rdmabroker_get_event(session, 0, &got), 0);
 	ck_assert_uint_eq(got->n_paths, 2);
 	for (size_t i = 0; i < got->n_paths; i++) {
-		ck_assert_mem_eq(&got->paths[i].dgid, &none, sizeof(none));
-		ck_assert_mem_eq(&got->paths[i].sgid, &none, sizeof(none));
-		ck_assert_uint_eq(got->paths[i].hop_limit, 0x45);
-		ck_assert_uint_eq(got->paths[i].pkey, htons(0x2345));
+		ck_assert_mem_eq(&got->paths[i].dgid, ones, 16);
+		ck_assert_uint_eq(got->paths[i].flow_label, htonl(0xfffff));
+		ck_assert_uint_eq(got->paths[i].mtu, 0x3f);
+		ck_assert_uint_eq(got->paths[i].sl, 0xf);
+		ck_assert_int_eq(got->paths[i].reversible, 1);
 	}
 	rdmabroker_free_event(got);
+	event.paths.len = 63;
+	liar_send_event(&event);
+	ck_assert_int_eq(rdmabroker_get_event(session, 0, &got), 0);
+	ck_assert_uint_eq(got->n_paths, 0);
+	ck_assert_ptr_null(got->paths);
+	rdmabroker_free_event(got);
+	event.paths.len = 2 * 64;
 	/* Events of other types have no paths. */
 	event.type = RDMABROKER_EVENT_ADDR_CHANGE;
 	liar_send_event(&event);

@@ -63,7 +63,6 @@ static struct rdmabroker_event *make_request(struct rdmabroker_id *id,
 	event.qp = in->qp;
 	event.remote_ece = in->remote_ece;
 	event.caps = in->caps;
-	event.n_paths = in->n_paths;
 	event.paths = in->paths;
 	frame.body_case = RDMABROKER__FRAME__BODY_EVENT;
 	frame.event = &event;

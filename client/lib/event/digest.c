@@ -110,16 +110,19 @@ static void complete_connect(struct rdmabroker_id *id, struct eventbuf *event)
 /* The route came with ADDR_RESOLVED, and its paths are the id's. Otherwise they are in the event itself. */
 static void fill_paths(struct eventbuf *event, const struct raw_event *raw)
 {
-	struct paths paths;
+	struct paths *paths = &event->paths;
 
 	if (raw->frame) {
-		paths_get(&paths, raw->frame->event->paths, raw->frame->event->n_paths);
+		const ProtobufCBinaryData *in = &raw->frame->event->paths;
+
+		paths->n = paths_unpack(paths->paths, in->data, in->len);
 	} else {
 		wire_lock(&raw->id->session->wire);
-		paths = raw->id->paths;
+		*paths = raw->id->paths;
 		wire_unlock(&raw->id->session->wire);
 	}
-	eventbuf_set_paths(event, &paths);
+	event->public.n_paths = paths->n;
+	event->public.paths = paths->n > 0 ? paths->paths : NULL;
 }
 
 struct rdmabroker_event *digest_event(struct raw_event *raw)

@@ -19,13 +19,6 @@ struct eventbuf *eventbuf_new(enum rdmabroker_event_type type)
 	return event;
 }
 
-void eventbuf_set_paths(struct eventbuf *event, const struct paths *paths)
-{
-	event->paths = *paths;
-	event->public.n_paths = paths->n;
-	event->public.paths = paths->n > 0 ? event->paths.paths : NULL;
-}
-
 void eventbuf_set_text(struct eventbuf *event, const char *text)
 {
 	if (!text || !*text)

@@ -17,6 +17,4 @@ struct eventbuf {
 
 /* A new event of TYPE, with an empty conn and an empty ud, and without text. NULL: out of memory. */
 struct eventbuf *eventbuf_new(enum rdmabroker_event_type type);
-/* PATHS is copied. */
-void eventbuf_set_paths(struct eventbuf *event, const struct paths *paths);
 void eventbuf_set_text(struct eventbuf *event, const char *text);

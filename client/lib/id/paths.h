@@ -3,17 +3,9 @@
 
 /* The paths of an id's route. */
 
-#include <infiniband/sa.h>
-#include <stddef.h>
-
-#include "proto/rdmabroker.pb-c.h"
-
-#define PATHS_MAX 2
+#include "proto/path.h"
 
 struct paths {
 	size_t n;
 	struct ibv_sa_path_rec paths[PATHS_MAX];
 };
-
-/* Converts the first PATHS_MAX of N paths. */
-void paths_get(struct paths *ret, Rdmabroker__Path *const *paths, size_t n);
