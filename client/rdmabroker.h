@@ -552,6 +552,17 @@ int rdmabroker_resolve_wait(struct rdmabroker_id *id, const struct sockaddr *src
  * See also: ibv_open_device
  */
 int rdmabroker_open_device(struct rdmabroker *session, const char *name, struct ibv_context **ret);
+/**
+ * rdmabroker_lease_devices - Get access to devices without opening them, for a part of the program that opens them itself.
+ * @name: e.g. "rxe0"; NULL: all devices that policy allows.
+ * Description:
+ *   The leases end with the session, or when the device is removed. A context that is open keeps a device from being
+ *   removed on some hardware; a lease does not.
+ * Returns:
+ *   0; -EACCES: policy rejects the device; -ENODEV: no such device, or policy allows none.
+ * See also: rdmabroker_open_device
+ */
+int rdmabroker_lease_devices(struct rdmabroker *session, const char *name);
 /** rdmabroker_close_device - Undo one open_device. The last one ends the lease, unless an id uses the device. */
 void rdmabroker_close_device(struct rdmabroker *session, struct ibv_context *context);
 /**

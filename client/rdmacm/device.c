@@ -346,41 +346,11 @@ void rdma_free_devices(struct ibv_context **list)
 
 int device_lend(const char *name)
 {
-	struct ibv_context *context;
 	struct rdmabroker *session;
-	struct device *device;
-	int r;
 
 	/* librdmabroker opens the device for device_get(), and its lease is there already. */
 	if (is_opening)
 		return -EALREADY;
 	session = broker_try();
-	if (!session)
-		return -ENODEV;
-	pthread_mutex_lock(&lock);
-	check_process();
-	device = find_device(name);
-	r = device && device->session == session ? 0 : open_device(session, name, &context);
-	if (r == 0 && (!device || device->session != session)) {
-		r = new_device(session, context, &device);
-		if (r < 0)
-			BROKER((rdmabroker_close_device(session, context), 0));
-	}
-	pthread_mutex_unlock(&lock);
-	return r;
-}
-
-void devices_lend_all(void)
-{
-	struct rdmabroker *session = broker_try();
-	struct ibv_context **list;
-	int n;
-
-	if (!session)
-		return;
-	pthread_mutex_lock(&lock);
-	list = use_all(session, &n);
-	pthread_mutex_unlock(&lock);
-	if (list)
-		rdma_free_devices(list);
+	return session ? BROKER(rdmabroker_lease_devices(session, name)) : -ENODEV;
 }

@@ -10,7 +10,8 @@
  * A user other than root can open a device's node only while the broker lends the device to the user. A process gets this
  * lease with its first id on the device. Programs that first open devices by libibverbs get it in two ways:
  *
- *   - RDMABROKER_DEVICES=all requests all leases at the start, also for programs that load libibverbs later;
+ *   - RDMABROKER_DEVICES=all requests all leases at the start, also for programs that load libibverbs later. A shell that
+ *     only starts other programs has them, too;
  *   - if ibv_open_device() is refused, the drop-in requests the lease, and tries again. So it works after fork(2), too, and
  *     after the program has closed the library's descriptors.
  */
@@ -55,5 +56,5 @@ __attribute__((constructor)) static void lend_at_start(void)
 	const char *wanted = secure_getenv("RDMABROKER_DEVICES");
 
 	if (wanted && strcmp(wanted, "all") == 0)
-		devices_lend_all();
+		device_lend(NULL);
 }

@@ -234,9 +234,11 @@ void device_put(struct device *device);
  * program can still have objects on the device.
  */
 void devices_sweep(void);
-/* Makes the broker lend device NAME to this process, which was refused it. */
+/*
+ * Makes the broker lend device NAME to this process, or all devices that policy allows if NAME is NULL. The devices are not
+ * opened, so that the process does not keep them from being removed. Prints no error.
+ */
 int device_lend(const char *name);
-void devices_lend_all(void); /* prints and returns no error */
 int device_get_port(struct device *device, uint8_t number, struct port *ret);
 /* The P_Key at INDEX of port NUMBER. */
 int device_get_pkey(struct device *device, uint8_t number, uint16_t index, __be16 *ret);

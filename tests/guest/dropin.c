@@ -587,6 +587,7 @@ static const struct {
 	{ "lost", case_lost },
 	{ "stays-away", case_stays_away },
 	{ "removal", case_removal },
+	{ "back", case_back },
 	{ "fork", case_fork },
 	{ "ports", case_ports },
 	{ "setuid", case_setuid },

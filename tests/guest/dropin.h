@@ -46,6 +46,7 @@ void case_ack_elsewhere(void);
 void case_poll(void);
 void case_signal(void);
 void case_late(void);
+void case_back(void);
 void case_ports(void);
 void case_setuid(void);
 void case_setuid_early(void);

@@ -70,7 +70,7 @@ $(O)/tests/guest/closes $(O)/tests/guest/unconfirmed: $(O)/tests/guest/%: $(O)/o
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs librdmacm libibverbs 2>/dev/null)
 
-dropin-sources := $(addprefix $(guest-dir)/dropin,.c -ports.c -threads.c -user.c)
+dropin-sources := $(addprefix $(guest-dir)/dropin,.c -back.c -ports.c -threads.c -user.c)
 
 $(O)/tests/guest/dropin: $(call objs,$(dropin-sources))
 	$(call say,LINK,$@)

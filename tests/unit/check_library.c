@@ -679,10 +679,48 @@ START_TEST(stale_rejects_are_retried)
 }
 END_TEST
 
+static void expect_leases(struct rdmabroker *session, unsigned n)
+{
+	struct rdmabroker_status *status;
+
+	ck_assert_int_eq(rdmabroker_get_status(session, &status), 0);
+	ck_assert_uint_eq(status->n_devices, 1);
+	ck_assert_uint_eq(status->devices[0]->n_leases, n);
+	rdmabroker_free_status(status);
+}
+
+/* The fake fabric's device cannot be opened: a lease does not need this. */
+START_TEST(devices_are_leased)
+{
+	struct rdmabroker *admin = open_session(0), *session = open_session(0);
+	struct ibv_context *verbs;
+
+	expect_failure(rdmabroker_lease_devices(session, "fake1"), ENODEV, "fake1");
+	ck_assert_int_lt(rdmabroker_open_device(session, "fake0", &verbs), 0);
+	expect_leases(admin, 0);
+	ck_assert_int_eq(rdmabroker_lease_devices(session, "fake0"), 0);
+	expect_leases(admin, 1);
+	rdmabroker_close(session);
+
+	session = open_session(0);
+	ck_assert_int_eq(rdmabroker_lease_devices(session, NULL), 0);
+	expect_leases(admin, 1);
+	rdmabroker_close(session);
+
+	session = open_session(0);
+	set_policy("allow session\nallow admin\nreject device reason \"none today\"");
+	expect_failure(rdmabroker_lease_devices(session, "fake0"), EACCES, "none today");
+	expect_failure(rdmabroker_lease_devices(session, NULL), ENODEV, "");
+	rdmabroker_close(session);
+	expect_leases(admin, 0);
+	rdmabroker_close(admin);
+}
+END_TEST
+
 UNIT_MAIN("library", set_up, tear_down, a_connection, rejects_have_an_origin_and_a_reason,
 	  rejects_of_iwarp, a_session_that_does_not_block, events_of_a_destroyed_id_are_dropped,
 	  refusals_have_a_text, handles_are_reused, address_and_route,
 	  attributes_that_no_event_carries, an_id_that_listens_unbound, an_id_without_a_device,
 	  the_server_dies, a_forked_child_cannot_use_the_session, status_counts, a_look_up,
 	  ece_travels_both_ways, groups, options_are_read_back, an_id_is_handed_over,
-	  stale_rejects_are_retried)
+	  stale_rejects_are_retried, devices_are_leased)

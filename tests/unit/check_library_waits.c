@@ -206,6 +206,8 @@ START_TEST(calls_that_release_something)
 
 	WAITS(rdmabroker_open_device(session, NULL, &verbs), ETIMEDOUT);
 	WAITS(rdmabroker_get_devices(session, &devices, &n), ETIMEDOUT);
+	WAITS(rdmabroker_lease_devices(session, NULL), ETIMEDOUT);
+	WAITS(rdmabroker_lease_devices(session, "fake0"), ETIMEDOUT);
 	WAITS(rdmabroker_get_option(id, RDMABROKER_OPTION_TOS, &value), ETIMEDOUT);
 	WAITS(rdmabroker_export_id(id, &fd), ETIMEDOUT);
 	WAITS(rdmabroker_import_id(session, STDIN_FILENO, &other), ETIMEDOUT);

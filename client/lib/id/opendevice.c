@@ -362,6 +362,37 @@ static int list_names(struct rdmabroker *session, Rdmabroker__Frame **ret)
 	return r;
 }
 
+static int lease_one(struct rdmabroker *session, const char *name)
+{
+	char *leased;
+	int r = lease(session, name, &leased);
+
+	if (r == 0)
+		free(leased);
+	return r;
+}
+
+int rdmabroker_lease_devices(struct rdmabroker *session, const char *name)
+{
+	int64_t deadline = deadline_after((int64_t)ROUNDS_MAX * session->wire.call_timeout_ms);
+	const Rdmabroker__ListDevicesResult *list;
+	Rdmabroker__Frame *frame;
+	size_t n = 0;
+	int r;
+
+	if (name)
+		return lease_one(session, name);
+	r = list_names(session, &frame);
+	if (r < 0)
+		return r;
+	list = frame->reply->list_devices;
+	for (size_t i = 0; i < list->n_names && deadline_left(deadline) > 0; i++)
+		if (lease_one(session, list->names[i]) == 0)
+			n++;
+	frame_free(frame);
+	return n > 0 ? 0 : fail(ENODEV, "lease_devices: policy allows no RDMA device");
+}
+
 int rdmabroker_get_devices(struct rdmabroker *session, struct ibv_context ***ret, size_t *ret_n)
 {
 	const Rdmabroker__ListDevicesResult *list;

@@ -671,6 +671,27 @@ case_a_session_lingers() {
 	assert_contains "$(cat said)" "ibv_open_device: Permission denied"
 }
 
+# A device that is removed and comes back is there for new listeners at once, and the timeout that runs the program, which
+# has the drop-in too, does not keep it from being removed. With librdmacm itself, a Soft-RoCE device cannot be removed
+# while the program runs.
+case_device_is_back() {
+	local i
+	mkfifo line
+	exec 5<> line
+	side broker alice timeout $((3 * patience)) dropin $A back <&5 > back 2>&1 &
+	program=$!
+	for i in 1 2 3; do
+		(await "[ \$(grep -c ready back) = $i ]") || fail "$(cat back)"
+		rdma link del rxe0 &
+		removal=$!
+		(await "[ \$(grep -c gone back) = $i ]") || fail "$(cat back)"
+		await "! kill -0 $removal"
+		fabric_up
+		echo >&5
+	done
+	wait $program || fail "$(cat back)"
+}
+
 case_fork() {
 	as bob rdmabrokerctl run -- dropin $A fork
 }
