@@ -627,7 +627,8 @@ int rdmabroker_init_qp_attr(struct rdmabroker_id *id, struct ibv_qp_attr *attr, 
  *   Outcome: ESTABLISHED if the library knows the QP, or for datagrams. Otherwise CONNECT_RESPONSE: then the program
  *   moves its QP, and calls rdmabroker_establish(). On failure: REJECTED, UNREACHABLE or CONNECT_ERROR. The _wait
  *   form retries after a stale reject, up to five times, 10 ms apart, within the deadline. While the last connection
- *   of the QP number is in timewait, the broker holds the request back.
+ *   of the QP number to the same peer is in timewait, the broker holds the request back, for 4 seconds at most if it
+ *   was another user's. Then it checks the QP number again: CONNECT_ERROR with -EPERM.
  * Returns:
  *   0; -EPERM: the QP number is not one of this process; -EACCES: policy rejects it; -EBUSY: a limit of the rule is
  *   reached; -EINVAL; -ESTALE: policy has changed, and no longer allows the traffic class of the route: resolve again

@@ -6,6 +6,7 @@
 
 #include "core/conn.h"
 #include "core/decide.h"
+#include "core/held.h"
 #include "core/id.h"
 #include "core/listener.h"
 #include "core/notify.h"
@@ -17,6 +18,7 @@
 #include "core/wish.h"
 #include "proto/addr.h"
 #include "util/clock.h"
+#include "util/util.h"
 
 static int check_qp(struct id *id, uint32_t qpn, struct failure *failure)
 {
@@ -147,29 +149,99 @@ int conn_accept(struct id *id, const struct rdma_conn_param *param, const struct
 	return 0;
 }
 
-void conn_resume(struct id *id, const struct rdma_conn_param *param, bool accept)
+static void on_owner(void *userdata, int answer)
 {
-	struct rdma_conn_param capped = *param;
+	struct held *held = userdata;
+	struct id *id = held->id;
+
+	held->lookup = NULL;
+	held->answer = answer;
+	/* If another session has imported the id meanwhile, its process is looked up, too. */
+	held->is_answered = held->asked_by == id->session->number;
+	conn_resume(id);
+}
+
+/* The QP number was the client's when it was held back, and can be another process's now. */
+static int check_held(struct held *held, struct failure *failure)
+{
+	struct id *id = held->id;
+	struct session *session = id->session;
+	uint32_t qpn = held->param.qp_num;
+	struct fabric_id_info info;
+
+	fabric_id_get_info(id->fabric, &info);
+	if (!info.device)
+		return failure_set(failure, STATUS_NO_DEVICE, "id %u has no device", id->handle);
+	if (!held->is_answered) {
+		held->asked_by = session->number;
+		held->answer = fabric_qp_belongs(&held->lookup, session->core->fabric, info.device,
+						 qpn, session->identity.pid, session->identity.uid,
+						 on_owner, held);
+		if (held->answer == -EINPROGRESS)
+			return -EINPROGRESS;
+	}
+	held->is_answered = false;
+	return qpcheck_held(id, info.device, qpn, held->answer, failure);
+}
+
+/* What was true when HELD was held back is decided again. */
+static int decide_held(struct held *held, struct failure *failure)
+{
+	struct id *id = held->id;
+	int r = check_held(held, failure);
+
+	if (r == -EINPROGRESS)
+		return r;
+	id->request = TAKE_PTR(held->request);
+	if (r == 0)
+		r = decide_may_begin(id->session, held->accept ? "accept" : "connect", failure);
+	if (r != 0) {
+		if (held->accept)
+			listener_turn_away(id,
+					   r == STATUS_DRAINING ? REFUSAL_DRAINING : REFUSAL_DENIED,
+					   /* retry_after_ms= */ 0,
+					   r == STATUS_DRAINING ? "draining" : "no QP");
+		return r;
+	}
+	r = held->accept ? renew_for_accept(id, failure) : renew_for_connect(id, failure);
+	if (r != 0)
+		return r;
+	r = qpcheck_by_rule(id, id->rule, failure);
+	if (r != 0 && held->accept)
+		listener_turn_away(id, REFUSAL_DENIED, /* retry_after_ms= */ 0,
+				   "policy has changed");
+	return r;
+}
+
+static int send_held(struct held *held, struct failure *failure)
+{
+	struct id *id = held->id;
+	struct rdma_conn_param capped = held->param;
+	const char *verb = held->accept ? "accept" : "connect";
+	int r;
+
+	settings_cap_param(id, &capped);
+	r = held->accept ? fabric_id_accept(id->fabric, &capped) :
+			   fabric_id_connect(id->fabric, &capped);
+	return r < 0 ? fail(id, verb, r, failure) : 0;
+}
+
+void conn_resume(struct id *id)
+{
+	struct held *held = id->held;
 	struct failure failure;
 	int r;
 
 	/* A QP number that had several connections can have several time waits. */
-	r = timewait_hold(id, param, accept);
+	r = timewait_hold_again(id);
 	if (r > 0)
 		return;
+	r = r < 0 ? failure_errno(&failure, r) : decide_held(held, &failure);
+	if (r == -EINPROGRESS)
+		return;
 	if (r == 0)
-		r = accept ? renew_for_accept(id, &failure) : renew_for_connect(id, &failure);
-	if (r == 0) {
-		r = qpcheck_by_rule(id, id->rule, &failure);
-		if (r != 0 && accept)
-			listener_turn_away(id, REFUSAL_DENIED, /* retry_after_ms= */ 0,
-					   "policy has changed");
-	}
-	if (r == 0) {
-		settings_cap_param(id, &capped);
-		r = accept ? fabric_id_accept(id->fabric, &capped) :
-			     fabric_id_connect(id->fabric, &capped);
-	}
+		r = send_held(held, &failure);
+	held_free(held);
 	free(id->request);
 	id->request = NULL;
 	record_state(id); /* it is not held back any more */

@@ -59,7 +59,8 @@ static bool has_to_ask(const struct session *session, const struct id *id)
 	if (from->uid != to->uid || from->n_gids != to->n_gids ||
 	    memcmp(from->gids, to->gids, from->n_gids * sizeof(gid_t)) != 0)
 		return true;
-	if (from->pid == to->pid && from->pid > 0)
+	/* The pid of a process that has ended can be another one's. */
+	if (from->pid == to->pid && from->proven && to->proven && identity_is_alive(from))
 		return false;
 	return !has_same_workload(from, to) || id->policy != session->core->policy;
 }
@@ -280,12 +281,6 @@ static int move_id(struct id **ret, struct session *session, struct id *from,
 	if (from->qp_check.lookup)
 		from->session->ops->resume(from->session->userdata);
 	from->qp_check.lookup = fabric_lookup_cancel(from->qp_check.lookup);
-	/*
-	 * conn_resume() needs the result of the QP check for a connect or accept that is held back. Request 0 does
-	 * not exist, so no request of the new owner uses the result.
-	 */
-	id->qp_check = from->qp_check;
-	id->qp_check.request = 0;
 	if (id->request)
 		record_request(id);
 	record_id(id);

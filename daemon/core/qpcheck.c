@@ -38,21 +38,11 @@ static int ask_about_qp(struct id *id, const char *device, uint32_t qpn)
 				 session->identity.pid, session->identity.uid, on_qp_answer, id);
 }
 
-int qpcheck_run(struct id *id, const char *device, uint32_t qpn, struct failure *failure)
+/* R: the result of a look-up of QPN, from fabric_qp_belongs(). */
+static int judge(struct id *id, const char *device, uint32_t qpn, int r, struct failure *failure)
 {
 	struct session *session = id->session;
-	const char *doubt = identity_doubt(&session->identity);
-	int r;
 
-	id->qp_check.is_unknown = false;
-	if (doubt)
-		return failure_set(
-			failure, STATUS_NOT_OWNER,
-			"QP number %u of %s: cannot verify that process %d is the client: %s", qpn,
-			device, session->identity.pid, doubt);
-	r = ask_about_qp(id, device, qpn);
-	if (r == -EINPROGRESS)
-		return r;
 	if (r < 0) {
 		log_limited(session_log_limit(session), LOG_ERR,
 			    "Session %llu: cannot find the owner of QP %u of %s: %s.",
@@ -73,6 +63,31 @@ int qpcheck_run(struct id *id, const char *device, uint32_t qpn, struct failure 
 	}
 	id->qp_check.is_unknown = r == FABRIC_QP_UNKNOWN;
 	return 0;
+}
+
+int qpcheck_run(struct id *id, const char *device, uint32_t qpn, struct failure *failure)
+{
+	const struct identity *identity = &id->session->identity;
+	const char *doubt = identity_doubt(identity);
+	int r;
+
+	id->qp_check.is_unknown = false;
+	if (doubt)
+		return failure_set(
+			failure, STATUS_NOT_OWNER,
+			"QP number %u of %s: cannot verify that process %d is the client: %s", qpn,
+			device, identity->pid, doubt);
+	r = ask_about_qp(id, device, qpn);
+	return r == -EINPROGRESS ? r : judge(id, device, qpn, r, failure);
+}
+
+int qpcheck_held(struct id *id, const char *device, uint32_t qpn, int answer,
+		 struct failure *failure)
+{
+	id->qp_check.is_unknown = false;
+	id->qp_check.qpn = qpn;
+	snprintf(id->qp_check.device, sizeof(id->qp_check.device), "%s", device);
+	return judge(id, device, qpn, answer, failure);
 }
 
 int qpcheck_by_rule(struct id *id, const struct policy_rule *rule, struct failure *failure)

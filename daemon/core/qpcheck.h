@@ -30,6 +30,9 @@ struct qpcheck {
  * offer QPN. For other results see bind.h.
  */
 int qpcheck_run(struct id *id, const char *device, uint32_t qpn, struct failure *failure);
+/* As qpcheck_run(), for a connect or accept that was held back: ANSWER is the result of a look-up for it. */
+int qpcheck_held(struct id *id, const char *device, uint32_t qpn, int answer,
+		 struct failure *failure);
 
 /*
  * Checks that RULE accepts a QP number that the kernel does not know. Returns 0 or STATUS_NOT_OWNER. To be called

@@ -6,35 +6,34 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/held.h"
 #include "core/id.h"
 #include "core/timewait.h"
+#include "proto/addr.h"
 #include "util/util.h"
 
 /* The timer that frees entries expires only at multiples of this, once for many entries. */
 #define BATCH_USEC 50000
+
+/* Connects and accepts that wait. */
+struct waiters {
+	struct list held; /* held.link */
+	uint64_t until_usec;
+	sd_event_source *timer; /* ends the wait at UNTIL_USEC; NULL: nothing has waited yet */
+};
 
 struct entry {
 	struct list link; /* timewaits.buckets */
 	struct timewaits *timewaits;
 	char device[64];
 	uint32_t qpn;
+	uint8_t peer[ADDR_HOST_LEN];
+	uid_t uid;
 	/* NULL: the id was destroyed, so the kernel will not report the end, and timewaits.timer frees the entry */
 	struct id *id;
-	uint64_t until_usec;
-	struct list held; /* held.link */
-	/* ends the entry at UNTIL_USEC; NULL: no connect or accept has been held back yet */
-	sd_event_source *timer;
+	struct waiters own; /* of UID; the entry ends with it */
+	struct waiters others; /* of other users */
 	struct list due; /* timewaits.queues; empty: timewaits.timer has passed the entry */
-};
-
-struct held {
-	struct list link; /* entry.held */
-	struct id *id;
-	bool accept;
-	/* the connection request, about which policy can have to decide again; NULL: a connect */
-	struct fabric_event *request;
-	struct rdma_conn_param param;
-	uint8_t private_data[256];
 };
 
 static uint64_t now_usec(void)
@@ -47,7 +46,7 @@ static uint64_t now_usec(void)
 
 static void entry_free(struct entry *entry)
 {
-	assert(list_is_empty(&entry->held));
+	assert(list_is_empty(&entry->own.held) && list_is_empty(&entry->others.held));
 	if (entry->id) {
 		entry->id->timewait = NULL;
 		entry->id->timewait_over = true;
@@ -56,7 +55,8 @@ static void entry_free(struct entry *entry)
 	}
 	list_remove(&entry->link);
 	list_remove(&entry->due);
-	sd_event_source_disable_unref(entry->timer);
+	sd_event_source_disable_unref(entry->own.timer);
+	sd_event_source_disable_unref(entry->others.timer);
 	entry->timewaits->n--;
 	free(entry);
 }
@@ -71,25 +71,24 @@ void timewaits_done(struct timewaits *timewaits)
 	timewaits->timer = sd_event_source_disable_unref(timewaits->timer);
 }
 
-static struct entry *find(struct timewaits *timewaits, const char *device, uint32_t qpn)
+static void move_held(struct list *to, struct waiters *from)
 {
 	struct list *l;
 
-	list_for_each(l, &timewaits->buckets[qpn % TIMEWAIT_BUCKETS]) {
-		struct entry *entry = container_of(l, struct entry, link);
-
-		if (entry->qpn == qpn && strcmp(entry->device, device) == 0)
-			return entry;
+	while ((l = list_first(&from->held))) {
+		list_remove(l);
+		list_insert(to, l);
 	}
-	return NULL;
 }
 
-static void drop_held(struct held *held)
+static void resume_all(struct timewaits *timewaits, struct list *waiting)
 {
-	list_remove(&held->link);
-	held->id->held = NULL;
-	free(held->request);
-	free(held);
+	struct list *l;
+
+	while ((l = list_first(waiting))) {
+		list_remove(l);
+		timewaits->resume(container_of(l, struct held, link)->id);
+	}
 }
 
 /*
@@ -99,28 +98,13 @@ static void drop_held(struct held *held)
 static void release(struct entry *entry)
 {
 	struct timewaits *timewaits = entry->timewaits;
-	struct list waiting, *l;
+	struct list waiting;
 
 	list_init(&waiting);
-	while ((l = list_first(&entry->held))) {
-		list_remove(l);
-		list_insert(&waiting, l);
-	}
+	move_held(&waiting, &entry->own);
+	move_held(&waiting, &entry->others);
 	entry_free(entry);
-	while ((l = list_first(&waiting))) {
-		struct held *held = container_of(l, struct held, link);
-		struct id *id = held->id;
-		struct rdma_conn_param param = held->param;
-		uint8_t data[sizeof(held->private_data)];
-		bool accept = held->accept;
-
-		memcpy(data, held->private_data, sizeof(data));
-		if (param.private_data)
-			param.private_data = data;
-		id->request = TAKE_PTR(held->request);
-		drop_held(held);
-		timewaits->resume(id, &param, accept);
-	}
+	resume_all(timewaits, &waiting);
 }
 
 static struct entry *next_due(const struct list *queue)
@@ -149,8 +133,8 @@ static void rearm(struct timewaits *timewaits)
 	for (int i = 0; i < TIMEWAIT_QUEUES; i++) {
 		const struct entry *entry = next_due(&timewaits->queues[i]);
 
-		if (entry && entry->until_usec < usec)
-			usec = entry->until_usec;
+		if (entry && entry->own.until_usec < usec)
+			usec = entry->own.until_usec;
 	}
 	timewaits->armed_usec = UINT64_MAX;
 	if (timewaits->n_orphans > 0)
@@ -167,7 +151,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 	(void)source;
 	(void)usec;
 	for (int i = 0; i < TIMEWAIT_QUEUES; i++)
-		while ((entry = next_due(&timewaits->queues[i])) && entry->until_usec <= now) {
+		while ((entry = next_due(&timewaits->queues[i])) && entry->own.until_usec <= now) {
 			list_remove(&entry->due);
 			if (!entry->id)
 				release(entry);
@@ -184,8 +168,21 @@ static int on_end(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-int timewaits_init(struct timewaits *timewaits, sd_event *loop,
-		   void (*resume)(struct id *id, const struct rdma_conn_param *param, bool accept))
+/* The time wait goes on, but not for other users. */
+static int on_end_for_others(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct entry *entry = userdata;
+	struct list waiting;
+
+	(void)source;
+	(void)usec;
+	list_init(&waiting);
+	move_held(&waiting, &entry->others);
+	resume_all(entry->timewaits, &waiting);
+	return 0;
+}
+
+int timewaits_init(struct timewaits *timewaits, sd_event *loop, void (*resume)(struct id *id))
 {
 	int r;
 
@@ -225,6 +222,7 @@ void timewait_enter(struct id *id)
 	struct timewaits *timewaits = &id->session->core->timewaits;
 	struct fabric_id_info info;
 	struct entry *entry;
+	uint64_t rest;
 	int queue;
 
 	if (id->timewait || id->timewait_over || id->qpn == 0 || id_is_datagram(id))
@@ -239,10 +237,16 @@ void timewait_enter(struct id *id)
 	entry->timewaits = timewaits;
 	entry->qpn = id->qpn;
 	entry->id = id;
+	entry->uid = id->session->identity.uid;
+	addr_host((const struct sockaddr *)&info.peer, entry->peer);
 	queue = queue_of(id);
-	entry->until_usec = now_usec() + rest_usec(queue);
+	rest = rest_usec(queue);
+	entry->own.until_usec = now_usec() + rest;
+	entry->others.until_usec =
+		now_usec() + (rest < TIMEWAIT_OTHERS_USEC ? rest : TIMEWAIT_OTHERS_USEC);
 	list_insert(&timewaits->queues[queue], &entry->due);
-	list_init(&entry->held);
+	list_init(&entry->own.held);
+	list_init(&entry->others.held);
 	list_insert(&timewaits->buckets[entry->qpn % TIMEWAIT_BUCKETS], &entry->link);
 	timewaits->n++;
 	id->timewait = entry;
@@ -260,17 +264,16 @@ void timewait_forget(struct id *id)
 {
 	struct entry *entry = id->timewait;
 
-	if (id->held)
-		drop_held(id->held);
+	held_free(id->held);
 	if (!entry)
 		return;
 	entry->id = NULL;
 	entry->timewaits->n_orphans++;
 	id->timewait = NULL;
-	if (entry->until_usec <= now_usec())
+	if (entry->own.until_usec <= now_usec())
 		release(entry);
 	else
-		arm(entry->timewaits, entry->until_usec);
+		arm(entry->timewaits, entry->own.until_usec);
 }
 
 void timewait_move(struct id *from, struct id *to)
@@ -284,50 +287,92 @@ void timewait_move(struct id *from, struct id *to)
 		to->held->id = to;
 }
 
-/*
- * Finds the time wait of QPN. Releases entries of QPN that are over but not freed yet, because another one can
- * follow.
- */
-static struct entry *find_current(struct timewaits *timewaits, const char *device, uint32_t qpn)
+static bool is_of(const struct entry *entry, const char *device, uint32_t qpn,
+		  const uint8_t peer[ADDR_HOST_LEN])
 {
-	uint64_t now = now_usec();
-	struct entry *entry;
+	return entry->qpn == qpn && memcmp(entry->peer, peer, ADDR_HOST_LEN) == 0 &&
+	       strcmp(entry->device, device) == 0;
+}
 
-	while ((entry = find(timewaits, device, qpn)) && entry->until_usec <= now)
-		release(entry);
-	return entry;
+/*
+ * Finds what ID has to wait in. Releases entries of the bucket that are over but not freed yet, after which the bucket can
+ * have other entries.
+ */
+static struct waiters *find(struct id *id, uint32_t qpn, struct entry **ret)
+{
+	struct timewaits *timewaits = &id->session->core->timewaits;
+	struct list *l, *bucket = &timewaits->buckets[qpn % TIMEWAIT_BUCKETS];
+	uid_t uid = id->session->identity.uid;
+	uint8_t peer[ADDR_HOST_LEN];
+	struct fabric_id_info info;
+	uint64_t now = now_usec();
+
+	/* Datagrams have no connection that could end. */
+	if (id_is_datagram(id))
+		return NULL;
+	fabric_id_get_info(id->fabric, &info);
+	if (!info.device)
+		return NULL;
+	addr_host((const struct sockaddr *)&info.peer, peer);
+again:
+	list_for_each(l, bucket) {
+		struct entry *entry = container_of(l, struct entry, link);
+		struct waiters *waiters = entry->uid == uid ? &entry->own : &entry->others;
+
+		if (!is_of(entry, info.device, qpn, peer))
+			continue;
+		if (entry->own.until_usec <= now) {
+			release(entry);
+			goto again;
+		}
+		if (waiters->until_usec <= now)
+			continue;
+		*ret = entry;
+		return waiters;
+	}
+	return NULL;
+}
+
+/* Makes sure that WAITERS has its timer. Returns 0 or a negative errno. */
+static int start_timer(struct entry *entry, struct waiters *waiters)
+{
+	if (waiters->timer)
+		return 0;
+	return sd_event_add_time(sd_event_source_get_event(entry->timewaits->timer),
+				 &waiters->timer, CLOCK_MONOTONIC, waiters->until_usec, 1,
+				 waiters == &entry->own ? on_end : on_end_for_others, entry);
 }
 
 int timewait_hold(struct id *id, const struct rdma_conn_param *param, bool accept)
 {
-	struct timewaits *timewaits = &id->session->core->timewaits;
-	struct fabric_id_info info;
 	struct entry *entry;
-	struct held *held;
+	struct waiters *waiters = find(id, param->qp_num, &entry);
 	int r;
 
-	fabric_id_get_info(id->fabric, &info);
-	entry = info.device ? find_current(timewaits, info.device, param->qp_num) : NULL;
-	if (!entry)
+	if (!waiters)
 		return 0;
-	if (!entry->timer) {
-		r = sd_event_add_time(sd_event_source_get_event(timewaits->timer), &entry->timer,
-				      CLOCK_MONOTONIC, entry->until_usec, 1, on_end, entry);
-		if (r < 0)
-			return r;
-	}
-	held = calloc(1, sizeof(*held));
-	if (!held)
-		return -ENOMEM;
-	held->id = id;
-	held->accept = accept;
-	held->request = TAKE_PTR(id->request);
-	held->param = *param;
-	if (param->private_data) {
-		memcpy(held->private_data, param->private_data, param->private_data_len);
-		held->param.private_data = held->private_data;
-	}
-	list_insert(&entry->held, &held->link);
-	id->held = held;
+	r = start_timer(entry, waiters);
+	if (r >= 0)
+		r = held_new(id, param, accept);
+	if (r < 0)
+		return r;
+	list_insert(&waiters->held, &id->held->link);
+	return 1;
+}
+
+int timewait_hold_again(struct id *id)
+{
+	struct held *held = id->held;
+	struct entry *entry;
+	struct waiters *waiters = find(id, held->param.qp_num, &entry);
+	int r;
+
+	if (!waiters)
+		return 0;
+	r = start_timer(entry, waiters);
+	if (r < 0)
+		return r;
+	held->is_answered = false;
+	list_insert(&waiters->held, &held->link);
 	return 1;
 }

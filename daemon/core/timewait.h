@@ -4,11 +4,15 @@
 /*
  * Time wait: packets of a connection that has ended can still be in the network. Besides, a peer that has missed the
  * disconnect rejects a new connection of the same QP number as stale. So a connect or accept that offers the QP
- * number during the time wait is held back until the time wait is over.
+ * number to the same peer during the time wait is held back (held.h) until the time wait is over. A peer is an address, so
+ * a peer with several addresses can still reject the connection as stale; then the library tries again.
+ *
+ * The user has chosen how long the time wait is, by the ACK timeout. The number can be another user's QP by then, which waits
+ * for TIMEWAIT_OTHERS_USEC at most.
  *
  * A time wait is over at the kernel's TIMEWAIT_EXIT event, or after the time that the kernel is expected to wait. If
  * the id is destroyed, there is no event. One timer frees the entries of destroyed ids in batches. An entry that
- * holds back a connect or accept gets a timer of its own.
+ * holds back a connect or accept gets timers of its own.
  */
 
 #include <rdma/rdma_cma.h>
@@ -20,14 +24,15 @@
 
 #define TIMEWAIT_BUCKETS 256
 #define TIMEWAIT_MAX_USEC (60 * 1000000ULL)
+/* Twice the time wait with the ACK timeout that the kernel sets on RoCE, 4.096 us * 2^19. */
+#define TIMEWAIT_OTHERS_USEC (4096 * 1000ULL)
 #define TIMEWAIT_QUEUES 17 /* 2^16 ms is the first duration above the maximum */
 
 struct core;
 struct id;
 
 struct timewaits {
-	/* conn_resume() */
-	void (*resume)(struct id *id, const struct rdma_conn_param *param, bool accept);
+	void (*resume)(struct id *id); /* conn_resume() */
 	struct list buckets[TIMEWAIT_BUCKETS]; /* entry.link */
 	unsigned n;
 	/*
@@ -40,8 +45,7 @@ struct timewaits {
 	uint64_t armed_usec; /* CLOCK_MONOTONIC: when the timer expires; UINT64_MAX: it is off */
 };
 
-int timewaits_init(struct timewaits *timewaits, sd_event *loop,
-		   void (*resume)(struct id *id, const struct rdma_conn_param *param, bool accept));
+int timewaits_init(struct timewaits *timewaits, sd_event *loop, void (*resume)(struct id *id));
 /* Must not be called while a connect or accept is held back. */
 void timewaits_done(struct timewaits *timewaits);
 
@@ -58,7 +62,9 @@ void timewait_forget(struct id *id);
 void timewait_move(struct id *from, struct id *to);
 
 /*
- * Returns 0: PARAM can be sent now; 1: PARAM is held back, because its QP number is in time wait; or a negative
- * errno. After 1, ID.request was taken over, and timewaits.resume will be called with a copy of PARAM.
+ * Returns 0: PARAM can be sent now; 1: it is held back as ID.held, because its QP number is in time wait, and
+ * timewaits.resume will be called; or a negative errno.
  */
 int timewait_hold(struct id *id, const struct rdma_conn_param *param, bool accept);
+/* For ID.held, which does not wait: returns as timewait_hold(). */
+int timewait_hold_again(struct id *id);

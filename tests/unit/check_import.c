@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/bind.h"
@@ -313,6 +314,27 @@ START_TEST(imports_by_the_same_user_and_unit)
 }
 END_TEST
 
+/* The pid of an exporter that has ended can be the importer's. */
+START_TEST(an_exporter_that_has_ended)
+{
+	struct id *id = reach(ID_LISTENING, false), *moved;
+	int pidfd = from->identity.pidfd;
+	pid_t child = fork();
+
+	if (child == 0)
+		_exit(0);
+	from->identity.pidfd = (int)syscall(SYS_pidfd_open, child, 0);
+	ck_assert_int_ge(from->identity.pidfd, 0);
+	ck_assert_int_eq(waitpid(child, NULL, 0), child);
+	become(to, FROM, 10, "to.service");
+	pair_set_policy("allow session\n");
+	ck_assert_int_eq(hand_over(id, &moved), STATUS_DENIED);
+	close(from->identity.pidfd);
+	from->identity.pidfd = pidfd;
+	ck_assert_int_eq(hand_over(id, &moved), 0);
+}
+END_TEST
+
 START_TEST(the_importers_rule_counts_the_id)
 {
 	struct id *ids[4], *moved;
@@ -491,6 +513,7 @@ END_TEST
 
 UNIT_MAIN("import", set_up, pair_tear_down, each_state_needs_a_rule_for_its_operation,
 	  states_that_need_no_rule, a_refused_import_keeps_the_export, imports_are_reported,
-	  imports_by_the_same_user_and_unit, the_importers_rule_counts_the_id,
-	  a_rule_for_both_users, a_request_is_handed_to_a_worker, a_route_of_another_traffic_class,
-	  a_privileged_or_shared_port_is_decided, while_the_address_is_resolved)
+	  imports_by_the_same_user_and_unit, an_exporter_that_has_ended,
+	  the_importers_rule_counts_the_id, a_rule_for_both_users, a_request_is_handed_to_a_worker,
+	  a_route_of_another_traffic_class, a_privileged_or_shared_port_is_decided,
+	  while_the_address_is_resolved)

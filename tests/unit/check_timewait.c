@@ -6,6 +6,7 @@
 
 #include "core/bind.h"
 #include "core/conn.h"
+#include "core/resolve.h"
 #include "core/handover.h"
 #include "core/timewait.h"
 #include "tests/unit/pair.h"
@@ -167,24 +168,6 @@ START_TEST(time_wait_of_an_imported_id)
 }
 END_TEST
 
-/* Establishes and ends a connection. With timeout 31, the time wait of its ids does not end by itself. */
-static void establish_and_disconnect(struct id **ret_active, struct id **ret_passive)
-{
-	establish(ret_active, ret_passive);
-	(*ret_active)->qp_timeout = (*ret_passive)->qp_timeout = 31;
-	ck_assert_int_eq(conn_disconnect(*ret_active, &why), 0);
-	pair_expect(&server, 2, RDMA_CM_EVENT_DISCONNECTED, 0);
-	ck_assert_int_eq((*ret_active)->state, ID_DISCONNECTED);
-	ck_assert_int_eq((*ret_passive)->state, ID_DISCONNECTED);
-}
-
-static void end_time_wait(struct id *active, struct id *passive)
-{
-	fake_send_event_to(core->fabric, active->fabric, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
-	fake_send_event_to(core->fabric, passive->fabric, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
-	run_loop();
-}
-
 /* Checks that a connect of the client's new id HANDLE with the same QP number is sent at once. */
 static void expect_no_time_wait(uint32_t handle)
 {
@@ -202,8 +185,8 @@ START_TEST(no_second_time_wait_of_a_destroyed_id)
 {
 	struct id *active, *passive;
 
-	establish_and_disconnect(&active, &passive);
-	end_time_wait(active, passive);
+	pair_enter_time_wait(&active, &passive);
+	pair_end_time_wait(active, passive);
 	ck_assert_uint_eq(id_get_qpn(active), QPN);
 	id_free(active);
 	id_free(passive);
@@ -243,8 +226,8 @@ START_TEST(no_second_time_wait_of_an_imported_id)
 	struct id *active, *passive, *moved;
 	int fd;
 
-	establish_and_disconnect(&active, &passive);
-	end_time_wait(active, passive);
+	pair_enter_time_wait(&active, &passive);
+	pair_end_time_wait(active, passive);
 	ck_assert_int_eq(handover_export(active, &fd, &why), 0);
 	ck_assert_int_eq(handover_import(server.session, fd, &moved, &why), 0);
 	close(fd);
@@ -396,10 +379,65 @@ START_TEST(a_row_destroyed_backwards_sets_few_timers)
 }
 END_TEST
 
+/* ---- whom a time wait concerns ---- */
+
+/* Connects a new id of the client to IP, with the number that is in time wait. Returns whether the connect was sent. */
+static bool is_sent_to(uint32_t handle, const char *ip)
+{
+	struct rdma_conn_param p = param("again");
+	struct id *id = make(&client, handle);
+	unsigned n = fake_count(core->fabric, FAKE_CONNECT);
+
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr(ip, 7471), 100, false, &why), 0);
+	run_loop();
+	ck_assert_int_eq(resolve_route(id, 100, &why), 0);
+	run_loop();
+	ck_assert_int_eq(conn_connect(id, &p, NULL, &why), 0);
+	run_loop();
+	return fake_count(core->fabric, FAKE_CONNECT) == n + 1;
+}
+
+/* A user's ACK timeout does not delay connects of the same number to other peers. */
+START_TEST(a_time_wait_is_of_one_peer)
+{
+	struct id *active, *passive;
+
+	pair_enter_time_wait(&active, &passive);
+	ck_assert(!is_sent_to(2, "10.9.0.1"));
+	ck_assert(is_sent_to(3, "10.9.0.2"));
+}
+END_TEST
+
+/* ACK timeout 31 holds back the user's own connects for a minute, and those of another user for four seconds. */
+START_TEST(a_time_wait_of_another_user)
+{
+	struct id *active, *passive;
+	unsigned n;
+
+	stop_time();
+	pair_enter_time_wait(&active, &passive);
+	n = fake_count(core->fabric, FAKE_CONNECT);
+	ck_assert(!is_sent_to(2, "10.9.0.1"));
+	client.session->identity.uid++;
+	ck_assert(!is_sent_to(3, "10.9.0.1"));
+	step_time(TIMEWAIT_OTHERS_USEC - 1);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n);
+	step_time(1);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n + 1);
+	ck_assert(is_sent_to(4, "10.9.0.1"));
+	step_time(TIMEWAIT_MAX_USEC - TIMEWAIT_OTHERS_USEC - 1);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n + 2);
+	step_time(1);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n + 3);
+	client.session->identity.uid--;
+}
+END_TEST
+
 UNIT_MAIN("timewait", pair_set_up, pair_tear_down, a_connect_waits_for_the_end_of_time_wait,
 	  time_wait_of_a_destroyed_id, time_waits_of_different_durations,
 	  time_wait_of_an_id_that_is_destroyed_late, time_wait_of_an_imported_id,
 	  no_second_time_wait_of_a_destroyed_id, no_second_time_wait_after_the_timer,
 	  no_second_time_wait_of_an_imported_id, a_held_connect_is_sent_exactly_at_the_end,
 	  an_entry_that_is_over_is_not_found, entries_are_freed_without_traffic,
-	  a_row_of_connections_sets_few_timers, a_row_destroyed_backwards_sets_few_timers)
+	  a_row_of_connections_sets_few_timers, a_row_destroyed_backwards_sets_few_timers,
+	  a_time_wait_is_of_one_peer, a_time_wait_of_another_user)

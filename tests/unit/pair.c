@@ -194,3 +194,20 @@ void establish(struct id **ret_active, struct id **ret_passive)
 	pair_expect(&server, 1, RDMA_CM_EVENT_ESTABLISHED, 0);
 	ck_assert_uint_eq(core->n_connections, 2);
 }
+
+void pair_enter_time_wait(struct id **ret_active, struct id **ret_passive)
+{
+	establish(ret_active, ret_passive);
+	(*ret_active)->qp_timeout = (*ret_passive)->qp_timeout = 31;
+	ck_assert_int_eq(conn_disconnect(*ret_active, &why), 0);
+	pair_expect(&server, 2, RDMA_CM_EVENT_DISCONNECTED, 0);
+	ck_assert_int_eq((*ret_active)->state, ID_DISCONNECTED);
+	ck_assert_int_eq((*ret_passive)->state, ID_DISCONNECTED);
+}
+
+void pair_end_time_wait(struct id *active, struct id *passive)
+{
+	fake_send_event_to(core->fabric, active->fabric, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+	fake_send_event_to(core->fabric, passive->fabric, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+	run_loop();
+}

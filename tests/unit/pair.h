@@ -55,3 +55,6 @@ struct id *pair_resolve(uint32_t handle, uint16_t port);
 struct rdma_conn_param param(const char *data);
 /* Creates the server's listener, its id 1, and connects the client's id 1 to it. */
 void establish(struct id **ret_active, struct id **ret_passive);
+/* Establishes and ends a connection. With timeout 31, the time wait of its ids does not end by itself. */
+void pair_enter_time_wait(struct id **ret_active, struct id **ret_passive);
+void pair_end_time_wait(struct id *active, struct id *passive);
