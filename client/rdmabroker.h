@@ -111,6 +111,13 @@ enum rdmabroker_flags {
 	RDMABROKER_CONFIRM_DISCONNECT = 1 << 4,
 	/* The program does not poll the session: rdmabroker_get_fd() returns -1, and the session takes one descriptor, not three. */
 	RDMABROKER_NO_POLL = 1 << 5,
+	/*
+	 * If no socket is named: connect to the socket for administration, /run/rdmabroker-admin/rdmabroker.sock, if this
+	 * process can. Only there root and the broker's own user may administer and observe without a rule.
+	 */
+	RDMABROKER_AS_ADMIN = 1 << 6,
+	/* The same with /run/rdmabroker-helper/rdmabroker.sock, for the helper that answers who peers are. */
+	RDMABROKER_AS_HELPER = 1 << 7,
 };
 
 struct rdmabroker_options {

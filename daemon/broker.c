@@ -41,7 +41,7 @@ struct broker {
 	struct server *server;
 	struct upstream *upstream; /* NULL: this is the initial instance */
 	bool leaves; /* the daemon ends and leaves sessions and ids to the next process */
-	char *own_socket; /* path to unlink at the end; NULL: systemd owns the socket */
+	struct sockets sockets; /* the server has the descriptors */
 
 	sd_event_source *status_timer;
 	struct {
@@ -367,11 +367,19 @@ static int add_status(struct broker *broker)
 static int set_up(struct broker *broker, struct policy *policy)
 {
 	const struct config *config = &broker->config;
-	const char *path = broker->options.socket_path ?: config->socket_path;
+	const struct broker_options *options = &broker->options;
+	/* With a socket by an option, another daemon can have the admin socket of the configuration. */
+	const char *const paths[_DOOR_MAX] = {
+		[DOOR_COMMON] = options->socket_path ?: config->socket_path,
+		[DOOR_ADMIN] = options->admin_socket_path   ?:
+				       options->socket_path ? NULL :
+							      config->admin_socket_path,
+		[DOOR_HELPER] = options->helper_socket_path,
+	};
 	enum fabric_access access = config->device_access == CONFIG_DEVICE_ACCESS_OPEN ?
 					    FABRIC_ACCESS_OPEN :
 					    FABRIC_ACCESS_ACL;
-	int r, fd;
+	int r;
 
 	raise_nofile();
 	r = sd_event_new(&broker->loop);
@@ -407,14 +415,14 @@ static int set_up(struct broker *broker, struct policy *policy)
 	if (r < 0)
 		return r;
 	keeper_inherit(broker->keeper, broker->loop);
-	fd = socket_open(path, keeper_count_stored(broker->keeper), &broker->own_socket);
-	/* An admin must correct the socket from systemd, the file at PATH, or the length of PATH. */
-	if (fd == -EINVAL || fd == -EEXIST || fd == -ENAMETOOLONG)
+	r = sockets_open(&broker->sockets, paths, keeper_count_stored(broker->keeper));
+	/* An admin must correct the sockets from systemd, the file at PATH, or the length of PATH. */
+	if (r == -EINVAL || r == -EEXIST || r == -ENAMETOOLONG)
 		return BROKER_MISCONFIGURED;
-	if (fd < 0)
-		return fd;
-	r = server_new(&broker->server, broker->loop, broker->core, fd, config->restricted_dir,
-		       config->max_queued_bytes, &server_ops, broker);
+	if (r < 0)
+		return r;
+	r = server_new(&broker->server, broker->loop, broker->core, broker->sockets.fds,
+		       config->restricted_dir, config->max_queued_bytes, &server_ops, broker);
 	if (r < 0)
 		return r;
 	keeper_take_over(broker->keeper, broker->server);
@@ -509,9 +517,7 @@ struct broker *broker_free(struct broker *broker)
 	sd_event_source_disable_unref(broker->status_timer);
 	notifier_free(broker->notifier);
 	sd_event_unref(broker->loop);
-	if (broker->own_socket)
-		unlink(broker->own_socket);
-	free(broker->own_socket);
+	sockets_remove(&broker->sockets);
 	config_done(&broker->config);
 	free(broker);
 	return NULL;

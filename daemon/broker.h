@@ -21,6 +21,8 @@ struct broker;
 struct broker_options {
 	const char *config_path; /* never NULL */
 	const char *socket_path;
+	const char *admin_socket_path;
+	const char *helper_socket_path;
 	const char *policy_dir;
 	const char *site_policy_dir;
 	const char *instance; /* its name, see instance.h; NULL: the initial one */

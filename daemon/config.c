@@ -61,6 +61,8 @@ static int parse_user(const struct key *key, const char *value, void *field);
 static const struct key keys[] = {
 	{ "Daemon", "Socket", parse_path, FIELD(socket_path),
 	  "/run/rdmabroker/rdmabroker.sock", 1, SOCKET_PATH_MAX, "an absolute path of at most 107 bytes" },
+	{ "Daemon", "AdminSocket", parse_path, FIELD(admin_socket_path),
+	  "/run/rdmabroker-admin/rdmabroker.sock", 1, SOCKET_PATH_MAX, "an absolute path of at most 107 bytes" },
 	{ "Daemon", "PolicyDir", parse_path, FIELD(policy_dir),
 	  "/etc/rdmabroker/policy.d", 1, PATH_MAX - 1, "an absolute path" },
 	{ "Daemon", "SitePolicyDir", parse_path, FIELD(site_policy_dir),
@@ -512,6 +514,7 @@ void config_init(struct config *config)
 void config_done(struct config *config)
 {
 	free(config->socket_path);
+	free(config->admin_socket_path);
 	free(config->initial_socket);
 	free(config->restricted_dir);
 	free(config->site_policy_dir);

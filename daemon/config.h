@@ -26,6 +26,7 @@ enum config_on_reload {
 
 struct config {
 	char *socket_path; /* [Daemon] Socket= */
+	char *admin_socket_path; /* [Daemon] AdminSocket= */
 	/* the socket of the initial instance, see instance.h; NULL: this is the initial one */
 	char *initial_socket;
 	char *policy_dir; /* [Daemon] PolicyDir= */

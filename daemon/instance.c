@@ -51,9 +51,12 @@ int instance_configure(struct config *config, const char *path, const char *name
 	int r = own_path(&own, path, name);
 
 	if (r == 0)
-		r = replace(&config->initial_socket, "%s", config->socket_path);
+		r = replace(&config->initial_socket, "%s", config->admin_socket_path);
 	if (r == 0)
 		r = replace(&config->socket_path, "/run/rdmabroker@%s/rdmabroker.sock", name);
+	if (r == 0)
+		r = replace(&config->admin_socket_path, "/run/rdmabroker-admin@%s/rdmabroker.sock",
+			    name);
 	if (r == 0)
 		r = config_load_over(config, own, diag);
 	/* In the directory of the initial instance, which leaves alone what it has not made. */

@@ -24,6 +24,8 @@ enum {
 	OPT_INSTANCE,
 	OPT_JSON,
 	OPT_SOCKET,
+	OPT_ADMIN_SOCKET,
+	OPT_HELPER_SOCKET,
 	OPT_POLICY_DIR,
 	OPT_SITE_POLICY_DIR,
 	OPT_TEST,
@@ -37,6 +39,8 @@ static const struct option long_options[] = {
 	{ "instance", required_argument, NULL, OPT_INSTANCE },
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "socket", required_argument, NULL, OPT_SOCKET },
+	{ "admin-socket", required_argument, NULL, OPT_ADMIN_SOCKET },
+	{ "helper-socket", required_argument, NULL, OPT_HELPER_SOCKET },
 	{ "policy-dir", required_argument, NULL, OPT_POLICY_DIR },
 	{ "site-policy-dir", required_argument, NULL, OPT_SITE_POLICY_DIR },
 	{ "test", required_argument, NULL, OPT_TEST },
@@ -61,6 +65,8 @@ static void usage(void)
 	      "  --config FILE       read FILE instead of " RDMABROKER_CONFIG "\n"
 	      "  --instance NAME     serve a network namespace, beside the initial instance\n"
 	      "  --socket PATH       listen on PATH instead of the configured socket\n"
+	      "  --admin-socket PATH    listen on PATH for administration by root and this user\n"
+	      "  --helper-socket PATH   listen on PATH for rdmabroker-peerd\n"
 	      "  --policy-dir DIR    read the *.rules in DIR instead of the configured directory\n"
 	      "  --site-policy-dir DIR  the same, for the rules of the site\n"
 	      "  -h, --help          print this text\n"
@@ -130,6 +136,12 @@ int main(int argc, char **argv)
 			break;
 		case OPT_SOCKET:
 			options.socket_path = optarg;
+			break;
+		case OPT_ADMIN_SOCKET:
+			options.admin_socket_path = optarg;
+			break;
+		case OPT_HELPER_SOCKET:
+			options.helper_socket_path = optarg;
 			break;
 		case OPT_POLICY_DIR:
 			options.policy_dir = optarg;

@@ -1,17 +1,20 @@
 # Files for systemd and udev.
-SYSTEMD_UNITS := systemd/rdmabrokerd.socket systemd/rdmabrokerd@.socket systemd/rdmabroker-peerd.socket systemd/rdmabroker-module.service \
-	systemd/rdmabroker-fleet-install.path
+SYSTEMD_UNITS := systemd/rdmabroker-peerd.socket systemd/rdmabroker-module.service systemd/rdmabroker-fleet-install.path
 SYSTEMD_IN := $(wildcard systemd/*.in)
-SYSTEMD_GEN := $(patsubst systemd/%.in,$(O)/systemd/%,$(SYSTEMD_IN)) $(O)/systemd/rdmabrokerd@.service
+SYSTEMD_INSTANCE := $(addprefix $(O)/systemd/,rdmabrokerd@.service rdmabrokerd@.socket rdmabrokerd-admin@.socket rdmabrokerd-helper@.socket)
+SYSTEMD_GEN := $(patsubst systemd/%.in,$(O)/systemd/%,$(SYSTEMD_IN)) $(SYSTEMD_INSTANCE)
 
 $(O)/systemd/%: systemd/%.in Makefile $(O)/stamp-dirs
 	$(call say,GEN,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(SUBST) $< > $@
 
-# The unit for other network namespaces is the daemon's own, with these differences.
-$(O)/systemd/rdmabrokerd@.service: $(O)/systemd/rdmabrokerd.service systemd/instance.sed
+# The units for other network namespaces are the daemon's own, with these differences.
+$(O)/systemd/%@.service: $(O)/systemd/%.service systemd/instance-service.sed
 	$(call say,GEN,$@)
-	$(Q)sed -f systemd/instance.sed $< > $@
+	$(Q)sed -f systemd/instance-service.sed $< > $@
+$(O)/systemd/%@.socket: $(O)/systemd/%.socket systemd/instance-socket.sed
+	$(call say,GEN,$@)
+	$(Q)sed -f systemd/instance-socket.sed $< > $@
 
 ALL += $(SYSTEMD_GEN)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -33,13 +35,32 @@ static void complain_failure(const struct ctl *ctl)
 		 failure->rule ? " (rule " : "", failure->rule ?: "", failure->rule ? ")" : "");
 }
 
-int ctl_open_session(const struct ctl *ctl, struct rdmabroker **ret)
+/* The instance's socket for administration, in PATH. False: this process cannot connect to it. */
+static bool find_admin_socket(const struct ctl *ctl, char path[CTL_SOCKET_SIZE])
+{
+	return snprintf(path, CTL_SOCKET_SIZE, "/run/rdmabroker-admin@%s/rdmabroker.sock",
+			ctl->instance) < CTL_SOCKET_SIZE &&
+	       faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) == 0;
+}
+
+int ctl_connect(const struct ctl *ctl, bool as_admin, struct rdmabroker **ret)
 {
 	struct rdmabroker_options options = RDMABROKER_OPTIONS_INIT;
-	int r;
+	char path[CTL_SOCKET_SIZE];
 
 	options.socket = ctl->socket;
-	r = rdmabroker_open(&options, ret);
+	if (as_admin) {
+		options.flags = RDMABROKER_AS_ADMIN;
+		if (ctl->instance && find_admin_socket(ctl, path))
+			options.socket = path;
+	}
+	return rdmabroker_open(&options, ret);
+}
+
+int ctl_open_session(const struct ctl *ctl, bool as_admin, struct rdmabroker **ret)
+{
+	int r = ctl_connect(ctl, as_admin, ret);
+
 	if (r == 0)
 		return 0;
 	complain_failure(ctl);

@@ -24,12 +24,14 @@ struct verb_option {
 	const char *const *values; /* all values of the argument, then NULL; NULL: no fixed list */
 };
 
+#define CTL_SOCKET_SIZE 108 /* of a socket's path, with the NUL */
+
 struct ctl {
 	const struct verb *verbs; /* an entry without a name ends the list */
 	const struct verb *verb; /* NULL: not read yet */
 	const char *socket; /* NULL: the library's default */
 	const char *instance; /* NULL: the initial one */
-	char instance_socket[108]; /* SOCKET, if it is that of INSTANCE */
+	char instance_socket[CTL_SOCKET_SIZE]; /* SOCKET, if it is that of INSTANCE */
 	bool json;
 	bool help;
 	bool version;
@@ -80,8 +82,13 @@ int verb_version(const struct ctl *ctl, char **arguments);
 
 /* NULL: there is no verb NAME, and an error was printed. */
 const struct verb *ctl_find_verb(const struct ctl *ctl, const char *name);
-/* Returns 0, or prints an error and returns an exit status. */
-int ctl_open_session(const struct ctl *ctl, struct rdmabroker **ret);
+/*
+ * Opens a session. AS_ADMIN: for administration and observation, which root and the daemon's own user may do without a rule.
+ * Returns 0 or a negative errno.
+ */
+int ctl_connect(const struct ctl *ctl, bool as_admin, struct rdmabroker **ret);
+/* As ctl_connect(). Returns 0, or prints an error and returns an exit status. */
+int ctl_open_session(const struct ctl *ctl, bool as_admin, struct rdmabroker **ret);
 /* Prints a reference to the help, after an error in the command line. Returns the exit status. */
 int ctl_see_help(const struct verb *verb); /* VERB may be NULL */
 /* Prints the error of the library's last call, which returned R. Returns the exit status. */

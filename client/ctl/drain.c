@@ -126,7 +126,7 @@ int verb_drain(const struct ctl *ctl, char **arguments)
 			 timeout);
 		return ctl_see_help(ctl->verb);
 	}
-	status = ctl_open_session(ctl, &session);
+	status = ctl_open_session(ctl, /* as_admin= */ true, &session);
 	if (status != 0)
 		return status;
 	r = cancel ? rdmabroker_undrain(session) : rdmabroker_drain(session);

@@ -460,7 +460,7 @@ int verb_events(const struct ctl *ctl, char **arguments)
 	(void)arguments;
 	status = read_wanted(&wanted, ctl);
 	if (status == 0)
-		status = ctl_open_session(ctl, &session);
+		status = ctl_open_session(ctl, /* as_admin= */ true, &session);
 	if (status != 0)
 		return status;
 	catch_signals();

@@ -184,7 +184,7 @@ int verb_explain(const struct ctl *ctl, char **arguments)
 	status = question_read(&question, ctl, arguments[0]);
 	if (status != 0)
 		return status;
-	status = ctl_open_session(ctl, &session);
+	status = ctl_open_session(ctl, /* as_admin= */ true, &session);
 	if (status != 0)
 		return status;
 	r = rdmabroker_explain(session, &question.public, &explanation);

@@ -56,7 +56,7 @@ int verb_kick(const struct ctl *ctl, char **arguments)
 
 	status = read_target(arguments[0], &number, &id);
 	if (status == 0)
-		status = ctl_open_session(ctl, &session);
+		status = ctl_open_session(ctl, /* as_admin= */ true, &session);
 	if (status != 0)
 		return status;
 	r = rdmabroker_kick(session, number, id);

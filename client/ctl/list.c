@@ -465,7 +465,7 @@ int verb_list(const struct ctl *ctl, char **arguments)
 	(void)arguments;
 	status = filter_read(&filter, ctl);
 	if (status == 0)
-		status = ctl_open_session(ctl, &session);
+		status = ctl_open_session(ctl, /* as_admin= */ true, &session);
 	if (status != 0)
 		return status;
 	if (ctl->given[OPTION_WATCH]) {

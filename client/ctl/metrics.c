@@ -22,7 +22,7 @@ int verb_metrics(const struct ctl *ctl, char **arguments)
 	char *text;
 
 	(void)arguments;
-	status = ctl_open_session(ctl, &session);
+	status = ctl_open_session(ctl, /* as_admin= */ true, &session);
 	if (status != 0)
 		return status;
 	r = rdmabroker_get_metrics(session, &text);

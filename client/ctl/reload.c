@@ -47,7 +47,7 @@ int verb_reload(const struct ctl *ctl, char **arguments)
 	int r, status;
 
 	(void)arguments;
-	status = ctl_open_session(ctl, &session);
+	status = ctl_open_session(ctl, /* as_admin= */ true, &session);
 	if (status != 0)
 		return status;
 	r = rdmabroker_reload(session, &result);

@@ -96,7 +96,7 @@ static int read_rules(const struct ctl *ctl, char ret[RULES_MAX])
 static int prepare(const struct ctl *ctl, const char *rules, unsigned ids, char path[PATH_LEN],
 		   struct rdmabroker **ret)
 {
-	int r, status = ctl_open_session(ctl, ret);
+	int r, status = ctl_open_session(ctl, /* as_admin= */ false, ret);
 
 	if (status != 0)
 		return status;

@@ -148,7 +148,7 @@ int verb_rules(const struct ctl *ctl, char **arguments)
 	int r, status;
 
 	(void)arguments;
-	status = ctl_open_session(ctl, &session);
+	status = ctl_open_session(ctl, /* as_admin= */ true, &session);
 	if (status != 0)
 		return status;
 	r = rdmabroker_get_rules(session, &rules);

@@ -105,14 +105,11 @@ static bool set_current(const struct site *site, const char *name)
 /* Whether the daemon has the version that is current now. It reads it at its start, if it does not run. */
 static bool reload(const struct site *site, bool *ret_runs)
 {
-	struct rdmabroker_options options = RDMABROKER_OPTIONS_INIT;
 	struct rdmabroker_reload_result *result;
 	struct rdmabroker *session;
 	bool good;
-	int r;
+	int r = ctl_connect(site->ctl, /* as_admin= */ true, &session);
 
-	options.socket = site->ctl->socket;
-	r = rdmabroker_open(&options, &session);
 	*ret_runs = r != -ENOENT && r != -ECONNREFUSED;
 	if (r < 0) {
 		if (*ret_runs)

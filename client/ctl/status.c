@@ -250,7 +250,7 @@ int verb_status(const struct ctl *ctl, char **arguments)
 	int r, exit_status;
 
 	(void)arguments;
-	exit_status = ctl_open_session(ctl, &session);
+	exit_status = ctl_open_session(ctl, /* as_admin= */ true, &session);
 	if (exit_status != 0)
 		return exit_status;
 	r = rdmabroker_get_status(session, &status);

@@ -69,7 +69,7 @@ static int open_session(struct fetch *fetch, struct fetched *ret)
 	int r;
 
 	options.socket = fetch->socket;
-	options.flags = RDMABROKER_NO_POLL;
+	options.flags = RDMABROKER_NO_POLL | RDMABROKER_AS_ADMIN;
 	options.call_timeout_ms = CALL_MS;
 	r = rdmabroker_open(&options, &fetch->session);
 	if (r < 0)

@@ -155,7 +155,7 @@ static int open_session(struct report_broker *broker)
 	if (broker->session)
 		return 0;
 	options.socket = broker->socket;
-	options.flags = RDMABROKER_NO_POLL;
+	options.flags = RDMABROKER_NO_POLL | RDMABROKER_AS_ADMIN;
 	options.call_timeout_ms = CALL_MS;
 	return rdmabroker_open(&options, &broker->session);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
 #include <stdio.h>
@@ -33,10 +34,12 @@
 	4 /* how often the broker may require a proof; two, and more if it is restarted meanwhile */
 #define ADOPT_SERIAL UINT32_MAX /* no request of the launcher has it */
 #define DEFAULT_SOCKET "/run/rdmabroker/rdmabroker.sock"
+#define ADMIN_SOCKET "/run/rdmabroker-admin/rdmabroker.sock"
+#define HELPER_SOCKET "/run/rdmabroker-helper/rdmabroker.sock"
 #define FLAGS                                                                            \
 	((unsigned)(RDMABROKER_NONBLOCK | RDMABROKER_FORK_SAFE | RDMABROKER_RETRY_BUSY | \
 		    RDMABROKER_FAIL_BY_EVENT | RDMABROKER_CONFIRM_DISCONNECT |           \
-		    RDMABROKER_NO_POLL))
+		    RDMABROKER_NO_POLL | RDMABROKER_AS_ADMIN | RDMABROKER_AS_HELPER))
 
 /* All parts of a session, in one block of memory. */
 struct parts {
@@ -248,6 +251,20 @@ static int make_fork_safe(unsigned flags)
 	return 0;
 }
 
+static const char *choose_socket(unsigned flags)
+{
+	const char *named = secure_getenv("RDMABROKER_SOCKET");
+
+	if (named)
+		return named;
+	if (flags & RDMABROKER_AS_ADMIN && faccessat(AT_FDCWD, ADMIN_SOCKET, W_OK, AT_EACCESS) == 0)
+		return ADMIN_SOCKET;
+	if (flags & RDMABROKER_AS_HELPER &&
+	    faccessat(AT_FDCWD, HELPER_SOCKET, W_OK, AT_EACCESS) == 0)
+		return HELPER_SOCKET;
+	return DEFAULT_SOCKET;
+}
+
 static int take_options(struct rdmabroker_options *ret, const struct rdmabroker_options *options)
 {
 	int r = 0;
@@ -262,9 +279,7 @@ static int take_options(struct rdmabroker_options *ret, const struct rdmabroker_
 		return fail(EOPNOTSUPP, "open: options.flags has the unknown bits 0x%x",
 			    ret->flags & ~FLAGS);
 	if (!ret->socket)
-		ret->socket = secure_getenv("RDMABROKER_SOCKET");
-	if (!ret->socket)
-		ret->socket = DEFAULT_SOCKET;
+		ret->socket = choose_socket(ret->flags);
 	if (ret->call_timeout_ms <= 0)
 		ret->call_timeout_ms = RDMABROKER_TIMEOUT_DEFAULT;
 	return make_fork_safe(ret->flags);

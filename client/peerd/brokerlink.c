@@ -184,6 +184,7 @@ static struct rdmabroker *open_session(const struct brokerlink *link)
 {
 	const struct rdmabroker_options options = { .size = sizeof(options),
 						    .socket = link->socket,
+						    .flags = RDMABROKER_AS_HELPER,
 						    .call_timeout_ms = CALL_MS };
 	struct rdmabroker *session = NULL;
 

@@ -66,10 +66,25 @@ static struct session *find_session(const struct core *core, uint64_t number)
 	return session && session->number == number ? session : NULL;
 }
 
+#define ADMIN_TEXT 160
+
+/* "uid 0, pid 77", with the container, for a rule can let somebody in a container administer. */
+static const char *describe(const struct session *by, char ret[ADMIN_TEXT])
+{
+	const char *container = by->identity.workload.names[WORKLOAD_CONTAINER];
+	int n = snprintf(ret, ADMIN_TEXT, "uid %u, pid %d", by->identity.uid, by->identity.pid);
+
+	if (by->door == DOOR_COMMON && !container)
+		snprintf(ret + n, ADMIN_TEXT - (size_t)n, ", perhaps in a container");
+	else if (container && container[0])
+		snprintf(ret + n, ADMIN_TEXT - (size_t)n, ", container %s", container);
+	return ret;
+}
+
 int admin_kick_session(struct session *by, uint64_t number, struct failure *failure)
 {
 	struct session *session = find_session(by->core, number);
-	char why[96];
+	char why[96], who[ADMIN_TEXT];
 
 	if (session == by)
 		return failure_set(failure, STATUS_BAD_REQUEST, "session %llu cannot end itself",
@@ -79,9 +94,8 @@ int admin_kick_session(struct session *by, uint64_t number, struct failure *fail
 				   (unsigned long long)number);
 	snprintf(why, sizeof(why), "ended by uid %u, pid %d", by->identity.uid, by->identity.pid);
 	/* Not rate-limited: each action of an admin is logged. */
-	log_notice("Session %llu, uid %u, pid %d is ended by uid %u, pid %d.",
-		   (unsigned long long)number, session->identity.uid, session->identity.pid,
-		   by->identity.uid, by->identity.pid);
+	log_notice("Session %llu, uid %u, pid %d is ended by %s.", (unsigned long long)number,
+		   session->identity.uid, session->identity.pid, describe(by, who));
 	session->ops->end(session->userdata, why);
 	return 0;
 }
@@ -106,6 +120,7 @@ int admin_kick_id(struct session *by, uint64_t number, uint32_t handle, struct f
 {
 	struct session *session;
 	struct failure why;
+	char who[ADMIN_TEXT];
 	struct id *id;
 	int r = find_id(by, number, handle, &id, failure);
 
@@ -124,9 +139,9 @@ int admin_kick_id(struct session *by, uint64_t number, uint32_t handle, struct f
 	default:
 		break;
 	}
-	log_notice("Session %llu, uid %u, pid %d: id %u, %s, is ended by uid %u, pid %d.",
+	log_notice("Session %llu, uid %u, pid %d: id %u, %s, is ended by %s.",
 		   (unsigned long long)number, session->identity.uid, session->identity.pid, handle,
-		   id_state_to_string(id->state), by->identity.uid, by->identity.pid);
+		   id_state_to_string(id->state), describe(by, who));
 	failure_set(&why, STATUS_DENIED, "ended by an admin");
 	group_leave_all(id);
 	switch (id->state) {
@@ -146,16 +161,14 @@ int admin_kick_id(struct session *by, uint64_t number, uint32_t handle, struct f
 void admin_set_draining(struct session *by, bool draining)
 {
 	struct core *core = by->core;
+	char who[ADMIN_TEXT];
 
 	if (core->draining == draining)
 		return;
 	core->draining = draining;
 	if (draining)
-		log_notice(
-			"Draining started by uid %u, pid %d: new work is refused; %u connections "
-			"remain.",
-			by->identity.uid, by->identity.pid, core->n_connections);
+		log_notice("Draining started by %s: new work is refused; %u connections remain.",
+			   describe(by, who), core->n_connections);
 	else
-		log_notice("Draining ended by uid %u, pid %d: new work is accepted.",
-			   by->identity.uid, by->identity.pid);
+		log_notice("Draining ended by %s: new work is accepted.", describe(by, who));
 }

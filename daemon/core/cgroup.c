@@ -15,6 +15,7 @@
 #define ID_LEN 64 /* hexadecimal digits of the id of a container or of podman's pod */
 #define UID_MAX_LEN 36 /* of the uid of a pod of Kubernetes */
 #define JOB_MAX_LEN 10
+#define NAME_MAX_LEN ID_LEN /* fits into CGROUP_NAME_SIZE behind "user-UID/" */
 
 /* A part of a path between slashes, or a part of that. */
 struct part {
@@ -76,20 +77,35 @@ static bool take_id(struct part *part, struct part *ret_before)
 	return is_id(*part);
 }
 
-/* The id of a container: of "docker-ID.scope", "libpod-ID", or of "ID" in a directory whose name tells what it is. */
-static bool find_container(struct part part, struct part parent, bool in_pod, struct part *ret)
+/* LXC's containers have names that the admin chooses: "lxc.payload.NAME", or "NAME" in the directory "lxc". */
+static bool find_lxc(struct part part, struct part parent, struct part *ret)
 {
-	bool is_scope = take_end(&part, ".scope");
+	*ret = part;
+	if (take_begin(ret, "lxc.payload."))
+		return ret->len > 0;
+	return is(parent, "lxc") && part.len > 0;
+}
+
+/*
+ * The id of a container: "ID" itself, or behind the name of the runtime, as in "docker-ID.scope", "libpod-payload-ID" or
+ * "system.slice:docker:ID".
+ */
+static bool find_container(struct part part, struct part parent, struct part *ret)
+{
 	struct part runtime;
 
+	if (find_lxc(part, parent, ret))
+		return true;
+	take_end(&part, ".scope");
 	*ret = part;
 	if (!take_id(ret, &runtime))
 		return false;
 	if (runtime.len == 0)
-		return in_pod || is(parent, "docker");
+		return true;
+	if (take_end(&runtime, ":"))
+		return runtime.len > 0;
 	/* conmon is a process of the host that looks after a container. */
-	return take_end(&runtime, "-") && runtime.len > 0 && !take_end(&runtime, "conmon") &&
-	       (is_scope || is(runtime, "libpod"));
+	return take_end(&runtime, "-") && runtime.len > 0 && !take_end(&runtime, "conmon");
 }
 
 /* The uid of a pod: of "kubepods-burstable-podUID.slice", or of "podUID" in a directory of Kubernetes. */
@@ -168,7 +184,7 @@ static bool set_name(char ret[CGROUP_NAME_SIZE], const struct search *search, st
 	uid_t author = find_author(search, (size_t)(part.text - search->path));
 	int n = 0;
 
-	if (author == CGROUP_NO_OWNER)
+	if (author == CGROUP_NO_OWNER || name.len > NAME_MAX_LEN)
 		return false;
 	if (author != 0)
 		n = snprintf(ret, CGROUP_NAME_SIZE, "user-%u/", author);
@@ -191,7 +207,7 @@ bool cgroup_get_names(struct cgroup_names *ret, const char *path, cgroup_owner_f
 	while (*path == '/' && is_known) {
 		struct part part = { path + 1, strcspn(path + 1, "/") };
 
-		if (find_container(part, parent, ret->pod[0], &name))
+		if (find_container(part, parent, &name))
 			return set_name(ret->container, &search, part, name);
 		if (!ret->pod[0] &&
 		    (find_kubernetes_pod(part, parent, &name) || find_podman_pod(part, &name)))

@@ -5,9 +5,11 @@
  * The names in the path of a control group: of the container, the pod and the job that its processes belong to.
  *
  *   /machine.slice/libpod-ID.scope/container            podman
- *   /system.slice/docker-ID.scope, /docker/ID           Docker
+ *   /a.service/libpod-payload-ID                        podman with --cgroups=split, as Quadlet uses it
+ *   /system.slice/docker-ID.scope, /docker/ID, /any/ID  Docker, nerdctl
  *   /kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podUID.slice/cri-containerd-ID.scope
- *   /kubepods/burstable/podUID/ID                       Kubernetes
+ *   /kubepods/burstable/podUID/ID, .../crio-ID          Kubernetes
+ *   /lxc.payload.NAME, /lxc/NAME                        LXC
  *   /system.slice/slurmstepd.scope/job_NUMBER/step_0    Slurm
  *
  * A name counts only as far as its user could not choose it. Directories of the hierarchy belong to root, or to the

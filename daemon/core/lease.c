@@ -260,9 +260,10 @@ int lease_lend(struct session *session, const char *name, uid_t uid, struct fail
 	struct fabric_device *device;
 	int r;
 
-	if (session->identity.uid != geteuid())
+	if (session->door != DOOR_ADMIN || session->identity.uid != geteuid())
 		return failure_set(failure, STATUS_NOT_PERMITTED,
-				   "lend_device: only the daemon's own user may do this");
+				   "lend_device: only the daemon's own user may do this, on the "
+				   "socket for administration");
 	/* Not kept over a restart, see LendDevice: so the session is not taken over. */
 	session->lends = true;
 	record_session(session);

@@ -73,6 +73,7 @@ void record_session(struct session *session)
 	row->permits = session->opened && !session->restriction ? session->permits : 0;
 	record_restricted(session);
 	row->proven = identity->proven;
+	row->door = session->door;
 	row->watches = session->watch != NULL || session->lends || session->serves;
 	record_workload(row, &identity->workload);
 	row->number = session->number;

@@ -29,7 +29,8 @@ int restore_session(struct session **ret, struct core *core, int sock, int pidfd
 		    const struct ledger_session *row, const struct session_ops *ops, void *userdata)
 {
 	struct session *session;
-	int r = session_new(&session, core, sock, /* restriction= */ NULL, ops, userdata);
+	int r = session_new(&session, core, sock, DOOR_COMMON, /* restriction= */ NULL, ops,
+			    userdata);
 
 	if (r < 0) {
 		closep(&pidfd);

@@ -53,8 +53,8 @@ static int charge_session(struct session *session, struct failure *failure)
 	return r;
 }
 
-int session_new(struct session **ret, struct core *core, int sock, struct restriction *restriction,
-		const struct session_ops *ops, void *userdata)
+int session_new(struct session **ret, struct core *core, int sock, enum door door,
+		struct restriction *restriction, const struct session_ops *ops, void *userdata)
 {
 	_cleanup_(session_freep) struct session *session = calloc(1, sizeof(*session));
 	int r;
@@ -62,6 +62,7 @@ int session_new(struct session **ret, struct core *core, int sock, struct restri
 	if (!session)
 		return -ENOMEM;
 	session->core = core;
+	session->door = door;
 	session->ops = ops;
 	session->userdata = userdata;
 	session->identity.pidfd = -1;
@@ -196,37 +197,13 @@ static bool may(struct session *session, enum policy_operation operation, const 
 	return verdict.answer == POLICY_ALLOW;
 }
 
-/* Whether the client is certainly in no container, or in that of the daemon. */
-static bool is_on_host(const struct core *core, const struct identity *identity)
-{
-	const char *container = identity->workload.names[WORKLOAD_CONTAINER];
-	const char *own = workloads_get_own(core->workloads)->names[WORKLOAD_CONTAINER];
-
-	/* Without a readable hierarchy of control groups, there is no way to know of containers. */
-	if (!container)
-		return identity->proven && !identity->workload.names[WORKLOAD_CGROUP];
-	return !container[0] || (own && strcmp(container, own) == 0);
-}
-
-/*
- * Root and the daemon's own user need no rule, because they could change the policy anyway. In a container they may not be
- * able to, so there they need one.
- */
-static bool is_admin_by_user(const struct core *core, const struct identity *identity)
-{
-	return (identity->uid == 0 || identity->uid == geteuid()) && is_on_host(core, identity);
-}
-
-/*
- * The helper that answers inquiries does nothing else, so it needs no rule. An image of a container can choose any uid, so
- * there nobody is the helper.
- */
+/* The user who connects to the helper's socket can be another one than Helper= names. */
 static unsigned get_helper_permit(const struct session *session)
 {
 	uid_t helper = session->core->inquiries.helper_uid;
 
-	return helper != (uid_t)-1 && session->identity.uid == helper && !session->restriction &&
-			       is_on_host(session->core, &session->identity) ?
+	return session->door == DOOR_HELPER && helper != (uid_t)-1 &&
+			       session->identity.uid == helper && !session->restriction ?
 		       SESSION_PERMIT_PEERS :
 		       0;
 }
@@ -234,7 +211,7 @@ static unsigned get_helper_permit(const struct session *session)
 /* Who may administer may observe, too, by policy as well as by a restriction. */
 unsigned session_permits_over_others(struct session *session, bool counts)
 {
-	bool may_administer = is_admin_by_user(session->core, &session->identity) ||
+	bool may_administer = session->door == DOOR_ADMIN ||
 			      may(session, POLICY_ADMIN, "administration", counts);
 	bool may_observe = may_administer || may(session, POLICY_OBSERVE, "observation", counts);
 	unsigned helper = get_helper_permit(session);
@@ -411,10 +388,13 @@ void session_restore(struct session *session, int pidfd, const struct ledger_ses
 	identity->proven = row->proven;
 	record_restore_workload(row, &identity->workload);
 	session->workload_asked = true;
-	session->permits = row->permits ?: row->restricted_permits;
-	/* Helper= can be another user now. */
-	if (!get_helper_permit(session))
-		session->permits &= ~(unsigned)SESSION_PERMIT_PEERS;
+	/*
+	 * The rights over others are judged again: the rules or Helper= can be others now, and earlier daemons gave such
+	 * rights on the common socket.
+	 */
+	session->door = row->door < _DOOR_MAX ? (enum door)row->door : DOOR_COMMON;
+	session->permits = (row->permits ?: row->restricted_permits) & SESSION_PERMIT_CLIENT;
+	session->permits |= session_permits_over_others(session, /* counts= */ false);
 	session->opened = true;
 	/* If the charge fails, for example because the limit is lower now, the session goes on without a charge. */
 	charge_session(session, &ignored);

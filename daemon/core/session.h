@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "core/core.h"
+#include "core/door.h"
 #include "core/failure.h"
 #include "core/identity.h"
 #include "core/table.h"
@@ -30,13 +31,14 @@ struct watch;
 enum session_permit {
 	SESSION_PERMIT_CLIENT = 1 << 0, /* to use ids and devices: operation "session" of policy */
 	/*
-	 * to end sessions and ids, drain the broker and reload the policy: operation "admin"; root and the daemon's
-	 * own user have this permit too
+	 * to end sessions and ids, drain the broker and reload the policy: operation "admin"; clients of DOOR_ADMIN have
+	 * this permit too
 	 */
 	SESSION_PERMIT_ADMIN = 1 << 1,
 	/* to see the rules, the status and all sessions: operation "observe"; all admins have this permit too */
 	SESSION_PERMIT_OBSERVE = 1 << 2,
-	SESSION_PERMIT_PEERS = 1 << 3, /* to answer who peers are: the user in Helper= */
+	SESSION_PERMIT_PEERS =
+		1 << 3, /* to answer who peers are: the user in Helper=, by DOOR_HELPER */
 };
 
 struct qp_attr {
@@ -84,6 +86,7 @@ struct session {
 	struct list link; /* core.sessions */
 	uint64_t number; /* identifies the session to users and in logs */
 	struct identity identity;
+	enum door door; /* where the client has connected */
 	/* whoever sends adopt_session gets a session with the same restriction, and this one ends */
 	bool released;
 	struct restriction *restriction; /* NULL: none */
@@ -136,10 +139,10 @@ void session_resume_all(struct list *waiting);
 
 /*
  * Creates the session of the client at the other end of SOCK, which stays the caller's. session_greet() gives the
- * session its permits. RESTRICTION NULL: none. Returns 0 or a negative errno.
+ * session its permits. DOOR: where the client has connected. RESTRICTION NULL: none. Returns 0 or a negative errno.
  */
-int session_new(struct session **ret, struct core *core, int sock, struct restriction *restriction,
-		const struct session_ops *ops, void *userdata);
+int session_new(struct session **ret, struct core *core, int sock, enum door door,
+		struct restriction *restriction, const struct session_ops *ops, void *userdata);
 /*
  * Gives a new session the number, permits and identity that its client's session had in the previous process (ROW).
  * Takes over PIDFD; -1: none.

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "core/cgroup.h"
+#include "core/enclosure.h"
 #include "core/workload.h"
 #include "util/offload.h"
 #include "util/util.h"
@@ -16,7 +17,9 @@
 
 struct workloads {
 	struct offload *offload;
-	struct workload own;
+	/* Both are of this process, at its start. */
+	bool has_cgroups; /* false: the host has no control groups, so nothing is in a container by their names */
+	struct enclosure_root root;
 };
 
 struct workload_lookup {
@@ -25,6 +28,7 @@ struct workload_lookup {
 	void *userdata;
 
 	/* While the job runs, only its thread accesses these: */
+	const struct workloads *workloads;
 	pid_t pid;
 	struct workload found;
 };
@@ -61,19 +65,20 @@ static char *take_name(int r, char *name)
  * A machine of systemd counts as a container. Only root can make one. What runs in the machine can make control groups
  * with any name, so they do not count.
  */
-static void find_names(pid_t pid, struct workload *ret)
+static void find_names(const struct workloads *workloads, pid_t pid, struct workload *ret)
 {
 	struct cgroup_names names = { 0 };
 	char *machine = NULL;
 	int r;
 
-	r = sd_pid_get_machine_name(pid, &machine);
+	r = workloads->has_cgroups ? sd_pid_get_machine_name(pid, &machine) : -ENODATA;
 	machine = take_name(r, machine);
 	if (!machine)
 		return;
 	if (!machine[0]) {
 		free(machine);
-		if (!cgroup_get_names(&names, ret->names[WORKLOAD_CGROUP], cgroup_owner, NULL))
+		if (workloads->has_cgroups &&
+		    !cgroup_get_names(&names, ret->names[WORKLOAD_CGROUP], cgroup_owner, NULL))
 			return;
 		machine = strdup(names.container);
 	}
@@ -82,22 +87,58 @@ static void find_names(pid_t pid, struct workload *ret)
 	ret->names[WORKLOAD_JOB] = strdup(names.job);
 }
 
+static void forget(struct workload *workload, enum workload_name name)
+{
+	free(workload->names[name]);
+	workload->names[name] = NULL;
+}
+
+/*
+ * A process whose control group names no container can be in one all the same. Then it is not known in which. In a pid
+ * namespace of its own it can also be in a container that its caller's unit, control group and job say nothing about.
+ */
+static void doubt_names(const struct workloads *workloads, pid_t pid, struct workload *ret)
+{
+	const char *container = ret->names[WORKLOAD_CONTAINER];
+	enum enclosure enclosure;
+
+	if (container && container[0])
+		return;
+	enclosure = enclosure_find(pid, &workloads->root);
+	if (enclosure == ENCLOSURE_NONE)
+		return;
+	if (enclosure != ENCLOSURE_ROOT) {
+		workload_done(ret);
+		return;
+	}
+	forget(ret, WORKLOAD_CONTAINER);
+	forget(ret, WORKLOAD_POD);
+}
+
 /* Returns -EAGAIN if the process has moved to another control group meanwhile. */
-static int find(pid_t pid, struct workload *ret)
+static int find(const struct workloads *workloads, pid_t pid, struct workload *ret)
 {
 	_cleanup_free_ char *later = NULL;
 	char *unit = NULL;
 	int r;
 
 	r = sd_pid_get_cgroup(pid, &ret->names[WORKLOAD_CGROUP]);
-	if (r >= 0)
-		find_names(pid, ret);
+	if (r >= 0 || !workloads->has_cgroups)
+		find_names(workloads, pid, ret);
 	r = sd_pid_get_unit(pid, &unit);
 	ret->names[WORKLOAD_UNIT] = take_name(r, unit);
+	doubt_names(workloads, pid, ret);
 	if (!ret->names[WORKLOAD_CGROUP])
 		return 0;
 	r = sd_pid_get_cgroup(pid, &later);
 	return r >= 0 && strcmp(later, ret->names[WORKLOAD_CGROUP]) == 0 ? 0 : -EAGAIN;
+}
+
+static bool has_cgroups(void)
+{
+	_cleanup_free_ char *own = NULL;
+
+	return sd_pid_get_cgroup(getpid(), &own) >= 0;
 }
 
 DEFINE_CLEANUP(struct workloads *, workloads_free)
@@ -113,7 +154,8 @@ int workloads_new(struct workloads **ret, sd_event *loop)
 	if (r < 0)
 		return r;
 	offload_set_limit(workloads->offload, LOOKUPS_PER_USER);
-	find(getpid(), &workloads->own);
+	workloads->has_cgroups = has_cgroups();
+	enclosure_get_root(&workloads->root, getpid());
 	*ret = TAKE_PTR(workloads);
 	return 0;
 }
@@ -123,14 +165,8 @@ struct workloads *workloads_free(struct workloads *workloads)
 	if (!workloads)
 		return NULL;
 	offload_free(workloads->offload);
-	workload_done(&workloads->own);
 	free(workloads);
 	return NULL;
-}
-
-const struct workload *workloads_get_own(const struct workloads *workloads)
-{
-	return &workloads->own;
 }
 
 static void run(struct offload_job *job)
@@ -140,15 +176,11 @@ static void run(struct offload_job *job)
 
 	for (unsigned i = 0; i < TRIES && r == -EAGAIN; i++) {
 		workload_done(&lookup->found);
-		r = find(lookup->pid, &lookup->found);
+		r = find(lookup->workloads, lookup->pid, &lookup->found);
 	}
-	/* The process does not stay in one place. CGROUP shows that the host has control groups. */
-	for (int i = 0; r < 0 && i < _WORKLOAD_MAX; i++) {
-		if (i == WORKLOAD_CGROUP)
-			continue;
-		free(lookup->found.names[i]);
-		lookup->found.names[i] = NULL;
-	}
+	/* The process does not stay in one place. */
+	if (r < 0)
+		workload_done(&lookup->found);
 }
 
 static void on_done(struct offload_job *job)
@@ -172,6 +204,7 @@ int workload_lookup_new(struct workload_lookup **ret, struct workloads *workload
 		return -ENOMEM;
 	lookup->done = done;
 	lookup->userdata = userdata;
+	lookup->workloads = workloads;
 	lookup->pid = pid;
 	lookup->job.run = run;
 	lookup->job.done = on_done;

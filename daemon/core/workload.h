@@ -3,7 +3,8 @@
 
 /*
  * Looks up what a process belongs to: its systemd unit, its control group, and the container, pod and job that the
- * path of the control group names (see cgroup.h). A thread does this, because the kernel takes the lock of all control
+ * path of the control group names (see cgroup.h), unless it can be in a container that no name tells (enclosure.h). On a
+ * host without control groups, nobody is in a container by name. A thread does this, because the kernel takes the lock of all control
  * groups, which other processes can hold for a long time.
  */
 
@@ -22,8 +23,6 @@ struct workload_lookup;
 
 int workloads_new(struct workloads **ret, sd_event *loop);
 struct workloads *workloads_free(struct workloads *workloads);
-/* What this process belongs to. */
-const struct workload *workloads_get_own(const struct workloads *workloads);
 /* The number of pending look-ups, including cancelled ones. */
 unsigned workloads_n_waiting(const struct workloads *workloads);
 

@@ -90,7 +90,7 @@ struct ledger_session {
 	 * must not take such a session over.
 	 */
 	uint32_t restricted_permits;
-	uint32_t reserved2;
+	uint32_t door; /* enum door; DOOR_COMMON if an older daemon has written the row */
 };
 
 struct ledger_id {

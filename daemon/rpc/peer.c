@@ -535,10 +535,10 @@ static void keep_socket(struct peer *peer)
 			    session_get_uid(peer->session), vault_strerror(r));
 }
 
-/* ROW: the session of a previous process, with its PIDFD; NULL: a new client, with RESTRICTION. */
+/* ROW: the session of a previous process, with its PIDFD; NULL: a new client of DOOR, with RESTRICTION. */
 static int make(struct peer **ret, struct peers *peers, struct core *core, struct closing *closing,
-		int sock, size_t max_queued_bytes, const struct ledger_session *row, int pidfd,
-		struct restriction *restriction)
+		int sock, enum door door, size_t max_queued_bytes, const struct ledger_session *row,
+		int pidfd, struct restriction *restriction)
 {
 	_cleanup_(peer_freep) struct peer *peer = calloc(1, sizeof(*peer));
 	int r;
@@ -557,7 +557,7 @@ static int make(struct peer **ret, struct peers *peers, struct core *core, struc
 	list_init(&peer->reaping);
 
 	r = row ? restore_session(&peer->session, core, sock, pidfd, row, &session_ops, peer) :
-		  session_new(&peer->session, core, sock, restriction, &session_ops, peer);
+		  session_new(&peer->session, core, sock, door, restriction, &session_ops, peer);
 	if (r < 0)
 		return r;
 	peer->uid = session_get_uid(peer->session);
@@ -580,12 +580,13 @@ static int make(struct peer **ret, struct peers *peers, struct core *core, struc
 }
 
 int peer_new(struct peers *peers, sd_event *loop, struct core *core, struct closing *closing,
-	     int sock, size_t max_queued_bytes, struct restriction *restriction, bool adopts)
+	     int sock, enum door door, size_t max_queued_bytes, struct restriction *restriction,
+	     bool adopts)
 {
 	_cleanup_(peer_freep) struct peer *peer = NULL;
 	int r;
 
-	r = make(&peer, peers, core, closing, sock, max_queued_bytes, /* row= */ NULL,
+	r = make(&peer, peers, core, closing, sock, door, max_queued_bytes, /* row= */ NULL,
 		 /* pidfd= */ -1, restriction);
 	if (r >= 0)
 		r = sd_event_add_time_relative(loop, &peer->deadline, CLOCK_MONOTONIC, HELLO_USEC,
@@ -602,7 +603,7 @@ int peer_new(struct peers *peers, sd_event *loop, struct core *core, struct clos
 int peer_restore(struct peer **ret, struct peers *peers, struct core *core, struct closing *closing,
 		 int sock, size_t max_queued_bytes, const struct ledger_session *row, int pidfd)
 {
-	int r = make(ret, peers, core, closing, sock, max_queued_bytes, row, pidfd,
+	int r = make(ret, peers, core, closing, sock, DOOR_COMMON, max_queued_bytes, row, pidfd,
 		     /* restriction= */ NULL);
 
 	if (r < 0)

@@ -76,7 +76,8 @@ struct peer {
  * (see flight_land()). The loop frees the peer after its client has hung up or was dropped.
  */
 int peer_new(struct peers *peers, sd_event *loop, struct core *core, struct closing *closing,
-	     int sock, size_t max_queued_bytes, struct restriction *restriction, bool adopts);
+	     int sock, enum door door, size_t max_queued_bytes, struct restriction *restriction,
+	     bool adopts);
 /*
  * As peer_new(), for a client that a previous process of the daemon has served. ROW is its session's, PIDFD as in
  * restore_session(). *RET can be used until the loop runs.

@@ -104,13 +104,14 @@ static int carry_out_with_first(struct call *call, const struct operation *op)
 static const char *why_not(unsigned permits)
 {
 	if (permits & SESSION_PERMIT_ADMIN)
-		return "only root outside of containers, the daemon's own user and users whom a "
-		       "rule allows the operation admin may do this";
+		return "only root and the daemon's own user on the socket for administration, and "
+		       "users whom a rule allows the operation admin, may do this";
 	if (permits & SESSION_PERMIT_OBSERVE)
-		return "only root outside of containers, the daemon's own user and users whom a "
-		       "rule allows the operation observe or admin may do this";
+		return "only root and the daemon's own user on the socket for administration, and "
+		       "users whom a rule allows the operation observe or admin, may do this";
 	if (permits & SESSION_PERMIT_PEERS)
-		return "only the user in Helper= of rdmabrokerd.conf may do this";
+		return "only the user in Helper= of rdmabrokerd.conf may do this, on the socket for "
+		       "the helper";
 	return "no session rule allows this user to use RDMA";
 }
 

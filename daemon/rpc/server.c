@@ -25,11 +25,18 @@
 
 #define PAUSE_USEC (1 * 1000000ULL)
 
+/* A listening socket. */
+struct entrance {
+	struct server *server;
+	enum door door;
+	int fd; /* -1: it does not exist */
+	sd_event_source *io;
+};
+
 struct server {
 	sd_event *loop;
 	struct core *core;
-	int fd;
-	sd_event_source *io;
+	struct entrance entrances[_DOOR_MAX];
 	sd_event_source *resume; /* timer that ends a pause of accepting */
 	size_t max_queued_bytes;
 	struct peers peers;
@@ -44,7 +51,10 @@ static void set_accepting(void *userdata, bool accepting)
 {
 	struct server *server = userdata;
 
-	sd_event_source_set_enabled(server->io, accepting ? SD_EVENT_ON : SD_EVENT_OFF);
+	for (int i = 0; i < _DOOR_MAX; i++)
+		if (server->entrances[i].io)
+			sd_event_source_set_enabled(server->entrances[i].io,
+						    accepting ? SD_EVENT_ON : SD_EVENT_OFF);
 	sd_event_source_set_enabled(server->resume, accepting ? SD_EVENT_OFF : SD_EVENT_ONESHOT);
 	outlets_set_accepting(&server->outlets, accepting);
 	if (!accepting)
@@ -80,7 +90,8 @@ static int accept_client(struct server *server, int fd)
 	return sock < 0 ? -errno : sock;
 }
 
-static int add_client(struct server *server, int sock, struct restriction *restriction, bool adopts)
+static int add_client(struct server *server, int sock, enum door door,
+		      struct restriction *restriction, bool adopts)
 {
 	struct lobby_place *surplus;
 	int r = peers_make_closings(&server->peers);
@@ -90,7 +101,7 @@ static int add_client(struct server *server, int sock, struct restriction *restr
 		return r;
 	}
 	r = peer_new(&server->peers, server->loop, server->core, TAKE_PTR(server->peers.next), sock,
-		     server->max_queued_bytes, restriction, adopts);
+		     door, server->max_queued_bytes, restriction, adopts);
 	while ((surplus = lobby_surplus(&server->peers.lobby))) {
 		lobby_leave(surplus);
 		peer_drop(container_of(surplus, struct peer, place),
@@ -99,18 +110,18 @@ static int add_client(struct server *server, int sock, struct restriction *restr
 	return r;
 }
 
-int server_add_client(struct server *server, int sock, struct restriction *restriction)
+int server_add_client(struct server *server, int sock, enum door door,
+		      struct restriction *restriction)
 {
-	return add_client(server, sock, restriction, /* adopts= */ false);
+	return add_client(server, sock, door, restriction, /* adopts= */ false);
 }
 
 /*
  * Accepts one client per dispatch, so that connected clients are served during a flood of new ones. Returns 0, or a
  * negative errno: FD is of no use any more.
  */
-static int serve(void *userdata, int fd, struct restriction *restriction)
+static int serve(struct server *server, int fd, enum door door, struct restriction *restriction)
 {
-	struct server *server = userdata;
 	int sock, r;
 
 	sock = accept_client(server, fd);
@@ -130,7 +141,7 @@ static int serve(void *userdata, int fd, struct restriction *restriction)
 		set_accepting(server, false);
 		return 0;
 	}
-	r = add_client(server, sock, restriction, /* adopts= */ false);
+	r = server_add_client(server, sock, door, restriction);
 	if (r < 0)
 		log_limited(&server->log_limit, LOG_WARNING,
 			    "Cannot serve a client: %s. Its connection is closed.", strerror(-r));
@@ -139,11 +150,18 @@ static int serve(void *userdata, int fd, struct restriction *restriction)
 
 static int on_connection(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {
+	const struct entrance *entrance = userdata;
+
 	(void)source;
 	(void)events;
-	if (serve(userdata, fd, /* restriction= */ NULL) < 0)
-		set_accepting(userdata, false);
+	if (serve(entrance->server, fd, entrance->door, /* restriction= */ NULL) < 0)
+		set_accepting(entrance->server, false);
 	return 0;
+}
+
+static int on_outlet_connection(void *userdata, int fd, struct restriction *restriction)
+{
+	return serve(userdata, fd, DOOR_COMMON, restriction);
 }
 
 static bool has_option(int sock, int option, int value)
@@ -189,7 +207,7 @@ static int adopt(struct server *server, int sock, struct restriction *restrictio
 	copy = fcntl(sock, F_DUPFD_CLOEXEC, 0);
 	if (copy < 0)
 		return failure_errno(failure, -errno);
-	r = add_client(server, copy, restriction, /* adopts= */ true);
+	r = add_client(server, copy, DOOR_COMMON, restriction, /* adopts= */ true);
 	return failure_errno(failure, r);
 }
 
@@ -206,7 +224,17 @@ static const struct peers_ops peers_ops = {
 	.set_accepting = set_accepting,
 };
 
-int server_new(struct server **ret, sd_event *loop, struct core *core, int fd,
+static int open_entrance(struct entrance *entrance)
+{
+	if (entrance->fd < 0)
+		return 0;
+	/* From Linux 6.16 on, clients cannot send descriptors until peer.c enables that for their socket. */
+	packet_pass_fds(entrance->fd, false);
+	return sd_event_add_io(entrance->server->loop, &entrance->io, entrance->fd, EPOLLIN,
+			       on_connection, entrance);
+}
+
+int server_new(struct server **ret, sd_event *loop, struct core *core, const int fds[_DOOR_MAX],
 	       const char *restricted_dir, size_t max_queued_bytes, const struct server_ops *ops,
 	       void *userdata)
 {
@@ -214,12 +242,16 @@ int server_new(struct server **ret, sd_event *loop, struct core *core, int fd,
 	int r;
 
 	if (!server) {
-		close(fd);
+		for (int i = 0; i < _DOOR_MAX; i++)
+			if (fds[i] >= 0)
+				close(fds[i]);
 		return -ENOMEM;
 	}
 	server->loop = sd_event_ref(loop);
 	server->core = core;
-	server->fd = fd;
+	for (int i = 0; i < _DOOR_MAX; i++)
+		server->entrances[i] =
+			(struct entrance){ .server = server, .door = (enum door)i, .fd = fds[i] };
 	server->max_queued_bytes = max_queued_bytes;
 	control_init(&server->control, ops->reload, userdata);
 	server->control.outlets = &server->outlets;
@@ -229,16 +261,16 @@ int server_new(struct server **ret, sd_event *loop, struct core *core, int fd,
 	r = peers_init(&server->peers, loop, core, &server->control, &peers_ops, server);
 	if (r < 0)
 		return r;
-	r = outlets_init(&server->outlets, loop, core, restricted_dir, serve, server);
+	r = outlets_init(&server->outlets, loop, core, restricted_dir, on_outlet_connection,
+			 server);
 	if (r < 0)
 		return r;
 	closer_set_caught_up(core_get_closer(core), on_caught_up, &server->peers);
-	/* From Linux 6.16 on, clients cannot send descriptors until peer.c enables that for their socket. */
-	packet_pass_fds(fd, false);
-
-	r = sd_event_add_io(loop, &server->io, fd, EPOLLIN, on_connection, server);
-	if (r < 0)
-		return r;
+	for (int i = 0; i < _DOOR_MAX; i++) {
+		r = open_entrance(&server->entrances[i]);
+		if (r < 0)
+			return r;
+	}
 	r = sd_event_add_time_relative(loop, &server->resume, CLOCK_MONOTONIC, PAUSE_USEC, 0,
 				       on_resume, server);
 	if (r < 0)
@@ -260,9 +292,11 @@ struct server *server_free(struct server *server)
 	peers_done(&server->peers);
 	outlets_done(&server->outlets);
 	control_done(&server->control);
-	sd_event_source_disable_unref(server->io);
+	for (int i = 0; i < _DOOR_MAX; i++) {
+		sd_event_source_disable_unref(server->entrances[i].io);
+		closep(&server->entrances[i].fd);
+	}
 	sd_event_source_disable_unref(server->resume);
-	close(server->fd);
 	sd_event_unref(server->loop);
 	free(server);
 	return NULL;

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The listening socket and its clients. When descriptors or memory run out, accepting pauses until the peer of a
+ * The listening sockets and their clients. When descriptors or memory run out, accepting pauses until the peer of a
  * client is freed or a second has passed. Meanwhile the connected clients are served, except those for whose next
  * packet there is no memory.
  */
@@ -11,6 +11,7 @@
 #include <systemd/sd-event.h>
 
 #include "core/core.h"
+#include "core/door.h"
 
 struct control;
 struct old_ledger;
@@ -27,10 +28,10 @@ struct server_ops {
 };
 
 /*
- * FD is a listening SOCK_SEQPACKET socket; it is taken over, also on failure. RESTRICTED_DIR is for the sockets of
- * restricted sessions, see outlet.h.
+ * FDS are listening SOCK_SEQPACKET sockets; -1: the door does not exist. They are taken over, also on failure.
+ * RESTRICTED_DIR is for the sockets of restricted sessions, see outlet.h.
  */
-int server_new(struct server **ret, sd_event *loop, struct core *core, int fd,
+int server_new(struct server **ret, sd_event *loop, struct core *core, const int fds[_DOOR_MAX],
 	       const char *restricted_dir, size_t max_queued_bytes, const struct server_ops *ops,
 	       void *userdata);
 struct server *server_free(struct server *server); /* ends all sessions */
@@ -43,7 +44,8 @@ struct control *server_get_control(struct server *server);
 int server_take_over(struct server *server, struct vault *vault, const struct old_ledger *old,
 		     const void *busy, size_t busy_len);
 /*
- * Serves a client that has connected; SOCK is taken over, also on failure. RESTRICTION NULL: none. Returns 0 or a
+ * Serves a client that has connected to DOOR; SOCK is taken over, also on failure. RESTRICTION NULL: none. Returns 0 or a
  * negative errno.
  */
-int server_add_client(struct server *server, int sock, struct restriction *restriction);
+int server_add_client(struct server *server, int sock, enum door door,
+		      struct restriction *restriction);

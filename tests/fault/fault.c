@@ -100,8 +100,10 @@ static void make_dir(void)
 
 static void remove_dir(void)
 {
-	static const char *const names[] = { "policy.d/1.rules", "policy.d/2.rules", "policy.d",
-					     "rdmabrokerd.conf", "socket",           "" };
+	static const char *const names[] = { "policy.d/1.rules", "policy.d/2.rules",
+					     "policy.d",         "rdmabrokerd.conf",
+					     "socket",           "common",
+					     "helper",           "" };
 	char path[128];
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {

@@ -71,7 +71,8 @@ static const struct sockaddr *group(void)
 	return (const struct sockaddr *)&in;
 }
 
-static struct rdmabroker *open_session(struct story *story, unsigned flags)
+/* SOCKET: the name of its file. */
+static struct rdmabroker *open_session_at(struct story *story, const char *socket, unsigned flags)
 {
 	char path[128];
 	struct rdmabroker_options options = {
@@ -82,11 +83,16 @@ static struct rdmabroker *open_session(struct story *story, unsigned flags)
 	};
 	struct rdmabroker *session = NULL;
 
-	snprintf(path, sizeof(path), "%s/socket", story->dir);
+	snprintf(path, sizeof(path), "%s/%s", story->dir, socket);
 	/* The fault occurs once: if the first attempt fails, the second succeeds. */
 	if (!DID(rdmabroker_open(&options, &session)))
 		DID(rdmabroker_open(&options, &session));
 	return session;
+}
+
+static struct rdmabroker *open_session(struct story *story, unsigned flags)
+{
+	return open_session_at(story, "socket", flags);
 }
 
 /*
@@ -481,7 +487,7 @@ static void tell_it(struct story *story, struct rdmabroker *c, struct rdmabroker
 	tell_devices(story, s);
 	tell_administration(story, s);
 	tell_without_blocking(story);
-	h = c ? open_session(story, 0) : NULL;
+	h = c ? open_session_at(story, "helper", 0) : NULL;
 	if (h)
 		tell_of_peers(story, c, s, h);
 	rdmabroker_close(h);
@@ -533,17 +539,21 @@ static void end(struct story *story, struct broker *broker, struct rdmabroker *s
 
 void story_run(struct story *story)
 {
-	char config[128], socket[128], rules[128];
+	char config[128], common[128], admin[128], helper[128], rules[128];
 	struct broker_options options = {
 		.config_path = config,
-		.socket_path = socket,
+		.socket_path = common,
+		.admin_socket_path = admin,
+		.helper_socket_path = helper,
 		.policy_dir = rules,
 	};
 	struct broker *broker = NULL;
 	struct rdmabroker *s, *c, *w;
 
 	snprintf(config, sizeof(config), "%s/rdmabrokerd.conf", story->dir);
-	snprintf(socket, sizeof(socket), "%s/socket", story->dir);
+	snprintf(common, sizeof(common), "%s/common", story->dir);
+	snprintf(admin, sizeof(admin), "%s/socket", story->dir);
+	snprintf(helper, sizeof(helper), "%s/helper", story->dir);
 	snprintf(rules, sizeof(rules), "%s/policy.d", story->dir);
 	story->started = did(story, broker_new(&broker, &options), "broker_new");
 	if (!story->started)

@@ -93,7 +93,7 @@ static void start(void)
 {
 	struct policy *policy = NULL;
 	struct diag *diag;
-	int fd;
+	int fds[_DOOR_MAX] = { -1, -1, -1 }, fd;
 
 	w = (struct world){ .client = &w.clients[0] };
 	rdmabroker__create_id__init(&w.first);
@@ -121,7 +121,8 @@ static void start(void)
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	must(fd >= 0 && bind(fd, &(struct sockaddr){ .sa_family = AF_UNIX }, 2) == 0);
 	must(listen(fd, 1) == 0);
-	must(server_new(&w.server, w.loop, w.core, fd, "/proc/nonexistent", 32768, &server_ops,
+	fds[DOOR_COMMON] = fd;
+	must(server_new(&w.server, w.loop, w.core, fds, "/proc/nonexistent", 32768, &server_ops,
 			NULL) == 0);
 }
 
@@ -212,7 +213,7 @@ static void choose_client(struct input *input)
 		return;
 	must(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) == 0);
 	*w.client = (struct client){ .sock = pair[0], .reads = true };
-	server_add_client(w.server, pair[1], NULL);
+	server_add_client(w.server, pair[1], DOOR_ADMIN, NULL);
 }
 
 /*

@@ -173,7 +173,7 @@ int devices(char **argv)
 /* reloads FILE COUNT: makes COUNT reloads, and changes the rule in FILE before each. */
 int reloads(char **argv)
 {
-	struct rdmabroker *session = open_session(0);
+	struct rdmabroker *session = open_session(RDMABROKER_AS_ADMIN);
 	struct rdmabroker_reload_result *result;
 	FILE *file;
 

@@ -265,7 +265,8 @@ static int connects(bool at_once, const char *port, unsigned n)
 
 int main(int argc, char **argv)
 {
-	const struct rdmabroker_options options = { .size = sizeof(options) };
+	const struct rdmabroker_options options = { .size = sizeof(options),
+						    .flags = RDMABROKER_AS_ADMIN };
 	const char *what = argc >= 4 ? argv[1] : "";
 
 	addr.sin_family = AF_INET;

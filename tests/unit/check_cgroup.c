@@ -56,6 +56,19 @@ START_TEST(containers_are_found)
 	check("/docker/" ID, ID, "", "");
 	check("/docker/" ID "/deeper", ID, "", "");
 	check("/system.slice/nerdctl-" ID ".scope", ID, "", "");
+	check("/system.slice/app.service/libpod-payload-" ID, ID, "", "");
+	check("/system.slice/app.service/runtime/libpod-payload-" ID, ID, "", "");
+	check("/" ID, ID, "", "");
+	check("/site.slice/" ID, ID, "", "");
+	check("/dockerx/" ID, ID, "", "");
+	check("/site/docker-" ID, ID, "", "");
+	check("/system.slice/buildah-" ID ".scope", ID, "", "");
+	check("/system.slice/system.slice:docker:" ID, ID, "", "");
+	check("/kubepods/burstable/pod0a1b/crio-" ID, ID, "0a1b", "");
+	check("/kubepods/pod0a1b/cri-containerd-" ID, ID, "0a1b", "");
+	check("/lxc.payload.web/init.scope", "web", "", "");
+	check("/lxc/web", "web", "", "");
+	check("/lxc/web/docker/" ID, "web", "", "");
 }
 END_TEST
 
@@ -67,14 +80,15 @@ START_TEST(other_groups_have_no_container)
 		"/system.slice/sshd.service",
 		"/machine.slice/libpod-conmon-" ID ".scope",
 		"/kubepods.slice/crio-conmon-" ID ".scope",
-		"/" ID,
-		"/system.slice/" ID,
+		"/kubepods/burstable/pod/crio-conmon-" ID,
+		"/lxc.monitor.web",
+		"/lxc.payload.",
+		"/lxc",
 		"/system.slice/-" ID ".scope",
+		"/system.slice/:" ID,
 		"/system.slice/docker-" ID ".service",
-		"/system.slice/docker-" ID,
 		"/system.slice/docker-" ID "0.slice",
 		"/docker/0123",
-		"/dockerx/" ID,
 		"/system.slice/job_12",
 		"/system.slice/pod0a1b",
 	};
@@ -176,6 +190,8 @@ START_TEST(an_unknown_owner)
 	owner = CGROUP_NO_OWNER;
 	ck_assert(!cgroup_get_names(&names, "/docker/" ID, get_owner, NULL));
 	ck_assert(!cgroup_get_names(&names, "/docker/kubepods/pod0a1b", get_owner, NULL));
+	/* A name that is too long is not cut. */
+	ck_assert(!cgroup_get_names(&names, "/lxc.payload." ID "0", get_owner, NULL));
 	/* Nobody asks who owns a path without names. */
 	ck_assert(cgroup_get_names(&names, "/docker/other", get_owner, NULL));
 }

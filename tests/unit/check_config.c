@@ -468,7 +468,7 @@ START_TEST(the_shipped_file_shows_the_defaults)
 	assert_defaults();
 	for (char *c = text; (c = strstr(c, "\n")); c++)
 		n += c[1] >= 'A' && c[1] <= 'Z';
-	ck_assert_int_eq(n, 21);
+	ck_assert_int_eq(n, 22);
 }
 END_TEST
 

@@ -30,8 +30,11 @@ static void do_enforce(void *arg)
 /* Gives the newest session to another user, who is no admin. */
 static void do_estrange_last(void *arg)
 {
+	struct session *last = container_of(harness.core->sessions.prev, struct session, link);
+
 	(void)arg;
-	container_of(harness.core->sessions.prev, struct session, link)->identity.uid = 65533;
+	last->identity.uid = 65533;
+	last->door = DOOR_COMMON;
 }
 
 START_TEST(enforcement_revokes_what_is_not_allowed)

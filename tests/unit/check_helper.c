@@ -149,12 +149,20 @@ START_TEST(only_the_helper_may_serve)
 	struct rdmabroker *s;
 
 	name_helper(geteuid() + 1);
-	s = open_session(0);
+	s = open_session_at(harness.helper_path, 0);
 	expect_failure(rdmabroker_serve_peers(s), EACCES, "Helper= of rdmabrokerd.conf");
 	expect_failure(rdmabroker_answer_peer(s, 1, &somebody, NULL), EACCES, "Helper=");
 	expect_failure(rdmabroker_find_peer(s, &address, &found), EACCES, "Helper=");
 	rdmabroker_close(s);
 	name_helper((uid_t)-1);
+	s = open_session_at(harness.helper_path, 0);
+	expect_failure(rdmabroker_serve_peers(s), EACCES, "Helper=");
+	rdmabroker_close(s);
+	/* A container's image can choose the helper's uid, but containers are not given the helper's socket. */
+	name_helper(geteuid());
+	s = open_session_at(harness.common_path, 0);
+	expect_failure(rdmabroker_serve_peers(s), EACCES, "Helper=");
+	rdmabroker_close(s);
 	s = open_session(0);
 	expect_failure(rdmabroker_serve_peers(s), EACCES, "Helper=");
 	rdmabroker_close(s);
@@ -215,7 +223,7 @@ START_TEST(another_user_becomes_the_helper)
 
 	set_policy(peer_rules);
 	helper = open_helper();
-	s = open_session(0);
+	s = open_session_at(harness.helper_path, 0);
 	start_listening(s, 7471);
 	ck_assert_int_eq(rdmabroker_find_peer(s, &address, &found), 0);
 	rdmabroker_free_peer_identity(found);

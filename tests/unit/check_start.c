@@ -25,7 +25,7 @@
 #define T PATIENCE_MS /* a timeout that never ends if all is well */
 
 static char dir[] = "/tmp/check_start.XXXXXX";
-static char policy_dir[64], config_path[64], socket_path[64], log_path[64];
+static char policy_dir[64], config_path[64], socket_path[64], common_path[64], log_path[64];
 static int notify = -1;
 static pid_t daemon_pid;
 
@@ -85,6 +85,7 @@ static void set_up(void)
 	in_dir(policy_dir, "policy.d");
 	in_dir(config_path, "rdmabrokerd.conf");
 	in_dir(socket_path, "socket");
+	in_dir(common_path, "common");
 	in_dir(log_path, "log");
 	in_dir(users, "users");
 	ck_assert_int_eq(mkdir(policy_dir, 0755), 0);
@@ -153,7 +154,8 @@ static void start(void)
 		struct broker_options options = {
 			.config_path = config_path,
 			.policy_dir = policy_dir,
-			.socket_path = socket_path,
+			.socket_path = common_path,
+			.admin_socket_path = socket_path,
 		};
 		int log = open(log_path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
 		struct broker *broker = NULL;

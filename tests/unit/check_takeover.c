@@ -498,7 +498,7 @@ START_TEST(connection_whose_peer_was_asked)
 	place_write(ASKS, config);
 	start_broker();
 	start_listening();
-	helper = open_session();
+	helper = open_helper();
 	ck_assert_int_eq(rdmabroker_serve_peers(helper), 0);
 	request_asked_connection(helper, 17);
 	restart();
@@ -513,7 +513,7 @@ START_TEST(connection_whose_peer_was_asked)
 	end_connection();
 
 	/* A rule that needs no answer decides. */
-	helper = open_session();
+	helper = open_helper();
 	ck_assert_int_eq(rdmabroker_serve_peers(helper), 0);
 	request_asked_connection(helper, 19);
 	rdmabroker_close(helper);

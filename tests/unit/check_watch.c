@@ -321,8 +321,11 @@ END_TEST
 /* Gives the newest session to a user who is no admin, and enforces the policy twice before the session ends. */
 static void do_enforce_on_stranger(void *arg)
 {
+	struct session *last = container_of(harness.core->sessions.prev, struct session, link);
+
 	(void)arg;
-	container_of(harness.core->sessions.prev, struct session, link)->identity.uid = 65533;
+	last->identity.uid = 65533;
+	last->door = DOOR_COMMON;
 	enforce_start(harness.core);
 	enforce_start(harness.core);
 }

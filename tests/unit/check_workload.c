@@ -81,12 +81,12 @@ int stat(const char *path, struct stat *ret)
 
 static void set_up_place(void)
 {
-	set_up();
-	harness.core->account.limit_per_user[ACCOUNT_SESSIONS] = SESSIONS + 1;
 	place.cgroup = "/system.slice/client.service";
 	place.machine = NULL;
 	place.moves = false;
 	place.n_calls = 0;
+	set_up();
+	harness.core->account.limit_per_user[ACCOUNT_SESSIONS] = SESSIONS + 1;
 }
 
 /* Opens a session of a client in PATH. NULL: it is refused. */
@@ -94,7 +94,7 @@ static struct rdmabroker *open_in(const char *path)
 {
 	const struct rdmabroker_options options = {
 		.size = sizeof(options),
-		.socket = harness.socket_path,
+		.socket = harness.common_path,
 	};
 	struct rdmabroker *session;
 
@@ -208,10 +208,9 @@ START_TEST(notices_tell_where_clients_are)
 }
 END_TEST
 
-static bool is_admin(const char *path)
+static bool is_admin(struct rdmabroker *session)
 {
 	struct rdmabroker_reload_result *result;
-	struct rdmabroker *session = open_in(path);
 	int r;
 
 	ck_assert_ptr_nonnull(session);
@@ -224,49 +223,19 @@ static bool is_admin(const char *path)
 	return r == 0;
 }
 
-/* Who is root in a container may see the socket there, and must not reload the policy of the host. */
-START_TEST(root_in_a_container_is_no_admin)
+/* On the common socket, where the client is does not make anybody an admin, also if no container can be told. */
+START_TEST(rights_without_a_rule_are_of_the_door)
 {
 	set_policy("allow any\n");
-	ck_assert(is_admin("/system.slice/client.service"));
-	ck_assert(is_admin("/"));
-	ck_assert(is_admin(NULL));
-	ck_assert(!is_admin(CONTAINER));
-	ck_assert(!is_admin("/user/libpod-" ID ".scope"));
-	place.machine = "web";
-	ck_assert(!is_admin("/machine.slice/machine-web.scope"));
-	place.machine = NULL;
-	/* A process that moves again and again could do so to hide. */
-	place.moves = true;
-	ck_assert(!is_admin("/system.slice/client.service"));
-	place.moves = false;
+	ck_assert(!is_admin(open_in("/system.slice/client.service")));
+	ck_assert(!is_admin(open_in("/")));
+	ck_assert(!is_admin(open_in(NULL)));
+	ck_assert(!is_admin(open_in(CONTAINER)));
+	ck_assert(!is_admin(open_session_at(harness.helper_path, 0)));
+	ck_assert(is_admin(open_session(0)));
 	set_policy("allow any\nallow admin container 0123*\n");
-	ck_assert(is_admin(CONTAINER));
-}
-END_TEST
-
-static bool is_helper(const char *path)
-{
-	struct rdmabroker *session = open_in(path);
-	int r;
-
-	ck_assert_ptr_nonnull(session);
-	r = rdmabroker_serve_peers(session);
-	ck_assert(r == 0 || r == -EACCES);
-	rdmabroker_close(session);
-	return r == 0;
-}
-
-/* An image of a container can choose the uid of rdmabroker-peerd, and would then say who all peers are. */
-START_TEST(nobody_in_a_container_is_the_helper)
-{
-	set_policy("allow any\n");
-	name_helper(geteuid());
-	ck_assert(is_helper("/system.slice/rdmabroker-peerd.service"));
-	ck_assert(!is_helper(CONTAINER));
-	ck_assert(!is_helper("/user/libpod-" ID ".scope"));
-	name_helper(geteuid() + 1);
-	ck_assert(!is_helper("/system.slice/rdmabroker-peerd.service"));
+	ck_assert(is_admin(open_in(CONTAINER)));
+	ck_assert(!is_admin(open_in("/system.slice/client.service")));
 }
 END_TEST
 
@@ -274,13 +243,10 @@ END_TEST
 START_TEST(peers_of_the_same_job)
 {
 	struct rdmabroker *helper, *in_no_job, *in_a_job, *c;
-	struct rdmabroker_status *status;
 	struct rdmabroker_notice *notice;
 
 	set_policy("allow session\nallow listen\nallow connect\nallow accept peer-same job\n");
-	name_helper(geteuid());
-	helper = open_in("/system.slice/rdmabroker-peerd.service");
-	ck_assert_int_eq(rdmabroker_serve_peers(helper), 0);
+	helper = open_helper();
 	in_no_job = open_in("/system.slice/client.service");
 	in_a_job = open_in("/system.slice/slurmstepd.scope/job_4711/step_0");
 	c = open_session(0);
@@ -289,8 +255,7 @@ START_TEST(peers_of_the_same_job)
 	connect_to(c, 7471);
 	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_REJECTED));
 	/* A question that came before would arrive before this reply. */
-	ck_assert_int_eq(rdmabroker_get_status(helper, &status), 0);
-	rdmabroker_free_status(status);
+	ck_assert_int_eq(rdmabroker_serve_peers(helper), 0);
 	ck_assert_int_eq(rdmabroker_get_notice(helper, 0, &notice), -EAGAIN);
 	connect_to(c, 7472);
 	answer_question(helper, RDMABROKER_OPERATION_ACCEPT, &somebody);
@@ -302,23 +267,6 @@ START_TEST(peers_of_the_same_job)
 }
 END_TEST
 
-/* The daemon runs in a container, too, as a privileged pod does. */
-START_TEST(root_in_the_daemons_container_is_an_admin)
-{
-	tear_down();
-	place.cgroup = "/system.slice/docker-" ID ".scope/daemon";
-	set_up();
-	set_policy("allow any\n");
-	ck_assert(is_admin("/system.slice/docker-" ID ".scope/exec"));
-	ck_assert(is_admin("/system.slice/ssh.service"));
-	ck_assert(!is_admin("/machine.slice/libpod-" ID2 ".scope/container"));
-	ck_assert(!is_admin("/system.slice/docker-" ID2 ".scope"));
-	place.machine = "web";
-	ck_assert(!is_admin("/machine.slice/machine-web.scope"));
-}
-END_TEST
-
-/* The unit of a process that moves is not known either. */
 START_TEST(a_process_that_moves)
 {
 	set_policy("allow any unit client.service\n");
@@ -339,9 +287,7 @@ START_TEST(other_hosts_are_told_what_is_not_known)
 	struct rdmabroker *helper, *s;
 
 	set_policy("allow any\n");
-	name_helper(geteuid());
-	helper = open_in("/system.slice/rdmabroker-peerd.service");
-	ck_assert_int_eq(rdmabroker_serve_peers(helper), 0);
+	helper = open_helper();
 	for (int moves = 0; moves < 2; moves++) {
 		place.moves = moves;
 		s = open_in("/system.slice/client.service");
@@ -356,8 +302,21 @@ START_TEST(other_hosts_are_told_what_is_not_known)
 }
 END_TEST
 
+/* Whether there are control groups is a fact about the host, not about a client whose control group is not found. */
+START_TEST(a_client_without_a_control_group)
+{
+	set_policy("reject any container *\nallow any\n");
+	ck_assert(is_admitted("/system.slice/client.service"));
+	ck_assert(!is_admitted(NULL));
+	tear_down();
+	place.cgroup = NULL;
+	set_up();
+	set_policy("reject any container *\nallow any\n");
+	ck_assert(is_admitted(NULL));
+}
+END_TEST
+
 UNIT_MAIN("workload", set_up_place, tear_down, rules_match_where_a_client_is,
 	  the_list_shows_where_clients_are, long_names_are_listed, notices_tell_where_clients_are,
-	  root_in_a_container_is_no_admin, nobody_in_a_container_is_the_helper,
-	  peers_of_the_same_job, root_in_the_daemons_container_is_an_admin, a_process_that_moves,
-	  other_hosts_are_told_what_is_not_known)
+	  rights_without_a_rule_are_of_the_door, peers_of_the_same_job, a_process_that_moves,
+	  a_client_without_a_control_group, other_hosts_are_told_what_is_not_known)

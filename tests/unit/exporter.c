@@ -67,6 +67,7 @@ void set_up_service(void)
 	ck_assert_ptr_nonnull(mkdtemp(harness.dir));
 	ck_assert_int_eq(chmod(harness.dir, 0755), 0);
 	snprintf(harness.socket_path, sizeof(harness.socket_path), "%s/socket", harness.dir);
+	snprintf(harness.common_path, sizeof(harness.common_path), "%s/common", harness.dir);
 	snprintf(service.config, sizeof(service.config), "%s/conf", harness.dir);
 	snprintf(service.policy, sizeof(service.policy), "%s/policy.d", harness.dir);
 	snprintf(service.metrics, sizeof(service.metrics), "%s/metrics.sock", harness.dir);
@@ -145,7 +146,8 @@ void start_broker(void)
 {
 	const struct broker_options options = {
 		.config_path = service.config,
-		.socket_path = harness.socket_path,
+		.socket_path = harness.common_path,
+		.admin_socket_path = harness.socket_path,
 		.policy_dir = service.policy,
 	};
 	struct broker *broker = NULL;
@@ -207,7 +209,7 @@ static void become_exporter(const char *const *arguments)
 
 void start_exporter_with(const char *const *arguments)
 {
-	const char *argv[MAX_ARGUMENTS] = { "--socket", harness.socket_path, "--config",
+	const char *argv[MAX_ARGUMENTS] = { "--socket", ctl_socket(), "--config",
 					    service.settings };
 	int out;
 

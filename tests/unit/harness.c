@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -138,12 +139,12 @@ void await_counts(unsigned sessions, unsigned ids)
 	      counts.ids);
 }
 
-static int listening_socket(void)
+static int listening_socket(const char *path)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-	strcpy(addr.sun_path, harness.socket_path);
+	strcpy(addr.sun_path, path);
 	ck_assert_int_eq(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
 	ck_assert_int_eq(listen(fd, 64), 0);
 	return fd;
@@ -188,10 +189,15 @@ void set_up(void)
 {
 	struct policy *policy = NULL;
 	struct diag *diag = NULL;
+	int fds[_DOOR_MAX];
 
 	harness = (struct harness){ .dir = "/tmp/rdmabroker-check-XXXXXX" };
 	ck_assert_ptr_nonnull(mkdtemp(harness.dir));
 	snprintf(harness.socket_path, sizeof(harness.socket_path), "%s/socket", harness.dir);
+	snprintf(harness.doors_dir, sizeof(harness.doors_dir), "%s.doors", harness.dir);
+	ck_assert_int_eq(mkdir(harness.doors_dir, 0700), 0);
+	snprintf(harness.common_path, sizeof(harness.common_path), "%s/common", harness.doors_dir);
+	snprintf(harness.helper_path, sizeof(harness.helper_path), "%s/helper", harness.doors_dir);
 	snprintf(harness.restricted_dir, sizeof(harness.restricted_dir), "%s/restricted",
 		 harness.dir);
 	snprintf(harness.rules_path, sizeof(harness.rules_path), "%s/test.rules", harness.dir);
@@ -209,7 +215,10 @@ void set_up(void)
 		.resolve_timeout_ms = 1000,
 	};
 	harness.core->account.limit_per_user[ACCOUNT_SESSIONS] = 4;
-	ck_assert_int_eq(server_new(&harness.server, harness.loop, harness.core, listening_socket(),
+	fds[DOOR_ADMIN] = listening_socket(harness.socket_path);
+	fds[DOOR_COMMON] = listening_socket(harness.common_path);
+	fds[DOOR_HELPER] = listening_socket(harness.helper_path);
+	ck_assert_int_eq(server_new(&harness.server, harness.loop, harness.core, fds,
 				    harness.restricted_dir, 65536, &server_ops, NULL),
 			 0);
 	ck_assert_int_eq(pipe(errand.wake), 0);
@@ -226,16 +235,19 @@ void tear_down(void)
 	close(errand.wake[0]);
 	close(errand.wake[1]);
 	unlink(harness.socket_path);
+	unlink(harness.common_path);
+	unlink(harness.helper_path);
+	rmdir(harness.doors_dir);
 	rmdir(harness.restricted_dir);
 	unlink(harness.rules_path);
 	rmdir(harness.dir);
 }
 
-struct rdmabroker *open_session(unsigned flags)
+struct rdmabroker *open_session_at(const char *path, unsigned flags)
 {
 	struct rdmabroker_options options = {
 		.size = sizeof(options),
-		.socket = harness.socket_path,
+		.socket = path,
 		.flags = flags,
 		.call_timeout_ms = T,
 	};
@@ -244,6 +256,11 @@ struct rdmabroker *open_session(unsigned flags)
 	ck_assert_msg(rdmabroker_open(&options, &session) == 0, "%s",
 		      rdmabroker_last_failure()->text);
 	return session;
+}
+
+struct rdmabroker *open_session(unsigned flags)
+{
+	return open_session_at(harness.socket_path, flags);
 }
 
 const struct sockaddr *addr(uint16_t port)

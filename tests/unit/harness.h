@@ -20,7 +20,8 @@
 
 struct harness {
 	char dir[64];
-	char socket_path[96];
+	char socket_path[96]; /* of DOOR_ADMIN, where a client needs no rule for administration */
+	char doors_dir[96], common_path[128], helper_path[128]; /* of the other doors */
 	char restricted_dir[96]; /* RestrictedDirectory= */
 	char rules_path[96]; /* the rules that a reload reads */
 	sd_event *loop;
@@ -44,7 +45,8 @@ void set_policy(const char *rules);
 /* Waits until the server has this many sessions and ids. */
 void await_counts(unsigned sessions, unsigned ids);
 
-struct rdmabroker *open_session(unsigned flags);
+struct rdmabroker *open_session(unsigned flags); /* of DOOR_ADMIN */
+struct rdmabroker *open_session_at(const char *path, unsigned flags);
 const struct sockaddr *addr(uint16_t port); /* an address of the fake device */
 struct rdmabroker_event *expect(struct rdmabroker *session, enum rdmabroker_event_type type);
 void expect_done(struct rdmabroker *session, const char *call, int status);

@@ -30,7 +30,7 @@ struct rdmabroker *open_helper(void)
 	struct rdmabroker *session;
 
 	name_helper(geteuid());
-	session = open_session(0);
+	session = open_session_at(harness.helper_path, 0);
 	ck_assert_int_eq(rdmabroker_serve_peers(session), 0);
 	return session;
 }
@@ -97,10 +97,9 @@ const char peer_rules[] =
 void expect_no_question(struct rdmabroker *helper)
 {
 	struct rdmabroker_notice *notice;
-	struct rdmabroker_status *status;
 
-	ck_assert_int_eq(rdmabroker_get_status(helper, &status), 0);
-	rdmabroker_free_status(status);
+	/* A question that came before would arrive before this reply. */
+	ck_assert_int_eq(rdmabroker_serve_peers(helper), 0);
 	ck_assert_int_eq(rdmabroker_get_notice(helper, 0, &notice), -EAGAIN);
 }
 

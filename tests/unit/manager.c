@@ -22,7 +22,9 @@ static struct kept {
 	int fd;
 } kept[PASSED_MAX];
 static unsigned n_kept;
-static int listening = -1;
+#define N_DOORS 3
+static const char *const doors[N_DOORS] = { "rdmabrokerd.socket", "admin", "helper" };
+static int listening[N_DOORS] = { -1, -1, -1 };
 static bool reads = true;
 static int to_manager = -1, from_service = -1; /* a pair; what is in it is of no interest */
 static int n_passed; /* descriptors that were passed to the present process */
@@ -71,15 +73,19 @@ void manager_set_reading(bool new_reads)
 			;
 }
 
-void manager_begin(const char *path)
+void manager_begin(const char *common, const char *admin, const char *helper)
 {
+	const char *paths[N_DOORS] = { common, admin, helper };
+
 	manager_drop();
 	setenv("NOTIFY_SOCKET", "/nowhere", 1);
 	setenv("FDSTORE", "16", 1);
-	if (listening >= 0)
-		close(listening);
-	listening = unixsock_listen(path, SOCK_SEQPACKET, 0600, 64);
-	assert(listening >= 0);
+	for (int i = 0; i < N_DOORS; i++) {
+		if (listening[i] >= 0)
+			close(listening[i]);
+		listening[i] = unixsock_listen(paths[i], SOCK_SEQPACKET, 0600, 64);
+		assert(listening[i] >= 0);
+	}
 }
 
 static bool is_of_kind(const struct kept *k, const char *kind)
@@ -131,28 +137,29 @@ int manager_get(const char *kind)
 
 static int pass_all(void)
 {
-	dup2(listening, SD_LISTEN_FDS_START);
+	for (int i = 0; i < N_DOORS; i++)
+		dup2(listening[i], SD_LISTEN_FDS_START + i);
 	for (unsigned i = 0; i < n_kept; i++)
-		dup2(kept[i].fd, SD_LISTEN_FDS_START + 1 + (int)i);
-	return 1 + (int)n_kept;
+		dup2(kept[i].fd, SD_LISTEN_FDS_START + N_DOORS + (int)i);
+	return N_DOORS + (int)n_kept;
 }
 
+/* The process looks twice, and unsets the environment at last. It gets the descriptors once. */
 int sd_listen_fds_with_names(int unset_environment, char ***names)
 {
-	int n = pass_all();
+	static char *passed[PASSED_MAX];
 
-	(void)unset_environment;
-	n_passed = n;
-	*names = calloc((size_t)n + 1, sizeof(**names));
+	if (!unset_environment) {
+		for (int i = 0; i < n_passed; i++)
+			free(passed[i]);
+		n_passed = pass_all();
+		for (int i = 0; i < n_passed; i++)
+			passed[i] = strdup(i < N_DOORS ? doors[i] : kept[i - N_DOORS].name);
+	}
+	*names = calloc((size_t)n_passed + 1, sizeof(**names));
 	assert(*names);
-	for (int i = 0; i < n; i++)
-		(*names)[i] = strdup(i == 0 ? "rdmabrokerd.socket" : kept[i - 1].name);
-	return n;
-}
-
-int sd_listen_fds(int unset_environment)
-{
-	(void)unset_environment;
+	for (int i = 0; i < n_passed; i++)
+		(*names)[i] = strdup(passed[i]);
 	return n_passed;
 }
 

@@ -9,8 +9,8 @@
 
 #include <stdbool.h>
 
-/* Begins to keep descriptors. The listening socket at PATH is passed too. */
-void manager_begin(const char *path);
+/* Begins to keep descriptors. The listening sockets at these paths are passed too. */
+void manager_begin(const char *common, const char *admin, const char *helper);
 /* False: the manager does not read what it is told. Default: true. */
 void manager_set_reading(bool reads);
 /* Drops all descriptors, as systemd does when a service is stopped. */

@@ -86,10 +86,12 @@ void pair_set_up(void)
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets), 0);
 	memset(&server, 0, sizeof(server));
 	memset(&client, 0, sizeof(client));
-	ck_assert_int_eq(
-		session_new(&server.session, core, sockets[0], NULL, &session_ops, &server), 0);
-	ck_assert_int_eq(
-		session_new(&client.session, core, sockets[0], NULL, &session_ops, &client), 0);
+	ck_assert_int_eq(session_new(&server.session, core, sockets[0], DOOR_ADMIN, NULL,
+				     &session_ops, &server),
+			 0);
+	ck_assert_int_eq(session_new(&client.session, core, sockets[0], DOOR_ADMIN, NULL,
+				     &session_ops, &client),
+			 0);
 	/* Without SO_PEERPIDFD the sessions would have to prove their identity. check_identity tests that. */
 	server.session->identity.proven = client.session->identity.proven = true;
 	ck_assert_int_eq(session_greet(server.session, &why), 0);

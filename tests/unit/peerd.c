@@ -253,7 +253,7 @@ void start_peerd_with_socket(int listening)
 
 	peerd_test.peerd =
 		spawn_peerd((const char *const[]){ "--config", "/dev/null", "--socket",
-						   harness.socket_path, "--munge-socket",
+						   harness.helper_path, "--munge-socket",
 						   sockets[0], "--listen", HOST ":9472", NULL },
 			    listening);
 	AWAIT(n_logged("gives its questions") != before, "rdmabroker-peerd to start");

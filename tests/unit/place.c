@@ -11,7 +11,7 @@
 
 static char dir[32];
 
-static const char *in_dir(char ret[64], const char *name)
+const char *place_path(const char *name, char ret[64])
 {
 	snprintf(ret, 64, "%s/%s", dir, name);
 	return ret;
@@ -20,7 +20,7 @@ static const char *in_dir(char ret[64], const char *name)
 static void write_file(const char *name, const char *text)
 {
 	char path[64];
-	FILE *f = fopen(in_dir(path, name), "w");
+	FILE *f = fopen(place_path(name, path), "w");
 
 	ck_assert(f && fputs(text, f) >= 0 && fclose(f) == 0);
 }
@@ -30,7 +30,7 @@ void place_write(const char *rules, const char *config)
 	char all[256], restricted[64];
 
 	snprintf(all, sizeof(all), "%s\n[Daemon]\nRestrictedDirectory=%s\n", config,
-		 in_dir(restricted, "restricted"));
+		 place_path("restricted", restricted));
 	write_file("policy.d/1.rules", rules);
 	write_file("rdmabrokerd.conf", all);
 }
@@ -42,18 +42,20 @@ void place_make(const char *rules, const char *config)
 	umask(022);
 	strcpy(dir, "/tmp/rdmabroker-place-XXXXXX");
 	ck_assert(mkdtemp(dir));
-	ck_assert_int_eq(mkdir(in_dir(path, "policy.d"), 0755), 0);
+	ck_assert_int_eq(mkdir(place_path("policy.d", path), 0755), 0);
 	place_write(rules, config);
-	setenv("RDMABROKER_SOCKET", in_dir(path, "socket"), 1);
+	setenv("RDMABROKER_SOCKET", place_path("socket", path), 1);
 }
 
 void place_start(struct broker **ret)
 {
-	char config[64], socket[64], rules[64];
+	char config[64], common[64], admin[64], helper[64], rules[64];
 	struct broker_options options = {
-		.config_path = in_dir(config, "rdmabrokerd.conf"),
-		.socket_path = in_dir(socket, "socket"),
-		.policy_dir = in_dir(rules, "policy.d"),
+		.config_path = place_path("rdmabrokerd.conf", config),
+		.socket_path = place_path("common", common),
+		.admin_socket_path = place_path("socket", admin),
+		.helper_socket_path = place_path("helper", helper),
+		.policy_dir = place_path("policy.d", rules),
 	};
 
 	ck_assert_int_eq(broker_new(ret, &options), 0);
@@ -61,10 +63,11 @@ void place_start(struct broker **ret)
 
 void place_remove(void)
 {
-	static const char *const names[] = { "policy.d/1.rules", "policy.d",   "rdmabrokerd.conf",
-					     "socket",           "restricted", "" };
+	static const char *const names[] = { "policy.d/1.rules", "policy.d", "rdmabrokerd.conf",
+					     "socket",           "common",   "helper",
+					     "restricted",       "" };
 	char path[64];
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		remove(in_dir(path, names[i]));
+		remove(place_path(names[i], path));
 }

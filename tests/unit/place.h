@@ -9,6 +9,7 @@ struct broker;
 void place_make(const char *rules, const char *config);
 /* Replace the texts. */
 void place_write(const char *rules, const char *config);
-/* Make a daemon that uses the folder. */
+/* Make a daemon that uses the folder. Its clients' socket is that for administration. */
 void place_start(struct broker **ret);
+const char *place_path(const char *name, char ret[64]); /* of the file NAME; returns RET */
 void place_remove(void);

@@ -151,9 +151,15 @@ bool run_as_nobody(void)
 	ck_assert_int_eq(system(command), 0);
 	snprintf(program, sizeof(program), "%s/rdmabrokerctl", harness.dir);
 	ck_assert_int_eq(chmod(harness.dir, 0755), 0);
-	ck_assert_int_eq(chmod(harness.socket_path, 0666), 0);
+	ck_assert_int_eq(chmod(harness.doors_dir, 0755), 0);
+	ck_assert_int_eq(chmod(harness.common_path, 0666), 0);
 	run_as = 65534;
 	return true;
+}
+
+const char *ctl_socket(void)
+{
+	return run_as ? harness.common_path : harness.socket_path;
 }
 
 void end_nobody(void)

@@ -27,18 +27,19 @@ int run(const char *const *argv); /* returns the exit status */
  */
 bool run_as_nobody(void);
 void end_nobody(void);
-#define ctl(...) \
-	run((const char *const[]){ program, "--socket", harness.socket_path, __VA_ARGS__, NULL })
+const char *
+ctl_socket(void); /* for run(): that for administration, which only the present user can reach */
+#define ctl(...) run((const char *const[]){ program, "--socket", ctl_socket(), __VA_ARGS__, NULL })
 
 /*
  * Runs the program on a terminal that gets stdout and stderr, where lines end in CR LF. When the output contains
  * AWAITED, the interrupt key is pressed; NULL: it is not.
  */
 int run_on_terminal(unsigned short columns, const char *awaited, const char *const *argv);
-#define ctl_on_terminal(columns, ...)                                                    \
-	run_on_terminal(columns, NULL,                                                   \
-			(const char *const[]){ program, "--socket", harness.socket_path, \
-					       __VA_ARGS__, NULL })
+#define ctl_on_terminal(columns, ...)                                                          \
+	run_on_terminal(columns, NULL,                                                         \
+			(const char *const[]){ program, "--socket", ctl_socket(), __VA_ARGS__, \
+					       NULL })
 
 void assert_has(const char *text, const char *part);
 void assert_lacks(const char *text, const char *part);

@@ -99,6 +99,17 @@ void restart_with(const char *rules)
 	start_broker();
 }
 
+struct rdmabroker *open_helper(void)
+{
+	char path[64];
+	const struct rdmabroker_options options = { .size = sizeof(options),
+						    .socket = place_path("helper", path) };
+	struct rdmabroker *session;
+
+	ck_assert_int_eq(rdmabroker_open(&options, &session), 0);
+	return session;
+}
+
 struct rdmabroker *open_session(void)
 {
 	const struct rdmabroker_options options = { .size = sizeof(options) };
@@ -110,10 +121,13 @@ struct rdmabroker *open_session(void)
 
 void succession_set_up(void)
 {
+	char paths[2][64];
+
 	place_make("allow any\n", "[Daemon]\nLogLevel=error\n");
 	hooks_reset();
 	fake_set_event_read(hooks_step);
-	manager_begin(getenv("RDMABROKER_SOCKET"));
+	manager_begin(place_path("common", paths[0]), getenv("RDMABROKER_SOCKET"),
+		      place_path("helper", paths[1]));
 	start_broker();
 	hooks_set_turn(turn, NULL);
 	server = open_session();

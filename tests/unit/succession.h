@@ -44,6 +44,7 @@ void restart(void);
 void restart_with(const char *rules); /* with OnReload=enforce */
 
 struct rdmabroker *open_session(void);
+struct rdmabroker *open_helper(void); /* by the helper's socket */
 struct rdmabroker_id *new_id(struct rdmabroker *session);
 const struct sockaddr *addr(uint16_t port);
 struct rdmabroker_status *get_status(void);

@@ -48,6 +48,7 @@ void wire_start(const char *rules)
 {
 	struct policy *policy = load(rules);
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int fds[_DOOR_MAX] = { -1, -1, -1 };
 
 	wire = (struct wire){ 0 };
 	log_set_level(-1);
@@ -65,7 +66,9 @@ void wire_start(const char *rules)
 	/* wire_connect() passes each client's socket to the daemon, so nobody connects to this socket. */
 	ck_assert_int_eq(bind(fd, &(struct sockaddr){ .sa_family = AF_UNIX }, 2), 0);
 	ck_assert_int_eq(listen(fd, 1), 0);
-	ck_assert_int_eq(server_new(&wire.server, wire.loop, wire.core, fd, "/proc/nonexistent",
+	fds[DOOR_COMMON] = fd;
+	wire.door = DOOR_ADMIN;
+	ck_assert_int_eq(server_new(&wire.server, wire.loop, wire.core, fds, "/proc/nonexistent",
 				    65536, &server_ops, NULL),
 			 0);
 	while (sd_event_run(wire.loop, 0) > 0)
@@ -109,7 +112,7 @@ void wire_connect(struct wire_client *client)
 	ck_assert_int_eq(
 		socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
 	*client = (struct wire_client){ .sock = pair[0], .fd = -1 };
-	ck_assert_int_eq(server_add_client(wire.server, pair[1], NULL), 0);
+	ck_assert_int_eq(server_add_client(wire.server, pair[1], wire.door, NULL), 0);
 	client->session = container_of(wire.core->sessions.prev, struct session, link);
 	/* Without SO_PEERPIDFD the client would have to prove its identity. check_identity tests that. */
 	client->session->identity.proven = true;

@@ -34,6 +34,7 @@ struct wire {
 	sd_event *loop;
 	struct core *core;
 	struct server *server;
+	enum door door; /* of the next clients; DOOR_ADMIN at first */
 	uint64_t n_reloads; /* number of reloads that were requested; also the last ticket */
 	bool holds_reloads; /* the test completes reloads itself, by control_reloaded() */
 	unsigned n_stuck; /* blocked closes, for which wire_run() does not wait */

@@ -182,7 +182,7 @@ case_root_in_a_container() {
 	for verb in reload list; do
 		container root root --user 0 --device $RDMA=all -- rdmabrokerctl $verb
 		finish root 1
-		assert_contains "$(cat root)" "only root outside of containers"
+		assert_contains "$(cat root)" "only root and the daemon's own user"
 	done
 	container root root --user 0 --device $RDMA=all -- ls /dev/infiniband/rdma_cm
 	finish root 2
@@ -194,6 +194,35 @@ case_root_in_a_container() {
 	END
 	container root root --user 0 --device $RDMA=all -- rdmabrokerctl status
 	finish root
+}
+
+# However a container is run, and whoever is its user: without a rule it has no rights over others. With --cgroups=disabled
+# it is in its caller's control group, so that no name tells that it is one.
+case_rights_without_a_rule() {
+	local ways way uid
+	ways=("" --cgroups=disabled --cgroups=split
+		"--cgroups=disabled --cap-drop=ALL --security-opt=no-new-privileges --read-only")
+	prepare_root
+	policy <<< "allow session"
+	for way in "${ways[@]}"; do
+		for uid in 0 "$(id -u rdmabroker)" "$(id -u rdmabroker-peerd)"; do
+			# shellcheck disable=SC2086
+			container root root --user "$uid" $way --device $RDMA=all -- rdmabrokerctl reload
+			finish root 1
+			assert_contains "$(cat root)" "only root and the daemon's own user"
+			show <<< "${way:-by default}, uid $uid: $(head -1 root | cut -c 1-70)..."
+		done
+	done
+	policy <<-END
+		reject any container *
+		allow  any
+	END
+	for way in "${ways[@]}"; do
+		# shellcheck disable=SC2086
+		container root root --user 1000 $way --device $RDMA=all -- rdmabroker-ping -s -a $A -p 7420
+		finish root 3
+		assert_contains "$(cat root)" "uid 1000 may not use the broker"
+	done
 }
 
 # alice makes control groups with the names of pods, jobs and containers.

@@ -9,8 +9,8 @@ s|^ExecStart=.*|& --instance %i\
 # "ip netns add" makes the file.\
 NetworkNamespacePath=/run/netns/%i|
 s|^ExecReload=\(.*\) reload$|ExecReload=\1 --instance %i reload|
-s|^Sockets=.*|Sockets=rdmabrokerd@%i.socket|
+s|^Sockets=.*|Sockets=rdmabrokerd@%i.socket rdmabrokerd-admin@%i.socket rdmabrokerd-helper@%i.socket|
 s|^\(# Without rdmabrokerd\)\.socket|\1@.socket|
 s|^\(# stays, because the socket of rdmabrokerd\)\.socket|\1@.socket|
 s|^RuntimeDirectory=.*|RuntimeDirectory=rdmabroker@%i|
-s|^Also=.*|Also=rdmabrokerd@%i.socket|
+s|^Also=.*|Also=rdmabrokerd@%i.socket rdmabrokerd-admin@%i.socket rdmabrokerd-helper@%i.socket|
