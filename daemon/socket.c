@@ -70,16 +70,19 @@ static int make(struct sockets *sockets, enum door door, const char *path)
 	int fd = own ? unixsock_listen(path, SOCK_SEQPACKET, door == DOOR_COMMON ? 0666 : 0600,
 				       BACKLOG) :
 		       -ENOMEM;
+	bool tolerable;
 
 	if (fd >= 0) {
 		sockets->fds[door] = fd;
 		sockets->own[door] = TAKE_PTR(own);
 		return 0;
 	}
-	/* Without the others the daemon serves its clients all the same. */
-	log_msg(door == DOOR_COMMON ? LOG_ERR : LOG_WARNING, "Cannot listen on %s: %s.", path,
+	/* Without a place for the others, the daemon serves its clients all the same. */
+	tolerable = door != DOOR_COMMON &&
+		    (fd == -ENOENT || fd == -EACCES || fd == -EPERM || fd == -EROFS);
+	log_msg(tolerable ? LOG_WARNING : LOG_ERR, "Cannot listen on %s: %s.", path,
 		fd == -EADDRINUSE ? "another broker listens there" : strerror(-fd));
-	return door == DOOR_COMMON ? fd : 0;
+	return tolerable ? 0 : fd;
 }
 
 int sockets_open(struct sockets *ret, const char *const paths[_DOOR_MAX], unsigned n_stored)

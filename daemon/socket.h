@@ -6,7 +6,8 @@
 /* The listening sockets. */
 struct sockets {
 	int fds[_DOOR_MAX]; /* -1: the door does not exist */
-	char *own[_DOOR_MAX]; /* the paths of those that this process has made; NULL: systemd owns the socket */
+	char *own
+		[_DOOR_MAX]; /* the paths of those that this process has made; NULL: systemd owns the socket */
 };
 
 /*

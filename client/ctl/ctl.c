@@ -11,6 +11,8 @@
 #include "output.h"
 #include "proto/word.h"
 
+#define ADMIN_SOCKET "/run/rdmabroker-admin/rdmabroker.sock"
+
 const struct verb *ctl_find_verb(const struct ctl *ctl, const char *name)
 {
 	struct word_guess guess = { .word = name, .len = strlen(name) };
@@ -33,6 +35,18 @@ static void complain_failure(const struct ctl *ctl)
 
 	complain("%s%s%s%s%s%s", names_call ? ctl->verb->name : "", names_call ? ": " : "", text,
 		 failure->rule ? " (rule " : "", failure->rule ?: "", failure->rule ? ")" : "");
+}
+
+/* How to get the right that was missing, if R says that one was. */
+static void tell_way(const struct ctl *ctl, int r)
+{
+	if (r != -EACCES && r != -EPERM)
+		return;
+	if (geteuid() != 0)
+		complain("try again as root");
+	else if (!ctl->socket && !getenv("RDMABROKER_SOCKET"))
+		complain("root needs no rule on " ADMIN_SOCKET ", which is not here; outside of "
+			 "containers \"systemctl restart rdmabrokerd\" makes it");
 }
 
 /* The instance's socket for administration, in PATH. False: this process cannot connect to it. */
@@ -67,14 +81,15 @@ int ctl_open_session(const struct ctl *ctl, bool as_admin, struct rdmabroker **r
 	if (r == -ENOENT || r == -ECONNREFUSED)
 		complain(
 			"the daemon is not running; start it with \"systemctl start rdmabrokerd\"");
+	else if (as_admin && geteuid() == 0)
+		tell_way(ctl, r);
 	return EXIT_FAILURE;
 }
 
 int ctl_complain_failure(const struct ctl *ctl, int r)
 {
 	complain_failure(ctl);
-	if ((r == -EACCES || r == -EPERM) && geteuid() != 0)
-		complain("try again as root");
+	tell_way(ctl, r);
 	return EXIT_FAILURE;
 }
 

@@ -217,12 +217,13 @@ START_TEST(configuration)
 
 	snprintf(path, sizeof(path), "%s/d.conf", harness.dir);
 	snprintf(own, sizeof(own), "%s/d@blue.conf", harness.dir);
-	write_config(path, "[Daemon]\nSocket=/s\nPolicyDir=/p\n[Limits]\nSessions=7\n");
+	write_config(path, "[Daemon]\nAdminSocket=/s\nPolicyDir=/p\n[Limits]\nSessions=7\n");
 	ck_assert_int_eq(diag_new(&diag), 0);
 	ck_assert_int_eq(config_load(&config, path, diag), 0);
 	ck_assert_int_eq(instance_configure(&config, path, "blue", diag), 0);
 	ck_assert_str_eq(config.initial_socket, "/s");
 	ck_assert_str_eq(config.socket_path, "/run/rdmabroker@blue/rdmabroker.sock");
+	ck_assert_str_eq(config.admin_socket_path, "/run/rdmabroker-admin@blue/rdmabroker.sock");
 	ck_assert_str_eq(config.policy_dir, "/p");
 	ck_assert_str_eq(config.restricted_dir, "/run/rdmabroker-restricted/@blue");
 	config_done(&config);

@@ -434,6 +434,33 @@ case_stopped() {
 	done
 }
 
+# The daemon of a version that had only the common socket is upgraded. The other sockets come with the restart, which ends
+# nothing.
+case_doors_come_with_an_upgrade() {
+	local doors="rdmabrokerd-admin.socket rdmabrokerd-helper.socket"
+	users_policy
+	systemctl stop rdmabrokerd.socket rdmabrokerd.service
+	# shellcheck disable=SC2086
+	systemctl mask --runtime $doors
+	mark_journal
+	systemctl start rdmabrokerd
+	assert_contains "$(journal)" "There is no socket for administration"
+	assert_fails_with 1 test -e /run/rdmabroker-admin/rdmabroker.sock
+	fails 1 rdmabrokerctl status
+	assert_contains "$(cat words)" "systemctl restart rdmabrokerd"
+	serve server alice $A 7471 -P
+	connect client bob $A 7471
+	# shellcheck disable=SC2086
+	systemctl unmask --runtime $doors
+	systemctl restart rdmabrokerd
+	assert_eq "$(stat -c '%U %a' /run/rdmabroker-admin/rdmabroker.sock)" "rdmabroker 600"
+	assert_eq "$(stat -c '%U %a' /run/rdmabroker-helper/rdmabroker.sock)" "rdmabroker-peerd 600"
+	assert_eq "$(rdmabrokerctl list | grep -c ' established ')" 2
+	assert_fails_with 1 as alice env RDMABROKER_SOCKET=/run/rdmabroker-admin/rdmabroker.sock rdmabrokerctl status
+	stop client
+	finish server
+}
+
 freeze_systemd() {
 	echo "$1" > /sys/fs/cgroup/init.scope/cgroup.freeze
 	await "grep -qx 'frozen $1' /sys/fs/cgroup/init.scope/cgroup.events"
