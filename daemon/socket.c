@@ -96,8 +96,11 @@ int sockets_open(struct sockets *ret, const char *const paths[_DOOR_MAX], unsign
 	for (int i = 0; i < _DOOR_MAX && makes_all && r == 0; i++)
 		if (ret->fds[i] < 0 && paths[i])
 			r = make(ret, (enum door)i, paths[i]);
-	if (r < 0)
+	if (r < 0) {
+		for (int i = 0; i < _DOOR_MAX; i++)
+			closep(&ret->fds[i]);
 		return r;
+	}
 	if (ret->fds[DOOR_ADMIN] < 0)
 		log_warning("There is no socket for administration: only a rule for \"admin\" lets "
 			    "anybody, also root, reload the policy or end sessions. systemd makes "

@@ -458,7 +458,7 @@ case_doors_come_with_an_upgrade() {
 	assert_eq "$(rdmabrokerctl list | grep -c ' established ')" 2
 	assert_fails_with 1 as alice env RDMABROKER_SOCKET=/run/rdmabroker-admin/rdmabroker.sock rdmabrokerctl status
 	stop client
-	finish server
+	stop server
 }
 
 freeze_systemd() {
