@@ -232,6 +232,12 @@ void conn_resume(struct id *id)
 	struct failure failure;
 	int r;
 
+	/* The peer can have given up, or the device has gone. */
+	if (id->state != ID_CONNECTING && id->state != ID_ACCEPTED) {
+		held_free(held);
+		record_state(id);
+		return;
+	}
 	/* A QP number that had several connections can have several time waits. */
 	r = timewait_hold_again(id);
 	if (r > 0)

@@ -38,6 +38,19 @@ static int ask_about_qp(struct id *id, const char *device, uint32_t qpn)
 				 session->identity.pid, session->identity.uid, on_qp_answer, id);
 }
 
+/* The look-up goes by the pid, which must be the client's. */
+static int check_client(const struct session *session, const char *device, uint32_t qpn,
+			struct failure *failure)
+{
+	const char *doubt = identity_doubt(&session->identity);
+
+	if (!doubt)
+		return 0;
+	return failure_set(failure, STATUS_NOT_OWNER,
+			   "QP number %u of %s: cannot verify that process %d is the client: %s",
+			   qpn, device, session->identity.pid, doubt);
+}
+
 /* R: the result of a look-up of QPN, from fabric_qp_belongs(). */
 static int judge(struct id *id, const char *device, uint32_t qpn, int r, struct failure *failure)
 {
@@ -67,16 +80,12 @@ static int judge(struct id *id, const char *device, uint32_t qpn, int r, struct 
 
 int qpcheck_run(struct id *id, const char *device, uint32_t qpn, struct failure *failure)
 {
-	const struct identity *identity = &id->session->identity;
-	const char *doubt = identity_doubt(identity);
 	int r;
 
 	id->qp_check.is_unknown = false;
-	if (doubt)
-		return failure_set(
-			failure, STATUS_NOT_OWNER,
-			"QP number %u of %s: cannot verify that process %d is the client: %s", qpn,
-			device, identity->pid, doubt);
+	r = check_client(id->session, device, qpn, failure);
+	if (r != 0)
+		return r;
 	r = ask_about_qp(id, device, qpn);
 	return r == -EINPROGRESS ? r : judge(id, device, qpn, r, failure);
 }
@@ -84,10 +93,13 @@ int qpcheck_run(struct id *id, const char *device, uint32_t qpn, struct failure 
 int qpcheck_held(struct id *id, const char *device, uint32_t qpn, int answer,
 		 struct failure *failure)
 {
+	/* Another session can have imported the id. */
+	int r = check_client(id->session, device, qpn, failure);
+
 	id->qp_check.is_unknown = false;
 	id->qp_check.qpn = qpn;
 	snprintf(id->qp_check.device, sizeof(id->qp_check.device), "%s", device);
-	return judge(id, device, qpn, answer, failure);
+	return r != 0 ? r : judge(id, device, qpn, answer, failure);
 }
 
 int qpcheck_by_rule(struct id *id, const struct policy_rule *rule, struct failure *failure)

@@ -308,7 +308,7 @@ static struct waiters *find(struct id *id, uint32_t qpn, struct entry **ret)
 	uint64_t now = now_usec();
 
 	/* Datagrams have no connection that could end. */
-	if (id_is_datagram(id))
+	if (list_is_empty(bucket) || id_is_datagram(id))
 		return NULL;
 	fabric_id_get_info(id->fabric, &info);
 	if (!info.device)

@@ -126,6 +126,43 @@ START_TEST(a_look_up_of_an_id_that_is_imported)
 }
 END_TEST
 
+/* It is not known which process the importer is, so that its pid, by which the look-up goes, says nothing. */
+START_TEST(a_look_up_of_an_id_that_a_stranger_imports)
+{
+	struct id *moved;
+	int fd;
+
+	wait_for_the_look_up();
+	ck_assert_int_eq(handover_export(next, &fd, &why), 0);
+	server.session->identity.proven = false;
+	ck_assert_int_eq(handover_import(server.session, fd, &moved, &why), 0);
+	close(fd);
+	next = moved;
+	answer();
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), 1);
+	pair_expect(&server, server.n - 1, RDMA_CM_EVENT_CONNECT_ERROR, -EPERM);
+	ck_assert_ptr_nonnull(strstr(server.events[server.n - 1].text, "cannot verify"));
+	server.session->identity.proven = true;
+}
+END_TEST
+
+/* The peer gives up meanwhile. An accept of a request that has ended must not be sent. */
+START_TEST(an_id_that_fails_while_it_is_held_back)
+{
+	unsigned n;
+
+	wait_for_the_look_up();
+	fake_send_event_to(core->fabric, next->fabric, RDMA_CM_EVENT_CONNECT_ERROR, -ETIMEDOUT);
+	run_loop();
+	ck_assert_int_eq(next->state, ID_FAILED);
+	n = client.n;
+	answer();
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), 1);
+	ck_assert_uint_eq(client.n, n);
+	ck_assert_ptr_null(next->held);
+}
+END_TEST
+
 /* Another connection of the number ends during the look-up. The connect waits again, and the answer is too old then. */
 START_TEST(a_time_wait_during_the_look_up)
 {
@@ -185,5 +222,6 @@ END_TEST
 UNIT_MAIN("held", pair_set_up, pair_tear_down, a_held_connect_is_looked_up_again,
 	  a_held_accept_is_looked_up_again, a_look_up_of_a_held_connect,
 	  a_look_up_of_an_id_that_is_destroyed, a_look_up_of_an_id_that_is_disconnected,
-	  a_look_up_of_an_id_that_is_imported, a_time_wait_during_the_look_up,
+	  a_look_up_of_an_id_that_is_imported, a_look_up_of_an_id_that_a_stranger_imports,
+	  an_id_that_fails_while_it_is_held_back, a_time_wait_during_the_look_up,
 	  a_held_connect_during_a_drain)

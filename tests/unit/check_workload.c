@@ -8,11 +8,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
+#include <sys/wait.h>
 #include <systemd/sd-login.h>
 #include <unistd.h>
 
@@ -316,7 +318,52 @@ START_TEST(a_client_without_a_control_group)
 }
 END_TEST
 
+/* Whether a client in a pid namespace of its own is admitted; its control group names no container. -1: cannot be made. */
+static int is_admitted_enclosed(void)
+{
+	pid_t child = fork();
+	int status;
+
+	if (child == 0) {
+		if (unshare(CLONE_NEWPID | (geteuid() == 0 ? 0 : CLONE_NEWUSER)) < 0)
+			_exit(2);
+		child = fork();
+		if (child == 0)
+			_exit(is_admitted("/system.slice/client.service"));
+		_exit(waitpid(child, &status, 0) == child && WIFEXITED(status) ?
+			      WEXITSTATUS(status) :
+			      3);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert(WIFEXITED(status) && WEXITSTATUS(status) != 3);
+	return WEXITSTATUS(status) == 2 ? -1 : WEXITSTATUS(status);
+}
+
+/* It can be a container of --cgroups=disabled, which is in the control group of its caller. */
+START_TEST(a_client_that_can_be_in_a_container)
+{
+	static const char *const rules[] = {
+		"allow any unit client.service\n",
+		"allow any cgroup /system.slice/client.service\n",
+		"reject any container *\nallow any\n",
+	};
+
+	set_policy("allow any\n");
+	if (is_admitted_enclosed() < 0) {
+		fprintf(stderr, "skipped: the kernel lets this user make no namespaces\n");
+		return;
+	}
+	ck_assert_int_eq(is_admitted_enclosed(), 1);
+	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+		set_policy(rules[i]);
+		ck_assert(is_admitted("/system.slice/client.service"));
+		ck_assert_int_eq(is_admitted_enclosed(), 0);
+	}
+}
+END_TEST
+
 UNIT_MAIN("workload", set_up_place, tear_down, rules_match_where_a_client_is,
 	  the_list_shows_where_clients_are, long_names_are_listed, notices_tell_where_clients_are,
 	  rights_without_a_rule_are_of_the_door, peers_of_the_same_job, a_process_that_moves,
-	  a_client_without_a_control_group, other_hosts_are_told_what_is_not_known)
+	  a_client_without_a_control_group, a_client_that_can_be_in_a_container,
+	  other_hosts_are_told_what_is_not_known)

@@ -63,6 +63,7 @@ case_restricted_program() {
 	# Root is no admin, and the limit counts all sessions together.
 	fails 1 rdmabrokerctl restrict --rules "allow any" -- rdmabrokerctl reload
 	assert_contains "$(cat words)" "may do this"
+	assert_lacks "$(cat words)" "which is not here"
 	# A restriction allows nothing that policy does not allow to its clients, also to root.
 	fails 1 rdmabrokerctl restrict --rules "allow observe" -- rdmabrokerctl status
 	policy <<-END
