@@ -160,15 +160,22 @@ void inquiries_set_helper_uid(struct core *core, uid_t uid)
 	}
 }
 
+void inquiries_set_door(struct core *core)
+{
+	core->inquiries.has_door = true;
+}
+
 const char *inquiries_find_fault(const struct core *core)
 {
 	if (!policy_asks(core->policy) || core->inquiries.helper)
 		return NULL;
-	return core->inquiries.helper_uid == (uid_t)-1 ?
-		       "rules depend on who peers are, but the user in Helper= of rdmabrokerd.conf does not "
-		       "exist: install rdmabroker-peerd, then run rdmabrokerctl reload" :
-		       "rules depend on who peers are, but rdmabroker-peerd is not there: run systemctl start "
-		       "rdmabroker-peerd";
+	if (core->inquiries.helper_uid == (uid_t)-1)
+		return "rules depend on who peers are, but the user in Helper= of rdmabrokerd.conf does not exist: "
+		       "install rdmabroker-peerd, then run systemctl restart rdmabrokerd";
+	if (!core->inquiries.has_door)
+		return "rules depend on who peers are, but rdmabroker-peerd has no socket to come to, because it was "
+		       "installed while the daemon ran: run systemctl restart rdmabrokerd, which ends no session";
+	return "rules depend on who peers are, but rdmabroker-peerd is not there: run systemctl start rdmabroker-peerd";
 }
 
 int inquiries_serve(struct session *session)

@@ -33,6 +33,7 @@ struct wish;
 
 struct inquiries {
 	uid_t helper_uid; /* (uid_t)-1: nobody may be the helper */
+	bool has_door; /* there is a socket for helpers */
 	struct session *helper; /* NULL: there is none */
 	uint64_t without_helper_ms; /* CLOCK_MONOTONIC: since when, if there is none */
 	struct inquiry *open; /* a uthash table, by number */
@@ -48,6 +49,8 @@ void inquiries_done(
 
 /* UID: the user of helpers from now on; (uid_t)-1: none. A helper of another user ends. */
 void inquiries_set_helper_uid(struct core *core, uid_t uid);
+/* There is a socket for helpers. */
+void inquiries_set_door(struct core *core);
 /* What an admin has to do so that peers can be asked, as a sentence; NULL: nothing. */
 const char *inquiries_find_fault(const struct core *core);
 

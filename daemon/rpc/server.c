@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/failure.h"
+#include "core/inquiry.h"
 #include "core/restriction.h"
 #include "proto/packet.h"
 #include "rpc/control.h"
@@ -271,6 +272,8 @@ int server_new(struct server **ret, sd_event *loop, struct core *core, const int
 		if (r < 0)
 			return r;
 	}
+	if (fds[DOOR_HELPER] >= 0)
+		inquiries_set_door(core);
 	r = sd_event_add_time_relative(loop, &server->resume, CLOCK_MONOTONIC, PAUSE_USEC, 0,
 				       on_resume, server);
 	if (r < 0)

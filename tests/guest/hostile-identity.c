@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * A process pretends to be another one. While the daemon is stopped, a child connects to it, passes the connections
- * to this process, and ends. The suite then starts a victim with the child's pid, and lets the daemon continue.
+ * A process pretends to be another one: while the daemon is stopped, a child connects to it, passes the connections to
+ * this process, and ends. The suite then starts a victim with the child's pid, and lets the daemon continue. Or it
+ * pretends to be on the host: nothing can be found out about a child that has ended.
  */
 
 #include <errno.h>
@@ -16,6 +17,7 @@
 
 #include "proto/status.h"
 #include "tests/guest/hostile.h"
+#include "tests/wire/requests.h"
 
 enum way {
 	WAY_PLAIN, /* the hello does not announce the feature PROOF */
@@ -193,6 +195,43 @@ void attack_pid(char **argv)
 		judge(what, answer.end, ALLOW(END_REFUSED));
 		if (answer.end == END_REFUSED && answer.status != STATUS_NOT_OWNER)
 			failed("%s: status %u", what, answer.status);
+		close(socks[way]);
+	}
+}
+
+/* What needs no rule on the socket for administration, or on the helper's. */
+static const int rights[] = {
+	OP(RELOAD),      OP(DRAIN),       OP(KICK),        OP(GET_STATUS),
+	OP(LIST),        OP(LIST_RULES),  OP(GET_METRICS), OP(WATCH),
+	OP(LEND_DEVICE), OP(SERVE_PEERS), OP(ANSWER_PEER), OP(FIND_PEER),
+};
+
+/* The user is allowed a session and nothing else, so each hello must succeed, and each request for a right be refused. */
+void attack_rights(char **argv)
+{
+	uint8_t buf[PACKET_MAX];
+	int socks[N_WAYS];
+	char what[128];
+
+	(void)argv;
+	connect_and_end(socks);
+	for (enum way way = 0; way < N_WAYS; way++) {
+		snprintf(what, sizeof(what), "a hello of a process that has ended, %s",
+			 way_names[way]);
+		judge(what, greet(socks[way], way), ALLOW(END_DONE));
+		for (size_t i = 0; i < sizeof(rights) / sizeof(rights[0]); i++) {
+			struct answer answer;
+
+			send_bytes(socks[way], buf,
+				   request_make((uint32_t)(100 + i), rights[i], 1, NULL, 0, buf));
+			answer = await_answer(socks[way], DEADLINE_MS);
+			snprintf(what, sizeof(what), "%s of a process that has ended, %s",
+				 request_name(rights[i]), way_names[way]);
+			judge(what, answer.end, ALLOW(END_REFUSED));
+			if (answer.end == END_REFUSED && answer.status != STATUS_DENIED &&
+			    answer.status != STATUS_NOT_PERMITTED)
+				failed("%s: status %u", what, answer.status);
+		}
 		close(socks[way]);
 	}
 }

@@ -268,6 +268,7 @@ static const struct attack {
 	{ "protocol", attack_protocol },
 	{ "raw", attack_raw },
 	{ "requests", attack_requests },
+	{ "rights", attack_rights },
 	{ "slow", attack_slow },
 	{ "strangers", attack_strangers },
 	{ "unread", attack_unread },

@@ -81,6 +81,7 @@ void attack_strangers(char **argv);
 
 /* hostile-identity.c */
 void attack_pid(char **argv);
+void attack_rights(char **argv);
 
 /* hostile-load.c */
 void attack_unread(char **argv);

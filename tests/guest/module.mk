@@ -3,7 +3,8 @@
 
 guest-dir := tests/guest
 guest-recipe := $(addprefix $(guest-dir)/,build packages agent rdmabroker-guest.service)
-guest-stamp := $(O)/guest/built-$(shell cat $(guest-recipe) | sha256sum | cut -c1-16)
+# `make check-guest KERNEL=backports`: the cases with the newer kernel of Debian's backports.
+guest-stamp := $(O)/guest/built-$(shell cat $(guest-recipe) | sha256sum | cut -c1-16)$(addprefix -,$(KERNEL))
 # The timeout only ends a hang: each case has a limit of its own.
 guest-run = $(guest-dir)/run --image $(O)/guest --share $(O)/guest/share --timeout 14400 --
 
@@ -20,7 +21,7 @@ guest-image: $(guest-stamp)
 # The stamp's name depends on the content of the recipe, because a new checkout has new dates.
 $(guest-stamp):
 	$(Q)rm -f $(O)/guest/built-*
-	$(Q)$(guest-dir)/build $(O)/guest
+	$(Q)KERNEL=$(KERNEL) $(guest-dir)/build $(O)/guest
 	$(Q)touch $@
 
 # hostile speaks the protocol without the library; api, calls, connects and killed use the library; sidebyside uses the library

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <unistd.h>
 
+#include "core/inquiry.h"
 #include "core/lease.h"
 #include "core/record.h"
 #include "keep/ledger.h"
@@ -89,6 +90,23 @@ START_TEST(a_door_is_kept)
 END_TEST
 
 /* An instance borrows devices as the daemon's own user, by the socket that no container is given. */
+/* What status tells the admin whose rules ask who peers are, step by step. */
+START_TEST(what_the_helper_lacks)
+{
+	core->inquiries.helper_uid = (uid_t)-1;
+	ck_assert_ptr_null(inquiries_find_fault(core));
+	pair_set_policy("allow any peer-user alice\n");
+	ck_assert_ptr_nonnull(strstr(inquiries_find_fault(core), "install rdmabroker-peerd"));
+	core->inquiries.helper_uid = geteuid();
+	ck_assert_ptr_nonnull(strstr(inquiries_find_fault(core), "has no socket to come to"));
+	inquiries_set_door(core);
+	ck_assert_ptr_nonnull(
+		strstr(inquiries_find_fault(core), "systemctl start rdmabroker-peerd"));
+	ck_assert_int_eq(inquiries_serve(client.session), 0);
+	ck_assert_ptr_null(inquiries_find_fault(core));
+}
+END_TEST
+
 START_TEST(loans_need_the_door)
 {
 	pair_set_policy("allow any\nallow admin\n");
@@ -103,4 +121,5 @@ START_TEST(loans_need_the_door)
 END_TEST
 
 UNIT_MAIN("door", pair_set_up, pair_tear_down, the_door_gives_the_rights,
-	  a_restored_session_is_judged_again, a_door_is_kept, loans_need_the_door)
+	  a_restored_session_is_judged_again, a_door_is_kept, what_the_helper_lacks,
+	  loans_need_the_door)

@@ -211,8 +211,15 @@ case_rights_without_a_rule() {
 			finish root 1
 			assert_contains "$(cat root)" "only root and the daemon's own user"
 			show <<< "${way:-by default}, uid $uid: $(head -1 root | cut -c 1-70)..."
+			# The same for everything else that such users may do on the host, by a process that connects and ends.
+			# shellcheck disable=SC2086
+			container root root --user "$uid" $way --device $RDMA=all --volume "$share/bin:/attack:ro" -- \
+				/attack/hostile $SOCKET rights
+			finish root
+			show < root
 		done
 	done
+	journal | grep -E "is refused|refuses" | tail -3 | show
 	policy <<-END
 		reject any container *
 		allow  any
