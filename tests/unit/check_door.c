@@ -95,7 +95,7 @@ START_TEST(what_the_helper_lacks)
 {
 	core->inquiries.helper_uid = (uid_t)-1;
 	ck_assert_ptr_null(inquiries_find_fault(core));
-	pair_set_policy("allow any peer-user alice\n");
+	pair_set_policy("allow any peer-user 1000\n");
 	ck_assert_ptr_nonnull(strstr(inquiries_find_fault(core), "install rdmabroker-peerd"));
 	core->inquiries.helper_uid = geteuid();
 	ck_assert_ptr_nonnull(strstr(inquiries_find_fault(core), "has no socket to come to"));
