@@ -17,6 +17,7 @@ void decide_ask_policy(struct session *session, struct wish *wish, struct policy
 	wish->question.uid = session->identity.uid;
 	wish->question.gids = session->identity.gids;
 	wish->question.n_gids = session->identity.n_gids;
+	wish->question.too_many_gids = session->identity.too_many_gids;
 	for (int i = 0; i < _WORKLOAD_MAX; i++)
 		wish->question.workload[i] = session->identity.workload.names[i];
 	policy_decide(session->core->policy, &wish->question, ret);

@@ -56,7 +56,8 @@ static bool has_to_ask(const struct session *session, const struct id *id)
 
 	if (session->restriction && session->restriction != id->session->restriction)
 		return true;
-	if (from->uid != to->uid || from->n_gids != to->n_gids ||
+	if (from->uid != to->uid || from->too_many_gids || to->too_many_gids ||
+	    from->n_gids != to->n_gids ||
 	    memcmp(from->gids, to->gids, from->n_gids * sizeof(gid_t)) != 0)
 		return true;
 	/* The pid of a process that has ended can be another one's. */

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/identity.h"
+#include "policy/policy.h"
 #include "proto/proof.h"
 #include "util/util.h"
 
@@ -20,29 +21,27 @@
 #define SO_PEERPIDFD 77 /* since Linux 6.5 */
 #endif
 
-/* The primary group comes first, and then the supplementary groups, of which it usually is one, too. */
-static int get_gids(int sock, gid_t primary, gid_t **ret, size_t *ret_n)
+static int get_gids(struct identity *identity, int sock, gid_t primary)
 {
-	_cleanup_free_ gid_t *gids = NULL;
-	socklen_t len = 32 * sizeof(gid_t);
+	gid_t space[IDENTITY_GIDS_MAX];
+	socklen_t len = sizeof(space) - sizeof(primary);
+	size_t n;
 
-	for (;;) {
-		gid_t *p = realloc(gids, sizeof(gid_t) + len);
-
-		if (!p)
-			return -ENOMEM;
-		gids = p;
-		if (getsockopt(sock, SOL_SOCKET, SO_PEERGROUPS, gids + 1, &len) == 0)
-			break;
-		if (errno != ERANGE) /* the kernel sets LEN to the size that is needed */
-			return -errno;
+	/* The kernel compares the sizes before it copies, so a long list costs no more than a short one. */
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERGROUPS, space, &len) < 0) {
+		identity->too_many_gids = errno == ERANGE;
+		return identity->too_many_gids ? 0 : -errno;
 	}
-	gids[0] = primary;
-	*ret_n = 1;
-	for (size_t i = 1; i <= len / sizeof(gid_t); i++)
-		if (gids[i] != primary)
-			gids[(*ret_n)++] = gids[i];
-	*ret = TAKE_PTR(gids);
+	n = len / sizeof(gid_t);
+	space[n++] = primary;
+	/* The kernel sorts them, so only the primary group is moved, and is there twice if it is a supplementary one, too. */
+	policy_sort_gids(space, n);
+	identity->gids = malloc(n * sizeof(gid_t));
+	if (!identity->gids)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		if (i == 0 || space[i] != space[i - 1])
+			identity->gids[identity->n_gids++] = space[i];
 	return 0;
 }
 
@@ -83,7 +82,7 @@ int identity_init(struct identity *identity, int sock)
 	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
 		return -errno;
 	*identity = (struct identity){ .uid = cred.uid, .pid = cred.pid, .pidfd = -1 };
-	r = get_gids(sock, cred.gid, &identity->gids, &identity->n_gids);
+	r = get_gids(identity, sock, cred.gid);
 	if (r == 0)
 		r = get_pidfd(identity, sock);
 	return r;

@@ -18,6 +18,12 @@
 
 #include "core/workload.h"
 
+/*
+ * A user can have 65,536 groups in a user namespace of his own. The groups of a process with more than this number are
+ * unknown: a part of them could lack the one that a reject rule names.
+ */
+#define IDENTITY_GIDS_MAX 1024
+
 struct identity {
 	uid_t uid;
 	pid_t pid;
@@ -30,8 +36,9 @@ struct identity {
 	bool adopts;
 	bool proven; /* the process of PIDFD is known to be the client */
 	char question[64]; /* the name for the proof; empty: no proof was requested */
-	gid_t *gids; /* the primary group and the supplementary ones */
+	gid_t *gids; /* the primary group and the supplementary ones, sorted */
 	size_t n_gids;
+	bool too_many_gids; /* there are more than IDENTITY_GIDS_MAX; GIDS is NULL */
 	struct workload workload;
 };
 

@@ -207,6 +207,16 @@ int match_parse_group(struct parser *parser, struct policy_rule *rule, union pol
 	return parse_ids(parser, "group", look_up_group, ret);
 }
 
+void policy_sort_gids(gid_t *gids, size_t n)
+{
+	size_t i = 1;
+
+	while (i < n && gids[i - 1] <= gids[i])
+		i++;
+	if (i < n)
+		qsort(gids, n, sizeof(*gids), compare_ids);
+}
+
 static bool has_id(const struct policy_ids *list, uint32_t id)
 {
 	return bsearch(&id, list->ids, list->n, sizeof(list->ids[0]), compare_ids);
@@ -219,18 +229,28 @@ enum ternary match_user(const union policy_value *value, const struct policy_fac
 	return ternary(has_id(value->ids, facts->question->uid));
 }
 
+static bool has_common(const uint32_t *few, size_t n_few, const uint32_t *many, size_t n_many)
+{
+	for (size_t i = 0; i < n_few; i++)
+		if (bsearch(&few[i], many, n_many, sizeof(many[0]), compare_ids))
+			return true;
+	return false;
+}
+
 static enum ternary match_gids(const struct policy_ids *ids, const gid_t *gids, size_t n)
 {
 	if (ids->is_incomplete)
 		return TERNARY_UNKNOWN;
-	for (size_t i = 0; i < n; i++)
-		if (has_id(ids, gids[i]))
-			return TERNARY_YES;
-	return TERNARY_NO;
+	/* Both are sorted, so the shorter list is looked up in the longer one. */
+	if (n <= ids->n)
+		return ternary(has_common(gids, n, ids->ids, ids->n));
+	return ternary(has_common(ids->ids, ids->n, gids, n));
 }
 
 enum ternary match_group(const union policy_value *value, const struct policy_facts *facts)
 {
+	if (facts->question->too_many_gids)
+		return TERNARY_UNKNOWN;
 	return match_gids(value->ids, facts->question->gids, facts->question->n_gids);
 }
 

@@ -234,8 +234,8 @@ static enum shade shade_of_reject(const struct policy_match *match, unsigned ope
 {
 	switch (match->word->dimension) {
 	case KEY_USER:
-	case KEY_GROUP:
 		return SHADE_ALWAYS;
+	case KEY_GROUP:
 	case KEY_PS:
 		return SHADE_IF_KNOWN;
 	case KEY_PORT:

@@ -67,6 +67,7 @@ static int take_gids(struct parser *parser, const struct fact *fact, gid_t *gids
 		if (r == 0)
 			gids[(*n_gids)++] = n;
 	} while (r == 0 && parser->token->type == TOKEN_COMMA);
+	policy_sort_gids(gids, *n_gids);
 	return r;
 }
 

@@ -267,6 +267,7 @@ const char *in_peer_identity(struct policy_peer *ret, const Rdmabroker__PeerIden
 		return "the peer has more than 1024 groups";
 	if (m->uid == (uint32_t)-1)
 		return "the peer's uid is not valid";
+	policy_sort_gids(m->gids, m->n_gids);
 	*ret = (struct policy_peer){ .uid = m->uid, .gids = m->gids, .n_gids = m->n_gids };
 	if (m->knows_workload) {
 		ret->workload[WORKLOAD_UNIT] = m->unit;

@@ -80,9 +80,10 @@ int do_find_peer(struct call *call)
 		return failure_set(&call->failure, STATUS_NO_SUCH_ID,
 				   "find_peer: no program has this address");
 	identity = session_get_identity(found);
-	if (identity->n_gids > MAX_GIDS)
+	if (identity->too_many_gids)
 		return failure_set(&call->failure, STATUS_NO_SUCH_ID,
-				   "find_peer: the program has more than %d groups", MAX_GIDS);
+				   "find_peer: the program has more than %d groups",
+				   IDENTITY_GIDS_MAX);
 	rdmabroker__peer_identity__init(result);
 	result->uid = identity->uid;
 	result->gids = call->space.gids;

@@ -211,6 +211,7 @@ static const char *in_question(struct policy_question *ret, const Rdmabroker__Ex
 		return "unknown operation";
 	if (m->n_gids > MAX_GIDS)
 		return "more than 1024 groups";
+	policy_sort_gids(m->gids, m->n_gids);
 	if (m->port > UINT16_MAX)
 		return "the port is out of range 0..65535";
 	if (m->local) {

@@ -150,6 +150,7 @@ static void make_question(const struct policy *policy, struct input *input, stru
 	};
 	for (size_t i = 0; i < ret->n_gids; i++)
 		facts->gids[i] = pick_id(policy, "group", input);
+	policy_sort_gids(facts->gids, ret->n_gids);
 	match = pick_match(policy, "port", take(input));
 	if (known & 2)
 		ret->port = match ? match->value.ports->ranges[0].last + (known >> 7) : 4711;

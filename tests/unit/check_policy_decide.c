@@ -97,6 +97,20 @@ START_TEST(users_and_groups)
 }
 END_TEST
 
+/* Nobody gets past a reject rule by having so many groups that they cannot be told. */
+START_TEST(groups_that_are_not_known)
+{
+	load("reject session group 7\nallow session user 1000");
+	assert_answer(POLICY_ALLOW, 2);
+	question.too_many_gids = true;
+	assert_answer(POLICY_REJECT, 1);
+	load("allow session group 100\nallow session user 1000");
+	assert_answer(POLICY_ALLOW, 2);
+	question.too_many_gids = false;
+	assert_answer(POLICY_ALLOW, 1);
+}
+END_TEST
+
 START_TEST(ports)
 {
 	load("allow listen port 5,1000-1010,65535");
@@ -416,8 +430,9 @@ START_TEST(final_answers)
 END_TEST
 
 UNIT_MAIN("policy_decide", set_up, policy_tear_down, nothing_is_allowed_by_default,
-	  the_first_match_decides, reasons, users_and_groups, ports, addresses_and_sets,
-	  wildcard_addresses_are_unknown, addresses_of_other_families_are_unknown, device_patterns,
-	  each_port_space, units, containers, control_groups, private_data, administration,
+	  the_first_match_decides, reasons, users_and_groups, groups_that_are_not_known, ports,
+	  addresses_and_sets, wildcard_addresses_are_unknown,
+	  addresses_of_other_families_are_unknown, device_patterns, each_port_space, units,
+	  containers, control_groups, private_data, administration,
 	  observe_and_admin_are_always_named, any_covers_the_operations_that_its_matches_fit,
 	  early_answers, final_answers)

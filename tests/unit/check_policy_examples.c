@@ -77,6 +77,7 @@ static void ask(enum policy_operation operation, uid_t uid, gid_t gid)
 {
 	gids[0] = 100;
 	gids[1] = gid;
+	policy_sort_gids(gids, 2);
 	question = (struct policy_question){
 		.operation = operation,
 		.uid = uid,

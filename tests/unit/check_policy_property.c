@@ -190,6 +190,7 @@ START_TEST(many_groups)
 		question.n_gids = counts[i];
 		for (int k = 0; k < counts[i]; k++)
 			gids[k] = 1000 + 1999 - k;
+		policy_sort_gids(gids, counts[i]);
 		ask_both(policy, &question);
 		question.early = true;
 		ask_both(policy, &question);

@@ -11,12 +11,24 @@
 
 /* Who has this address? What the helper asks for other hosts, and the questions that it gets for them. */
 
-/* The session that was opened last is in N groups. */
+/* The identity of the session that was opened last. */
+static struct identity *last_identity(void)
+{
+	return &container_of(harness.core->sessions.prev, struct session, link)->identity;
+}
+
+static void do_set_too_many_groups(void *unused)
+{
+	(void)unused;
+	last_identity()->too_many_gids = true;
+}
+
+/* It is in N groups. */
 static void do_set_groups(void *n)
 {
-	struct identity *identity =
-		&container_of(harness.core->sessions.prev, struct session, link)->identity;
+	struct identity *identity = last_identity();
 
+	identity->too_many_gids = false;
 	identity->n_gids = (size_t)n;
 	identity->gids = realloc(identity->gids, identity->n_gids * sizeof(*identity->gids));
 	for (size_t i = 1; i < identity->n_gids; i++)
@@ -61,7 +73,7 @@ START_TEST(a_question_has_what_the_other_host_needs)
 	ck_assert_int_eq(rdmabroker_find_peer(helper, &address, &found), 0);
 	ck_assert_uint_eq(found->n_gids, 1024);
 	rdmabroker_free_peer_identity(found);
-	in_server(do_set_groups, (void *)1025);
+	in_server(do_set_too_many_groups, NULL);
 	expect_failure(rdmabroker_find_peer(helper, &address, &found), EBADF,
 		       "the program has more than 1024 groups");
 	in_server(do_set_groups, (void *)1);

@@ -400,6 +400,7 @@ const struct policy_peer *random_who(struct facts *facts)
 	};
 	for (size_t i = 0; i < who->n_gids; i++)
 		facts->peer_gids[i] = 1000 + pick(shape.groups + 1);
+	policy_sort_gids(facts->peer_gids, who->n_gids);
 	/* What the peer belongs to can be unknown. */
 	if (one_in(4))
 		return who;
@@ -456,6 +457,8 @@ bool random_question(struct policy_question *ret, struct facts *facts)
 	};
 	for (size_t i = 0; i < ret->n_gids; i++)
 		facts->gids[i] = 1000 + pick(shape.groups + 1);
+	policy_sort_gids(facts->gids, ret->n_gids);
+	ret->too_many_gids = is_missing(unknown);
 	if (!is_missing(unknown)) {
 		snprintf(facts->device, sizeof(facts->device), "%s%d", one_in(2) ? "rxe" : "mlx5_",
 			 pick(shape.devices));

@@ -289,8 +289,9 @@ static bool is_known(enum key_dimension dimension, const struct policy_facts *fa
 
 	switch (dimension) {
 	case KEY_USER:
-	case KEY_GROUP:
 		return true;
+	case KEY_GROUP:
+		return !question->too_many_gids;
 	case KEY_UNIT:
 	case KEY_CONTAINER:
 	case KEY_POD:

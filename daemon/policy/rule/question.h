@@ -28,7 +28,8 @@ enum policy_operation {
 /* Who the peer is: the process at the other end of a connection, as the broker of its host says. */
 struct policy_peer {
 	uid_t uid;
-	const gid_t *gids; /* the primary group and the supplementary ones */
+	const gid_t *
+		gids; /* the primary group and the supplementary ones, sorted by policy_sort_gids() */
 	size_t n_gids;
 	/* as in struct policy_question */
 	const char *workload[_WORKLOAD_MAX];
@@ -42,8 +43,10 @@ struct policy_question {
 	bool assume_who;
 
 	uid_t uid;
-	const gid_t *gids; /* the primary group and the supplementary ones */
+	const gid_t *
+		gids; /* the primary group and the supplementary ones, sorted by policy_sort_gids() */
 	size_t n_gids;
+	bool too_many_gids; /* the groups are not known; GIDS and N_GIDS are not used */
 
 	const struct sockaddr *local; /* NULL, a wildcard or no IP address: not known */
 	const struct sockaddr *peer; /* NULL, a wildcard or no IP address: not known */
@@ -57,3 +60,5 @@ struct policy_question {
 	const void *data; /* private data of a connection request; may be NULL if DATA_LEN is 0 */
 	size_t data_len; /* in bytes; may include the transport's padding */
 };
+
+void policy_sort_gids(gid_t *gids, size_t n); /* linear if they are sorted already */
