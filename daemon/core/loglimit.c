@@ -18,6 +18,7 @@ struct log_user {
 	uid_t uid;
 	unsigned n;
 	struct list pairs; /* log_limit.of_user, the oldest at the front */
+	struct ratelimit lines; /* of all pairs */
 	UT_hash_handle hh;
 };
 
@@ -32,15 +33,22 @@ struct log_limit {
 
 void log_limits_init(struct log_limits *limits)
 {
-	*limits = (struct log_limits){ 0 };
+	*limits = (struct log_limits){ .max_of_user = LOG_LINES_OF_USER, .max = LOG_LINES };
 	list_init(&limits->limiting);
 	list_init(&limits->pending);
+}
+
+static void tell_left_out(unsigned n, uid_t uid)
+{
+	if (n > 0)
+		log_notice("(%u entries about uid %u were left out)", n, uid);
 }
 
 static void put_user(struct log_limits *limits, struct log_user *user)
 {
 	if (user->n > 0)
 		return;
+	tell_left_out(user->lines.n_suppressed, user->uid);
 	HASH_DEL(limits->users, user);
 	free(user);
 }
@@ -121,9 +129,7 @@ static void make_room(struct log_limits *limits)
 	else
 		pair = container_of(list_first(&find_greatest(limits)->pairs), struct log_limit,
 				    of_user);
-	if (pair->limit.n_suppressed > 0)
-		log_notice("(%u entries about uid %u were left out)", pair->limit.n_suppressed,
-			   pair->user->uid);
+	tell_left_out(pair->limit.n_suppressed, pair->user->uid);
 	drop(limits, pair);
 }
 
@@ -152,6 +158,30 @@ static struct log_limit *add(struct log_limits *limits, const struct key *key)
 	return pair;
 }
 
+/*
+ * The limit of PAIR, or one that lets nothing pass, because of the user's other lines or of all lines. Lines that the pair
+ * leaves out itself do not count.
+ */
+static struct ratelimit *limit_of(struct log_limits *limits, struct log_limit *pair)
+{
+	struct log_user *user = pair->user;
+	unsigned n;
+
+	if (!ratelimit_is_over(&pair->limit) && pair->limit.n >= RATELIMIT_BURST)
+		return &pair->limit;
+	ratelimit_mute(&limits->mute);
+	if (!ratelimit_pass_burst(&user->lines, limits->max_of_user, &n))
+		return &limits->mute;
+	tell_left_out(n, user->uid);
+	if (!ratelimit_pass_burst(&limits->all, limits->max, &n))
+		return &limits->mute;
+	if (n > 0)
+		log_notice(
+			"(%u entries about users were left out: there were more than %u in 10 s)",
+			n, limits->max);
+	return &pair->limit;
+}
+
 struct ratelimit *log_limits_get(struct log_limits *limits, uid_t uid, uint64_t subject)
 {
 	const struct key key = { .subject = subject, .uid = uid };
@@ -160,7 +190,7 @@ struct ratelimit *log_limits_get(struct log_limits *limits, uid_t uid, uint64_t 
 	drop_finished(limits);
 	HASH_FIND(hh, limits->pairs, &key, sizeof(key), pair);
 	if (pair && !ratelimit_is_over(&pair->limit))
-		return &pair->limit;
+		return limit_of(limits, pair);
 	if (!pair) {
 		if (log_limits_count(limits) >= LOG_LIMITS_MAX)
 			make_room(limits);
@@ -176,7 +206,7 @@ struct ratelimit *log_limits_get(struct log_limits *limits, uid_t uid, uint64_t 
 	list_insert(&limits->limiting, &pair->link);
 	list_remove(&pair->of_user);
 	list_insert(&pair->user->pairs, &pair->of_user);
-	return &pair->limit;
+	return limit_of(limits, pair);
 }
 
 unsigned log_limits_count(const struct log_limits *limits)

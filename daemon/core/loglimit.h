@@ -12,6 +12,9 @@
  * At most LOG_LIMITS_MAX pairs are kept. Beyond that, a new pair replaces the oldest pending pair or, if no pair is
  * pending, the oldest pair of the user with most pairs. The number of the replaced pair's left-out lines is logged at
  * once.
+ *
+ * The lines of all pairs of a user have a limit, too, and so have those of all users, because journald would drop other
+ * lines. How many are left out is told.
  */
 
 #include <stdint.h>
@@ -21,6 +24,8 @@
 #include "util/log.h"
 
 #define LOG_LIMITS_MAX 1024
+#define LOG_LINES_OF_USER 100 /* in 10 s */
+#define LOG_LINES 500 /* of all users, in 10 s */
 
 /* What a line is about: a decision by the rule whose tally has this number, from 1 up, or one of these. */
 #define LOG_ABOUT_OTHER 0
@@ -36,6 +41,9 @@ struct log_limits {
 	struct list limiting; /* log_limit.link, in the order in which their windows began */
 	struct list pending; /* log_limit.link, in the order in which their windows ended */
 	struct ratelimit spare; /* returned if there is no memory for a pair */
+	unsigned max_of_user, max; /* LOG_LINES_OF_USER and LOG_LINES */
+	struct ratelimit all;
+	struct ratelimit mute; /* returned if one of the other limits does not let the line pass */
 };
 
 void log_limits_init(struct log_limits *limits);

@@ -78,6 +78,11 @@ static uint64_t now_usec(void)
 	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }
 
+void ratelimit_mute(struct ratelimit *limit)
+{
+	*limit = (struct ratelimit){ .begin_usec = now_usec(), .n = RATELIMIT_BURST };
+}
+
 bool ratelimit_is_over(const struct ratelimit *limit)
 {
 	return limit->n == 0 || now_usec() - limit->begin_usec > 10 * 1000000ULL;
@@ -85,12 +90,17 @@ bool ratelimit_is_over(const struct ratelimit *limit)
 
 bool ratelimit_pass(struct ratelimit *limit, unsigned *ret_suppressed)
 {
+	return ratelimit_pass_burst(limit, RATELIMIT_BURST, ret_suppressed);
+}
+
+bool ratelimit_pass_burst(struct ratelimit *limit, unsigned burst, unsigned *ret_suppressed)
+{
 	*ret_suppressed = 0;
 	if (ratelimit_is_over(limit)) {
 		*ret_suppressed = limit->n_suppressed;
 		*limit = (struct ratelimit){ .begin_usec = now_usec() };
 	}
-	if (limit->n >= RATELIMIT_BURST) {
+	if (limit->n >= burst) {
 		limit->n_suppressed++;
 		return false;
 	}

@@ -45,6 +45,10 @@ struct ratelimit {
 #define RATELIMIT_BURST 10
 
 bool ratelimit_pass(struct ratelimit *limit, unsigned *ret_suppressed);
+/* The same with another number of lines. */
+bool ratelimit_pass_burst(struct ratelimit *limit, unsigned burst, unsigned *ret_suppressed);
+/* From now on LIMIT lets no line pass in its period. */
+void ratelimit_mute(struct ratelimit *limit);
 /* True: the next line begins a new period. */
 bool ratelimit_is_over(const struct ratelimit *limit);
 

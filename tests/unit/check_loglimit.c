@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,6 +19,8 @@ static void set_up(void)
 {
 	pair_set_up();
 	log_limits_init(&limits);
+	limits.max_of_user = limits.max = UINT_MAX;
+	core->log_limits.max_of_user = core->log_limits.max = UINT_MAX;
 }
 
 static void tear_down(void)
@@ -46,6 +49,26 @@ static void exhaust(struct ratelimit *limit, unsigned n_more)
 static struct tally *tally(size_t rule)
 {
 	return admissions_find(core->admissions, policy_rule_at(core->policy, rule));
+}
+
+/* Redirects what is logged to a file, and returns it. */
+static FILE *listen_to_log(void)
+{
+	FILE *log = tmpfile();
+
+	ck_assert_ptr_nonnull(log);
+	ck_assert_int_ge(dup2(fileno(log), STDERR_FILENO), 0);
+	return log;
+}
+
+static void assert_said(FILE *log, const char *text)
+{
+	char said[256] = "";
+
+	rewind(log);
+	ck_assert_uint_gt(fread(said, 1, sizeof(said) - 1, log), 0);
+	ck_assert_str_eq(said, text);
+	fclose(log);
 }
 
 START_TEST(users_are_limited_separately)
@@ -187,28 +210,60 @@ END_TEST
 START_TEST(removed_pairs_report_their_dropped_lines)
 {
 	struct ratelimit *limit = log_limits_get(&limits, 1000, 1);
-	FILE *log = tmpfile();
-	char said[256] = "";
+	FILE *log;
 
 	exhaust(limit, 6);
 	limit->begin_usec -= WINDOW_USEC;
 	exhaust(log_limits_get(&limits, 1001, 1), 0);
-	ck_assert_ptr_nonnull(log);
-	ck_assert_int_ge(dup2(fileno(log), STDERR_FILENO), 0);
+	log = listen_to_log();
 	for (uint64_t rule = 2; rule < LOG_LIMITS_MAX; rule++)
 		ck_assert(pass(log_limits_get(&limits, 1001, rule)));
 	ck_assert_int_eq(fseek(log, 0, SEEK_END), 0);
 	ck_assert_int_eq(ftell(log), 0);
 	ck_assert(pass(log_limits_get(&limits, 1002, 1)));
-	rewind(log);
-	ck_assert_uint_gt(fread(said, 1, sizeof(said) - 1, log), 0);
-	ck_assert_str_eq(said, "(7 entries about uid 1000 were left out)\n");
+	assert_said(log, "(7 entries about uid 1000 were left out)\n");
 	ck_assert(!pass(log_limits_get(&limits, 1001, 1)));
-	fclose(log);
+}
+END_TEST
+
+/* Whatever a user's lines are about: there are only so many of them in a period, and the rest is counted. */
+START_TEST(all_lines_of_a_user)
+{
+	FILE *log = listen_to_log();
+
+	stop_time();
+	limits.max_of_user = 100;
+	for (uint64_t rule = 0; rule < 100; rule++)
+		ck_assert(pass(log_limits_get(&limits, 1000, rule)));
+	for (uint64_t rule = 100; rule < 130; rule++)
+		ck_assert(!pass(log_limits_get(&limits, 1000, rule)));
+	ck_assert(pass(log_limits_get(&limits, 1001, 1)));
+	stopped_usec += WINDOW_USEC;
+	ck_assert(pass(log_limits_get(&limits, 1000, 1000)));
+	assert_said(log, "(30 entries about uid 1000 were left out)\n");
+}
+END_TEST
+
+/* journald would drop the lines of everybody. */
+START_TEST(all_lines_of_all_users)
+{
+	FILE *log = listen_to_log();
+
+	stop_time();
+	limits.max = 500;
+	for (uid_t uid = 1000; uid < 1500; uid++)
+		ck_assert(pass(log_limits_get(&limits, uid, 1)));
+	for (uid_t uid = 1500; uid < 1600; uid++)
+		ck_assert(!pass(log_limits_get(&limits, uid, 1)));
+	stopped_usec += WINDOW_USEC;
+	ck_assert(pass(log_limits_get(&limits, 1600, 1)));
+	assert_said(log,
+		    "(100 entries about users were left out: there were more than 500 in 10 s)\n");
 }
 END_TEST
 
 UNIT_MAIN("loglimit", set_up, tear_down, users_are_limited_separately, rules_are_limited_separately,
 	  subjects_are_limited_separately, limits_survive_reloads, an_id_that_a_reload_overtakes,
 	  unused_pairs_are_removed, dropped_lines_are_reported, many_users_cost_little,
-	  many_rules_cost_their_own_user, removed_pairs_report_their_dropped_lines)
+	  many_rules_cost_their_own_user, removed_pairs_report_their_dropped_lines,
+	  all_lines_of_a_user, all_lines_of_all_users)
