@@ -14,6 +14,7 @@
 #include "core/restore.h"
 #include "core/settings.h"
 #include "core/table.h"
+#include "core/whois.h"
 #include "core/wish.h"
 #include "keep/ledger.h"
 #include "util/util.h"
@@ -255,41 +256,14 @@ bool restore_living(struct session *session, const struct legacy *legacy)
 	return true;
 }
 
-/* The id that listens at ADDRESS, or at the wildcard address with its port. */
-static struct id *find_listener(struct session *session, enum rdma_port_space ps,
-				const struct sockaddr *address)
-{
-	struct table_walk walk = { 0 };
-	struct fabric_id_info info;
-	struct id *id;
-
-	while ((id = table_next(session, &walk))) {
-		const struct sockaddr *local = (struct sockaddr *)&info.local;
-
-		if (id->state != ID_LISTENING || id->ps != ps)
-			continue;
-		fabric_id_get_info(id->fabric, &info);
-		if (addr_port(local) == addr_port(address) &&
-		    (addr_is_wildcard(local) || addr_is_same_host(local, address)))
-			return id;
-	}
-	return NULL;
-}
-
 bool restore_request(void *userdata, enum rdma_port_space ps, struct fabric_event *event)
 {
 	struct core *core = userdata;
 	struct fabric_id_info info;
-	struct id *id = NULL;
-	struct list *l;
+	struct id *id;
 
 	fabric_id_get_info(event->request, &info);
-	list_for_each(l, &core->sessions) {
-		id = find_listener(container_of(l, struct session, link), ps,
-				   (struct sockaddr *)&info.local);
-		if (id)
-			break;
-	}
+	id = whois_find_listener(core, ps, (struct sockaddr *)&info.local);
 	if (!id)
 		return false;
 	core->on_event(id, event);

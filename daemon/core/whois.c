@@ -207,21 +207,45 @@ static struct found find(const struct whois_index *index, const struct key *key,
 	return found;
 }
 
-static struct session *find_listener(const struct whois_index *index, struct key *key)
+/*
+ * A listener has a request's address, or else all addresses: first of the same family, and then also an IPv6 listener that
+ * accepts IPv4. Changes KEY to what is looked for in STEP. False: there is nothing to look for.
+ */
+#define LISTENER_STEPS 3
+static bool widen(struct key *key, unsigned step)
 {
 	bool is_ipv4 = IN6_IS_ADDR_V4MAPPED(&key->local);
-	struct found found = find(index, key, 0, /* both_families= */ false);
 
-	/* Nobody listens on this address: somebody may listen on all addresses. */
-	if (!found.known) {
+	if (step == 1)
 		memset(is_ipv4 ? &key->local.s6_addr[12] : key->local.s6_addr, 0, is_ipv4 ? 4 : 16);
-		found = find(index, key, 0, /* both_families= */ false);
-	}
-	if (!found.known && is_ipv4) {
+	if (step == 2)
 		key->local = in6addr_any;
-		found = find(index, key, 0, /* both_families= */ true);
-	}
+	return step < 2 || is_ipv4;
+}
+
+static struct session *find_listener(const struct whois_index *index, struct key *key)
+{
+	struct found found = { .known = false };
+
+	for (unsigned step = 0; step < LISTENER_STEPS && !found.known; step++)
+		if (widen(key, step))
+			found = find(index, key, 0, /* both_families= */ step == 2);
 	return found.session;
+}
+
+struct id *whois_find_listener(const struct core *core, int port_space,
+			       const struct sockaddr *local)
+{
+	struct whois_place *place = NULL;
+	struct key key;
+
+	if (!core->whois || !make_key(&key, port_space, local, NULL))
+		return NULL;
+	for (unsigned step = 0; step < LISTENER_STEPS && !place; step++)
+		if (widen(&key, step))
+			HASH_FIND(hh, core->whois->places, &key, sizeof(key), place);
+	return place ? container_of(list_first(&place->entries), struct whois_entry, link)->id :
+		       NULL;
 }
 
 struct session *whois_find(const struct core *core, const struct whois_question *question)

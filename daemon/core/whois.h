@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Who has this address? The question of another host's broker, which rdmabroker-peerd passes on. While there is no
- * helper (inquiry.h), nothing is looked up, and no index is kept.
+ * Who has this address? The question of another host's broker, which rdmabroker-peerd passes on, and of the daemon when
+ * it takes requests over. While there is no helper (inquiry.h), and nothing is taken over, no index is kept.
  */
 
 #include <stdbool.h>
@@ -31,5 +31,8 @@ void whois_end(struct core *core);
 void whois_update(struct id *id);
 void whois_remove(struct id *id);
 
+/* The id that listens at LOCAL, or at a wildcard address with its port; NULL: none, or there is no index. */
+struct id *whois_find_listener(const struct core *core, int port_space,
+			       const struct sockaddr *local);
 /* NULL: nobody has it, or it is not known which one of several. */
 struct session *whois_find(const struct core *core, const struct whois_question *question);

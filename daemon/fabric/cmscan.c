@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "fabric/cmdump.h"
 #include "fabric/cmscan.h"
@@ -8,7 +9,7 @@
 #include "util/util.h"
 
 struct cmscan {
-	struct cmdump_id *found; /* those that have a QP number */
+	struct cmdump_id *found; /* those that have a QP number, sorted by compare() */
 	size_t n, n_allocated;
 };
 
@@ -46,32 +47,49 @@ static int keep(void *userdata, const struct cmdump_id *id)
 	return 0;
 }
 
+static int compare_ends(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+	const struct sockaddr *x = (const struct sockaddr *)a, *y = (const struct sockaddr *)b;
+	uint8_t host_x[ADDR_HOST_LEN], host_y[ADDR_HOST_LEN];
+	int r;
+
+	addr_host(x, host_x);
+	addr_host(y, host_y);
+	r = memcmp(host_x, host_y, sizeof(host_x));
+	if (r == 0)
+		r = (int)addr_port(x) - (int)addr_port(y);
+	return r != 0 ? r : (int)x->sa_family - (int)y->sa_family;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct cmdump_id *x = a, *y = b;
+	int r = compare_ends(&x->local, &y->local);
+
+	return r != 0 ? r : compare_ends(&x->peer, &y->peer);
+}
+
 int cmscan_add(struct cmscan *scan, struct nldev *nl, const struct nldev_device *device)
 {
 	struct cmdump dump = { .on_id = keep, .userdata = scan };
 	_Alignas(struct nlmsghdr) char request[256];
 	int r = nldev_dump(nl, cmdump_request(request, device), cmdump_take, &dump);
 
+	if (scan->n > 0)
+		qsort(scan->found, scan->n, sizeof(*scan->found), compare);
 	return r < 0 ? r : 0;
-}
-
-static bool is_same(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
-{
-	const struct sockaddr *x = (const struct sockaddr *)a, *y = (const struct sockaddr *)b;
-
-	return a->ss_family == b->ss_family && addr_is_same_host(x, y) &&
-	       addr_port(x) == addr_port(y);
 }
 
 bool cmscan_has(const struct cmscan *scan, enum rdma_port_space ps,
 		const struct sockaddr_storage *local, const struct sockaddr_storage *peer)
 {
-	for (size_t i = 0; i < scan->n; i++) {
-		const struct cmdump_id *found = &scan->found[i];
+	const struct cmdump_id wanted = { .local = *local, .peer = *peer };
+	size_t i = LOWER_BOUND(k, scan->n, compare(&scan->found[k], &wanted) < 0);
 
-		if ((ps == 0 || found->ps == ps) && is_same(&found->local, local) &&
-		    is_same(&found->peer, peer))
+	if (local->ss_family == AF_UNSPEC || peer->ss_family == AF_UNSPEC)
+		return false;
+	for (; i < scan->n && compare(&scan->found[i], &wanted) == 0; i++)
+		if (ps == 0 || scan->found[i].ps == ps)
 			return true;
-	}
 	return false;
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "fabric/heir.h"
+#include "fabric/heirplace.h"
 #include "fabric/ucm.h"
 #include "proto/addr.h"
 #include "util/log.h"
@@ -22,8 +23,11 @@
 
 struct heir {
 	struct heirs *heirs;
+	struct list unclaimed; /* of heirs.unclaimed */
+	struct list listener; /* of heirs.listeners */
 	uint32_t number; /* the kernel's number of the id */
 	bool free; /* it was destroyed */
+	bool has_event; /* other than a connection request, read before heirs_start() */
 	struct ucm_addresses addresses;
 	enum rdma_port_space listener_ps; /* of a listener that heirs_end() has ended; else 0 */
 	struct fabric_id *id; /* NULL: nobody has claimed it */
@@ -34,9 +38,12 @@ struct heirs {
 	uint32_t *reading; /* see fabric_note_reading() */
 	struct heir **heirs; /* sorted by NUMBER */
 	size_t n, n_allocated;
+	struct heir_places unclaimed; /* by their addresses */
+	struct heir_places listeners; /* that heirs_end() has ended, by port */
 	/* events that were read before heirs_start() */
 	struct ucm_event *early;
 	size_t n_early, n_early_allocated;
+	size_t next_request; /* the events before this one have no connection request any more */
 	sd_event_source *io;
 	heir_event_fn on_event;
 	void *userdata;
@@ -74,12 +81,15 @@ static int add(struct heirs *heirs, uint32_t number)
 		return -ENOMEM;
 	heir->heirs = heirs;
 	heir->number = number;
+	list_init(&heir->unclaimed);
+	list_init(&heir->listener);
 	memmove(&heirs->heirs[i + 1], &heirs->heirs[i], (heirs->n - i) * sizeof(*heirs->heirs));
 	heirs->heirs[i] = heir;
 	heirs->n++;
 	/* If its device is gone, it has no addresses, nobody claims it, and it is ended. */
 	ucm_query_addresses(heirs->file, number, &heir->addresses);
-	return 0;
+	return heir_places_add(&heirs->unclaimed, &heir->addresses.local, &heir->addresses.peer,
+			       &heir->unclaimed);
 }
 
 static int move_all(struct heirs *heirs, const int *files, size_t n_files, size_t n_expected)
@@ -104,6 +114,8 @@ static int move_all(struct heirs *heirs, const int *files, size_t n_files, size_
 
 static int keep_event(struct heirs *heirs, const struct ucm_event *event)
 {
+	struct heir *heir;
+
 	if (heirs->n_early == heirs->n_early_allocated) {
 		size_t n = heirs->n_early_allocated ? 2 * heirs->n_early_allocated : 64;
 		struct ucm_event *more = realloc(heirs->early, n * sizeof(*more));
@@ -114,6 +126,11 @@ static int keep_event(struct heirs *heirs, const struct ucm_event *event)
 		heirs->n_early_allocated = n;
 	}
 	heirs->early[heirs->n_early++] = *event;
+	if (event->type != RDMA_CM_EVENT_CONNECT_REQUEST) {
+		heir = find(heirs, event->id);
+		if (heir)
+			heir->has_event = true;
+	}
 	return 0;
 }
 
@@ -166,6 +183,8 @@ struct heirs *heirs_free(struct heirs *heirs)
 		return NULL;
 	sd_event_source_disable_unref(heirs->io);
 	closep(&heirs->file);
+	heir_places_done(&heirs->unclaimed);
+	heir_places_done(&heirs->listeners);
 	for (size_t i = 0; i < heirs->n; i++)
 		free(heirs->heirs[i]);
 	free(heirs->heirs);
@@ -179,68 +198,34 @@ int heirs_get_file(const struct heirs *heirs)
 	return heirs->file;
 }
 
-/* The kernel gives an id that is bound, but has no peer, the peer address 0 of the same family. */
-static bool is_none(const struct sockaddr_storage *a)
-{
-	const struct sockaddr *x = (const struct sockaddr *)a;
-
-	return a->ss_family == AF_UNSPEC || (addr_is_wildcard(x) && addr_port(x) == 0);
-}
-
-static bool same_address(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
-{
-	const struct sockaddr *x = (const struct sockaddr *)a, *y = (const struct sockaddr *)b;
-
-	if (is_none(a) || is_none(b))
-		return is_none(a) && is_none(b);
-	return a->ss_family == b->ss_family && addr_is_same_host(x, y) &&
-	       addr_port(x) == addr_port(y);
-}
-
-static bool is_unclaimed(const struct heir *heir, const struct sockaddr_storage *local,
-			 const struct sockaddr_storage *peer)
-{
-	return !heir->id && !heir->free && same_address(&heir->addresses.local, local) &&
-	       same_address(&heir->addresses.peer, peer);
-}
-
+/* The first one of those that nobody has claimed. *RET_ONLY: there is no other one. */
 static struct heir *find_unclaimed(const struct heirs *heirs, const struct sockaddr_storage *local,
-				   const struct sockaddr_storage *peer)
+				   const struct sockaddr_storage *peer, bool *ret_only)
 {
-	for (size_t i = 0; i < heirs->n; i++)
-		if (is_unclaimed(heirs->heirs[i], local, peer))
-			return heirs->heirs[i];
-	return NULL;
-}
+	const struct list *head = heir_places_find(&heirs->unclaimed, local, peer);
 
-static unsigned count_unclaimed(const struct heirs *heirs, const struct sockaddr_storage *local,
-				const struct sockaddr_storage *peer)
-{
-	unsigned ret = 0;
-
-	for (size_t i = 0; i < heirs->n; i++)
-		ret += is_unclaimed(heirs->heirs[i], local, peer);
-	return ret;
+	if (!head || list_is_empty(head))
+		return NULL;
+	if (ret_only)
+		*ret_only = head->next == head->prev;
+	return container_of(list_first(head), struct heir, unclaimed);
 }
 
 static bool has_event(struct heirs *heirs, const struct heir *heir)
 {
 	read_early(heirs);
-	for (size_t i = 0; i < heirs->n_early; i++)
-		if (heirs->early[i].id == heir->number &&
-		    heirs->early[i].type != RDMA_CM_EVENT_CONNECT_REQUEST)
-			return true;
-	return false;
+	return heir->has_event;
 }
 
 bool heirs_has_begun(struct heirs *heirs, const struct sockaddr_storage *local,
 		     const struct sockaddr_storage *peer)
 {
-	const struct heir *heir = find_unclaimed(heirs, local, peer);
+	bool only = false;
+	const struct heir *heir = find_unclaimed(heirs, local, peer, &only);
 	struct ibv_qp_attr attr;
 	int mask;
 
-	return heir && count_unclaimed(heirs, local, peer) == 1 &&
+	return heir && only &&
 	       (ucm_qp_attr(heirs->file, heir->number, IBV_QPS_RTS, &attr, &mask) == 0 ||
 		has_event(heirs, heir));
 }
@@ -248,21 +233,23 @@ bool heirs_has_begun(struct heirs *heirs, const struct sockaddr_storage *local,
 struct heir *heirs_claim(struct heirs *heirs, const struct sockaddr_storage *local,
 			 const struct sockaddr_storage *peer, struct fabric_id *id)
 {
-	struct heir *heir = find_unclaimed(heirs, local, peer);
+	struct heir *heir = find_unclaimed(heirs, local, peer, NULL);
 
 	if (heir)
-		heir->id = id;
+		heir_claim(heir, id);
 	return heir;
 }
 
 void heirs_end(struct heirs *heirs, enum rdma_port_space ps, const struct sockaddr_storage *local)
 {
 	const struct sockaddr_storage none = { .ss_family = AF_UNSPEC };
-	struct heir *heir = find_unclaimed(heirs, local, &none);
+	struct heir *heir = find_unclaimed(heirs, local, &none, NULL);
 
 	if (!heir)
 		return;
-	heir->listener_ps = ps;
+	/* Without memory, its requests are of no known listener, and end. */
+	if (heir_places_add_port(&heirs->listeners, &heir->addresses.local, &heir->listener) == 0)
+		heir->listener_ps = ps;
 	read_early(heirs);
 	/* The kernel destroys a listener without waiting for a peer, and the address has to be free afterwards. */
 	ucm_destroy(heirs->file, heir->number);
@@ -271,8 +258,8 @@ void heirs_end(struct heirs *heirs, enum rdma_port_space ps, const struct sockad
 
 struct heir *heirs_next_request(struct heirs *heirs, struct ucm_event *ret)
 {
-	for (size_t i = 0; i < heirs->n_early; i++) {
-		struct ucm_event *event = &heirs->early[i];
+	while (heirs->next_request < heirs->n_early) {
+		struct ucm_event *event = &heirs->early[heirs->next_request++];
 		struct heir *heir;
 
 		if (event->type != RDMA_CM_EVENT_CONNECT_REQUEST)
@@ -359,6 +346,7 @@ struct fabric_id *heirs_next(const struct heirs *heirs, size_t *position)
 void heir_claim(struct heir *heir, struct fabric_id *id)
 {
 	heir->id = id;
+	list_remove(&heir->unclaimed);
 }
 
 static bool listens_at(const struct heir *heir, const struct sockaddr_storage *address)
@@ -366,17 +354,19 @@ static bool listens_at(const struct heir *heir, const struct sockaddr_storage *a
 	const struct sockaddr *local = (const struct sockaddr *)&heir->addresses.local;
 	const struct sockaddr *other = (const struct sockaddr *)address;
 
-	return heir->listener_ps != 0 && addr_port(local) == addr_port(other) &&
-	       (addr_is_wildcard(local) || addr_is_same_host(local, other));
+	return addr_is_wildcard(local) || addr_is_same_host(local, other);
 }
 
 enum rdma_port_space heir_get_listener_ps(const struct heir *heir)
 {
-	const struct heirs *heirs = heir->heirs;
+	const struct list *l,
+		*listeners = heir_places_find_port(&heir->heirs->listeners, &heir->addresses.local);
 	enum rdma_port_space ps = 0;
 
-	for (size_t i = 0; i < heirs->n; i++) {
-		const struct heir *listener = heirs->heirs[i];
+	if (!listeners)
+		return 0;
+	list_for_each(l, listeners) {
+		const struct heir *listener = container_of(l, struct heir, listener);
 
 		if (!listens_at(listener, &heir->addresses.local))
 			continue;
@@ -406,4 +396,5 @@ void heir_forget(struct heir *heir)
 {
 	heir->free = true;
 	heir->id = NULL;
+	list_remove(&heir->unclaimed);
 }

@@ -8,6 +8,7 @@
 #include "core/id.h"
 #include "core/restore.h"
 #include "core/restriction.h"
+#include "core/whois.h"
 #include "rpc/outlet.h"
 #include "rpc/peer.h"
 #include "rpc/repeat.h"
@@ -243,7 +244,11 @@ static void restore_ids(struct takeover *takeover, struct core *core, bool event
 	for (size_t i = 0; i < takeover->n; i++)
 		if (takeover->taken[i].peer)
 			restore_others(&takeover->taken[i], event_lost, /* listeners= */ true);
+	/* A helper keeps the index from when it comes. */
+	if (whois_begin(core) < 0)
+		log_error("Cannot take over the connection requests that wait: out of memory.");
 	fabric_inherit_requests(fabric, busy, busy_len, restore_request, core);
+	whois_end(core);
 	r = fabric_inherit_rest(fabric, busy, busy_len);
 	if (r < 0)
 		log_error("Cannot read the events of connections that were taken over: %s.",

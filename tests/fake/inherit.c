@@ -169,6 +169,9 @@ int fabric_id_inherit(struct fabric_id **ret, struct fabric *fabric, uid_t uid,
 		id->info.device = NULL;
 	}
 	id->is_left = false;
+	/* Those that are left stay at the front, so that each is found at once if they are claimed in their order. */
+	list_remove(&id->link);
+	list_insert(&fabric->ids, &id->link);
 	id->is_inherited = true;
 	fabric_id_set_owner(id, uid, on_event, userdata);
 	*ret = id;
