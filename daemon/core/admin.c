@@ -7,20 +7,6 @@
 #include "core/revoke.h"
 #include "core/table.h"
 
-/* The first session whose number is at least NUMBER. The list is sorted by number. */
-static struct session *session_from(const struct core *core, uint64_t number)
-{
-	struct list *l;
-
-	list_for_each(l, &core->sessions) {
-		struct session *session = container_of(l, struct session, link);
-
-		if (session->number >= number)
-			return session;
-	}
-	return NULL;
-}
-
 /* The first id whose handle is at least HANDLE. FIRST is the handle of IDS.objects[0]. */
 static struct id *id_from(const struct handles *ids, uint32_t first, uint32_t handle)
 {
@@ -35,10 +21,10 @@ static struct id *id_from(const struct handles *ids, uint32_t first, uint32_t ha
 bool admin_next(struct admin_cursor *cursor, const struct core *core, struct session **ret_session,
 		struct id **ret_id)
 {
-	struct session *session = session_from(core, cursor->session);
+	struct session *session;
 	struct id *id = NULL;
 
-	for (; session; session = session_from(core, cursor->session)) {
+	while ((session = roster_from(&core->by_number, cursor->session))) {
 		/* The cursor's session is gone: continue with the next one. */
 		if (session->number != cursor->session)
 			*cursor = (struct admin_cursor){ .session = session->number };
@@ -59,13 +45,6 @@ bool admin_next(struct admin_cursor *cursor, const struct core *core, struct ses
 	return false;
 }
 
-static struct session *find_session(const struct core *core, uint64_t number)
-{
-	struct session *session = session_from(core, number);
-
-	return session && session->number == number ? session : NULL;
-}
-
 #define ADMIN_TEXT 160
 
 /* "uid 0, pid 77", with the container, for a rule can let somebody in a container administer. */
@@ -83,7 +62,7 @@ static const char *describe(const struct session *by, char ret[ADMIN_TEXT])
 
 int admin_kick_session(struct session *by, uint64_t number, struct failure *failure)
 {
-	struct session *session = find_session(by->core, number);
+	struct session *session = roster_get(&by->core->by_number, number);
 	char why[96], who[ADMIN_TEXT];
 
 	if (session == by)
@@ -103,7 +82,7 @@ int admin_kick_session(struct session *by, uint64_t number, struct failure *fail
 static int find_id(struct session *by, uint64_t number, uint32_t handle, struct id **ret,
 		   struct failure *failure)
 {
-	struct session *session = find_session(by->core, number);
+	struct session *session = roster_get(&by->core->by_number, number);
 	int r;
 
 	if (!session)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -10,12 +11,16 @@
 #include "core/lease.h"
 #include "core/session.h"
 #include "core/timewait.h"
+#include "core/watch.h"
 #include "core/workload.h"
 #include "core/wait.h"
 #include "keep/ledger.h"
 #include "util/closer.h"
 #include "util/log.h"
 #include "util/util.h"
+
+#define FDS_WALKED \
+	512 /* as long as clients hold no more descriptors, those of this process are counted one by one */
 
 static void on_device_added(void *userdata, struct fabric_device *device)
 {
@@ -76,18 +81,18 @@ int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struc
 	if (!core)
 		return -ENOMEM;
 	core->loop = sd_event_ref(loop);
+	core->on_event = dispatch_event;
+	list_init(&core->sessions);
+	list_init(&core->watches);
 	r = lingers_init(core);
 	if (r < 0)
 		return r;
-	core->on_event = dispatch_event;
-	list_init(&core->sessions);
-	list_init(&core->restrictions);
-	list_init(&core->tokens);
-	list_init(&core->watches);
 	log_limits_init(&core->log_limits);
 	account_init(&core->account);
 	core->account.limit[ACCOUNT_INQUIRIES] = INQUIRIES_MAX;
 	core->account.limit_per_user[ACCOUNT_INQUIRIES] = INQUIRIES_OF_USER_MAX;
+	core->account.limit[ACCOUNT_WATCHES] = WATCHES_MAX;
+	core->account.limit_per_user[ACCOUNT_WATCHES] = WATCHES_OF_USER_MAX;
 	core->policy = policy_ref(policy);
 	r = timewaits_init(&core->timewaits, loop, conn_resume);
 	if (r == 0)
@@ -96,6 +101,8 @@ int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struc
 		r = waits_init(&core->waits, loop);
 	if (r == 0)
 		r = aheads_init(&core->aheads, loop);
+	if (r == 0)
+		r = tokens_init(&core->tokens, loop);
 	if (r == 0)
 		r = inquiries_init(&core->inquiries, loop);
 	if (r == 0)
@@ -120,8 +127,6 @@ struct core *core_free(struct core *core)
 		return NULL;
 	lingers_done(core);
 	assert(list_is_empty(&core->sessions));
-	assert(list_is_empty(&core->restrictions));
-	assert(list_is_empty(&core->tokens));
 	assert(list_is_empty(&core->watches));
 	sd_event_source_disable_unref(core->enforcer);
 	timewaits_done(&core->timewaits);
@@ -129,12 +134,15 @@ struct core *core_free(struct core *core)
 	fabric_free(core->fabric);
 	waits_done(&core->waits);
 	aheads_done(&core->aheads);
+	tokens_done(&core->tokens);
 	inquiries_done(&core->inquiries);
 	workloads_free(core->workloads);
 	admissions_free(core->admissions);
 	policy_unref(core->policy);
 	closer_free(core->closer);
 	account_done(&core->account);
+	roster_done(&core->by_number);
+	roster_done(&core->restrictions);
 	sd_event_unref(core->loop);
 	free(core);
 	return NULL;
@@ -153,6 +161,31 @@ int core_set_policy(struct core *core, struct policy *policy)
 	policy_unref(core->policy);
 	core->policy = policy;
 	return 0;
+}
+
+/* 0: not known. */
+static uint64_t walk_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	uint64_t n = 0;
+
+	if (!dir)
+		return 0;
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n > 3 ? n - 3 : 0; /* without ".", ".." and the descriptor of the directory */
+}
+
+uint64_t core_count_fds(struct core *core)
+{
+	uint64_t charged = core->account.used[ACCOUNT_FDS], n = 0;
+
+	if (charged <= FDS_WALKED || core->n_own_fds == 0)
+		n = walk_fds();
+	if (n > charged)
+		core->n_own_fds = n - charged;
+	return core->n_own_fds + charged;
 }
 
 void core_keep(struct core *core, const struct core_keep *keep)

@@ -17,12 +17,14 @@
 #include "core/loglimit.h"
 #include "core/metrics.h"
 #include "core/timewait.h"
+#include "core/token.h"
 #include "core/wait.h"
 #include "fabric/fabric.h"
 #include "policy/policy.h"
 #include "util/account.h"
 #include "util/list.h"
 #include "util/log.h"
+#include "util/roster.h"
 
 struct core_settings {
 	unsigned max_ids_per_session;
@@ -75,12 +77,13 @@ struct core {
 	/* dispatch_event(), which handles the events of sessions' ids */
 	fabric_event_fn on_event;
 	struct list sessions; /* session.link */
+	struct roster by_number; /* the same sessions */
 	struct list enforcing; /* session.enforcing */
 	sd_event_source *enforcer; /* timer for the next slice of ENFORCING */
 	struct aheads aheads; /* ids whose ADDR_RESOLVED or ROUTE_RESOLVED is sent later */
 	struct waits waits;
-	struct list restrictions; /* restriction.link, sorted by number */
-	struct list tokens; /* token.link, see token.h */
+	struct roster restrictions;
+	struct tokens tokens;
 	struct list watches; /* watch.link, see watch.h */
 	struct timewaits timewaits;
 	struct inquiries inquiries;
@@ -96,6 +99,8 @@ struct core {
 	/* connections that are being set up, and pending service look-ups of datagram ids */
 	unsigned n_handshakes;
 	unsigned n_leases;
+	uint64_t
+		n_own_fds; /* open descriptors that are charged to no user, when they were last counted */
 
 	struct metrics metrics;
 
@@ -123,6 +128,12 @@ void core_set_last_session(struct core *core, uint64_t last);
  * changed.
  */
 int core_set_policy(struct core *core, struct policy *policy);
+
+/*
+ * The number of descriptors that are open in this process; 0: not known. If clients hold many, only theirs are exact:
+ * to count all would take milliseconds.
+ */
+uint64_t core_count_fds(struct core *core);
 
 /*
  * The rate limit for the next log line about UID and a decision by TALLY's rule. TALLY NULL: the line is not about a

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 /* If memory runs out, uthash does not add an element, and sets the element's hh.tbl to NULL. */
 #define HASH_NONFATAL_OOM 1
@@ -16,7 +14,7 @@
 #include "util/log.h"
 #include "util/util.h"
 
-#define EVENTS_MAX 16 /* processes whose ends are handled in one turn of the loop */
+#define ENDS_A_TURN 16 /* processes whose ends are handled in one turn of the loop */
 
 struct lingering {
 	struct list link; /* lingers.list */
@@ -44,7 +42,7 @@ static struct lingering *lingering_free(struct lingering *lingering)
 	struct lingers *lingers = &lingering->session->core->lingers;
 
 	/* Closing the descriptor would not end the watch while systemd has its copy, see vault.h. */
-	epoll_ctl(lingers->epoll, EPOLL_CTL_DEL, lingering->session->identity.pidfd, NULL);
+	crowd_remove(&lingers->crowd, lingering->session->identity.pidfd);
 	list_remove(&lingering->link);
 	HASH_DEL(lingers->by_pid, lingering);
 	set_timer(lingers);
@@ -128,17 +126,11 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-static int on_io(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+static bool on_process_end(void *object, uint32_t events)
 {
-	struct epoll_event events[EVENTS_MAX];
-	int n = epoll_wait(fd, events, EVENTS_MAX, 0);
-
-	(void)source;
-	(void)revents;
-	(void)userdata;
-	for (int i = 0; i < n; i++)
-		end(events[i].data.ptr, "its client's process has ended");
-	return 0;
+	(void)events;
+	end(object, "its client's process has ended");
+	return true;
 }
 
 int lingers_init(struct core *core)
@@ -147,10 +139,7 @@ int lingers_init(struct core *core)
 	int r;
 
 	list_init(&lingers->list);
-	lingers->epoll = epoll_create1(EPOLL_CLOEXEC);
-	if (lingers->epoll < 0)
-		return -errno;
-	r = sd_event_add_io(core->loop, &lingers->io, lingers->epoll, EPOLLIN, on_io, core);
+	r = crowd_init(&lingers->crowd, core->loop, ENDS_A_TURN, on_process_end);
 	if (r >= 0)
 		r = sd_event_add_time(core->loop, &lingers->timer, CLOCK_MONOTONIC, 0, 1, on_timer,
 				      core);
@@ -166,9 +155,8 @@ void lingers_done(struct core *core)
 
 	while ((first = list_first(&lingers->list)))
 		lingering_free(container_of(first, struct lingering, link));
-	sd_event_source_disable_unref(lingers->io);
+	crowd_done(&lingers->crowd);
 	sd_event_source_disable_unref(lingers->timer);
-	closep(&lingers->epoll);
 }
 
 static struct lingering *find(struct core *core, pid_t pid)
@@ -205,11 +193,10 @@ static bool may_linger(const struct session *session)
 
 static bool watch_process(struct lingering *lingering)
 {
-	struct lingers *lingers = &lingering->session->core->lingers;
-	struct epoll_event event = { .events = EPOLLIN, .data.ptr = lingering };
+	const struct session *session = lingering->session;
 
-	return epoll_ctl(lingers->epoll, EPOLL_CTL_ADD, lingering->session->identity.pidfd,
-			 &event) == 0;
+	return crowd_add(&session->core->lingers.crowd, session->identity.pidfd, EPOLLIN,
+			 lingering) == 0;
 }
 
 static struct lingering *lingering_new(struct session *session)

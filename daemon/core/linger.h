@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <systemd/sd-event.h>
 
+#include "util/crowd.h"
 #include "util/list.h"
 
 struct core;
@@ -28,8 +29,7 @@ struct session;
 struct lingers {
 	struct list list; /* lingering.link, in the order of their ends */
 	struct lingering *by_pid; /* a uthash table */
-	int epoll; /* watches the processes; -1: nothing lingers */
-	sd_event_source *io; /* of EPOLL */
+	struct crowd crowd; /* the processes */
 	sd_event_source *timer;
 };
 

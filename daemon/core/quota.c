@@ -9,12 +9,16 @@ int quota_charge(struct session *session, struct charge *charge, enum account_sl
 {
 	struct account *account = &session->core->account;
 	uid_t uid = session->identity.uid;
+	uint64_t limit = account_get_limit(account, slot, uid);
 	int r = account_charge(account, charge, slot, amount, uid);
 
+	if (r == -EDQUOT && limit < account->limit_per_user[slot])
+		return failure_set(failure, STATUS_QUOTA,
+				   "uid %u is at its limit of %llu %s, half of what the broker has",
+				   uid, (unsigned long long)limit, what);
 	if (r == -EDQUOT)
 		return failure_set(failure, STATUS_QUOTA, "uid %u is at its limit of %llu %s (%s)",
-				   uid, (unsigned long long)account->limit_per_user[slot], what,
-				   key);
+				   uid, (unsigned long long)limit, what, key);
 	if (r == -EUSERS)
 		return failure_set(failure, STATUS_QUOTA, "the broker is at its limit of %llu %s",
 				   (unsigned long long)account->limit[slot], what);

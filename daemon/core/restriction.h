@@ -20,7 +20,6 @@
 #include <stdint.h>
 
 #include "policy/policy.h"
-#include "util/list.h"
 
 #define RESTRICTION_TEXT_MAX 1024 /* bytes */
 #define RESTRICTION_RULES_MAX 32 /* together with the text, this limits the memory: some 12 KB */
@@ -35,11 +34,11 @@ struct session;
 struct restriction {
 	unsigned n_refs;
 	uint64_t number; /* unique among restrictions, sessions and outlets */
-	struct list link; /* core.restrictions */
+	struct roster *roster; /* core.restrictions; NULL: not there yet */
 	struct restriction *parent; /* NULL: none */
 	unsigned depth; /* number of its parents, plus 1 */
-	char *text; /* of its rules */
-	struct policy *policy;
+	char *text; /* its rules, a line each */
+	struct policy *policy; /* NULL: not parsed yet, see get_policy() */
 	unsigned max_ids; /* 0: no limit */
 	unsigned n_ids;
 	struct ledger *ledger;
@@ -73,8 +72,8 @@ struct restriction *restriction_find(const struct core *core, uint64_t number); 
  * Narrows VERDICT, policy's answer to QUESTION. RESTRICTION NULL: VERDICT stays. Sessions exist before they are
  * restricted, so the operation "session" is never narrowed.
  */
-void restriction_narrow(const struct restriction *restriction,
-			const struct policy_question *question, struct policy_verdict *verdict);
+void restriction_narrow(struct restriction *restriction, const struct policy_question *question,
+			struct policy_verdict *verdict);
 
 /* The rules of RESTRICTION and its parents on one line, cut to SIZE. NULL: empty. */
 void restriction_describe(const struct restriction *restriction, char *ret, size_t size);

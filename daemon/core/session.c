@@ -76,7 +76,10 @@ int session_new(struct session **ret, struct core *core, int sock, enum door doo
 		return r;
 	session->restriction = restriction_ref(restriction);
 
-	session->number = core_next_number(core);
+	r = roster_add(&core->by_number, core_next_number(core), session);
+	if (r < 0)
+		return r;
+	session->number = core->last_session;
 	session->since_ms = clock_ms();
 	list_insert(&core->sessions, &session->link);
 	core->n_sessions++;
@@ -157,6 +160,7 @@ struct session *session_free(struct session *session)
 	list_remove(&session->enforcing);
 	session->row = ledger_remove_session(session->core->keep.ledger, session->row);
 	if (session->number > 0) {
+		roster_remove(&session->core->by_number, session->number);
 		list_remove(&session->link);
 		session->core->n_sessions--;
 	}
@@ -288,6 +292,13 @@ static void tell_doubt(struct session *session)
 			"Session %llu, uid %u: cannot verify that process %d is the client: %s. "
 			"Rules for units and containers do not match it, and its QPs are refused.",
 			(unsigned long long)session->number, identity->uid, identity->pid, doubt);
+	if (identity->too_many_gids)
+		log_limited(
+			session_log_limit_about(session, LOG_ABOUT_DOUBT), LOG_NOTICE,
+			"Session %llu, uid %u, pid %d: the client has more than %d groups, so it is not known "
+			"which. No allow rule for groups matches it, and reject rules do.",
+			(unsigned long long)session->number, identity->uid, identity->pid,
+			IDENTITY_GIDS_MAX);
 }
 
 static void on_workload(void *userdata, struct workload *found)
@@ -370,6 +381,9 @@ void session_restore(struct session *session, int pidfd, const struct ledger_ses
 	struct identity *identity = &session->identity;
 	struct failure ignored;
 
+	/* This cannot fail after a removal. */
+	roster_remove(&session->core->by_number, session->number);
+	roster_add(&session->core->by_number, row->number, session);
 	session->number = row->number;
 	session->since_ms = row->since_ms;
 	if (pidfd >= 0) {

@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+/* If memory runs out, uthash does not add an element, and sets the element's hh.tbl to NULL. */
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
 
 #include "core/id.h"
 #include "core/quota.h"
 #include "core/token.h"
 #include "util/util.h"
 
+#define ENDS_A_TURN 64 /* exports whose ends are handled in one turn of the loop */
+
 struct token {
-	struct list link; /* core.tokens */
+	UT_hash_handle hh; /* tokens.by_cookie */
 	struct id *id;
 	uint64_t cookie;
 	int sock;
-	sd_event_source *io;
 	struct charge charge;
 };
 
@@ -29,22 +35,35 @@ static int get_cookie(int fd, uint64_t *ret)
 	return getsockopt(fd, SOL_SOCKET, SO_COOKIE, ret, &len) < 0 ? -errno : 0;
 }
 
-static int on_end(sd_event_source *source, int fd, uint32_t events, void *userdata)
+static bool on_end(void *object, uint32_t events)
 {
-	(void)source;
-	(void)fd;
 	(void)events;
-	token_free(userdata);
-	return 0;
+	token_free(object);
+	return true;
+}
+
+int tokens_init(struct tokens *tokens, sd_event *loop)
+{
+	return crowd_init(&tokens->crowd, loop, ENDS_A_TURN, on_end);
+}
+
+void tokens_done(struct tokens *tokens)
+{
+	assert(!tokens->by_cookie);
+	crowd_done(&tokens->crowd);
 }
 
 struct token *token_free(struct token *token)
 {
+	struct tokens *tokens;
+
 	if (!token)
 		return NULL;
+	tokens = &token->id->session->core->tokens;
 	token->id->token = NULL;
-	list_remove(&token->link);
-	sd_event_source_disable_unref(token->io);
+	if (token->hh.tbl)
+		HASH_DEL(tokens->by_cookie, token);
+	/* No other process has a copy, so closing it ends the watch. */
 	closep(&token->sock);
 	charge_done(&token->charge);
 	free(token);
@@ -56,13 +75,12 @@ DEFINE_CLEANUP(struct token *, token_free)
 int token_new(struct id *id, int *ret_fd, struct failure *failure)
 {
 	_cleanup_(token_freep) struct token *token = calloc(1, sizeof(*token));
-	struct core *core = id->session->core;
+	struct tokens *tokens = &id->session->core->tokens;
 	_cleanup_close_ int theirs = -1;
 	int pair[2], r;
 
 	if (!token)
 		return failure_errno(failure, -ENOMEM);
-	list_init(&token->link);
 	token->id = id;
 	token->sock = -1;
 	r = quota_charge(id->session, &token->charge, ACCOUNT_FDS, 1, "descriptors",
@@ -79,11 +97,12 @@ int token_new(struct id *id, int *ret_fd, struct failure *failure)
 	r = failure_errno(failure, get_cookie(theirs, &token->cookie));
 	/* With no events selected, epoll still reports EPOLLHUP: the other end was closed or shut down. */
 	if (r == 0)
-		r = failure_errno(failure, sd_event_add_io(core->loop, &token->io, token->sock, 0,
-							   on_end, token));
+		r = failure_errno(failure, crowd_add(&tokens->crowd, token->sock, 0, token));
 	if (r < 0)
 		return r;
-	list_insert(&core->tokens, &token->link);
+	HASH_ADD(hh, tokens->by_cookie, cookie, sizeof(token->cookie), token);
+	if (!token->hh.tbl)
+		return failure_errno(failure, -ENOMEM);
 	id->token = TAKE_PTR(token);
 	*ret_fd = TAKE_FD(theirs);
 	return 0;
@@ -91,16 +110,11 @@ int token_new(struct id *id, int *ret_fd, struct failure *failure)
 
 struct id *token_find(const struct core *core, int fd)
 {
+	struct token *token;
 	uint64_t cookie;
-	struct list *l;
 
 	if (get_cookie(fd, &cookie) < 0)
 		return NULL;
-	list_for_each(l, &core->tokens) {
-		struct token *token = container_of(l, struct token, link);
-
-		if (token->cookie == cookie)
-			return token->id;
-	}
-	return NULL;
+	HASH_FIND(hh, core->tokens.by_cookie, &cookie, sizeof(cookie), token);
+	return token ? token->id : NULL;
 }

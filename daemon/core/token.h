@@ -7,10 +7,22 @@
  * of the descriptor is closed.
  */
 
+#include <systemd/sd-event.h>
+
+#include "util/crowd.h"
+
 struct core;
 struct failure;
 struct id;
 struct token;
+
+struct tokens {
+	struct token *by_cookie; /* a uthash table */
+	struct crowd crowd; /* the broker's ends */
+};
+
+int tokens_init(struct tokens *tokens, sd_event *loop); /* call tokens_done() also on failure */
+void tokens_done(struct tokens *tokens); /* there must be no tokens */
 
 /* Exports ID. The caller owns the descriptor *RET_FD. Returns 0, STATUS_QUOTA or a negative errno. */
 int token_new(struct id *id, int *ret_fd, struct failure *failure);

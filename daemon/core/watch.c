@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "core/id.h"
+#include "core/quota.h"
 #include "core/record.h"
 #include "core/watch.h"
 #include "proto/addr.h"
@@ -19,14 +20,21 @@ const char *notice_outcome_to_string(enum notice_outcome outcome)
 	return outcome_names[outcome];
 }
 
-int watch_start(struct session *session, const struct watch_filter *filter)
+int watch_start(struct session *session, const struct watch_filter *filter, struct failure *failure)
 {
 	struct watch *watch = session->watch;
+	int r;
 
 	if (!watch) {
 		watch = calloc(1, sizeof(*watch));
 		if (!watch)
-			return -ENOMEM;
+			return failure_errno(failure, -ENOMEM);
+		r = quota_charge(session, &watch->charge, ACCOUNT_WATCHES, 1, "watches",
+				 "which is fixed", failure);
+		if (r != 0) {
+			free(watch);
+			return r;
+		}
 		watch->session = session;
 		list_insert(&session->core->watches, &watch->link);
 		session->watch = watch;
@@ -38,8 +46,10 @@ int watch_start(struct session *session, const struct watch_filter *filter)
 
 struct watch *watch_free(struct watch *watch)
 {
-	if (watch)
-		list_remove(&watch->link);
+	if (!watch)
+		return NULL;
+	list_remove(&watch->link);
+	charge_done(&watch->charge);
 	free(watch);
 	return NULL;
 }
@@ -76,8 +86,11 @@ uint64_t watch_time_ns(void)
 
 static void tell(struct notice *notice)
 {
+	struct notice_packet packet;
 	struct list *l;
 
+	packet.len = 0;
+	notice->packet = &packet;
 	notice->time_ns = watch_time_ns();
 	list_for_each(l, &notice->session->core->watches) {
 		struct watch *watch = container_of(l, struct watch, link);

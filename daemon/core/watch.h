@@ -14,6 +14,11 @@
 #include "core/session.h"
 #include "util/list.h"
 
+/* Each event of any client is sent to all sessions that watch it, so other clients pay for them. */
+#define WATCHES_OF_USER_MAX 16
+#define WATCHES_MAX 64
+#define NOTICE_PACKET_MAX 16384 /* as PACKET_MAX */
+
 /* In the order of notice_kind_names. */
 enum notice_kind {
 	NOTICE_DECISION, /* policy, or a rule's limit, has decided */
@@ -33,8 +38,15 @@ enum notice_outcome {
 	_NOTICE_OUTCOME_MAX,
 };
 
+/* A notice as it is sent: made by rpc/ for the first session that gets it, and sent to all. */
+struct notice_packet {
+	size_t len; /* 0: not made yet */
+	uint8_t data[NOTICE_PACKET_MAX];
+};
+
 /* Valid only during the call of session_ops.notice. */
 struct notice {
+	struct notice_packet *packet; /* NULL: only one session gets the notice */
 	enum notice_kind kind;
 	uint64_t time_ns; /* CLOCK_REALTIME */
 	const struct session *session;
@@ -78,6 +90,7 @@ struct watch {
 	struct list link; /* core.watches */
 	struct session *session;
 	struct watch_filter filter;
+	struct charge charge;
 };
 
 static inline bool core_is_watched(const struct core *core)
@@ -86,10 +99,11 @@ static inline bool core_is_watched(const struct core *core)
 }
 
 /*
- * SESSION gets notices from now on. FILTER replaces the filter of an earlier watch. Returns 0 or -ENOMEM: then
- * nothing has changed.
+ * SESSION gets notices from now on. FILTER replaces the filter of an earlier watch. Returns 0, STATUS_QUOTA or a negative
+ * errno: then nothing has changed.
  */
-int watch_start(struct session *session, const struct watch_filter *filter);
+int watch_start(struct session *session, const struct watch_filter *filter,
+		struct failure *failure);
 struct watch *watch_free(struct watch *watch);
 
 /* These three functions are to be called only if core_is_watched(). OVERFLOW NULL: no limit was reached. */

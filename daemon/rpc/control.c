@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,17 +55,4 @@ int control_reload(struct control *control, struct session *session, uint64_t *t
 	}
 	*ret_diag = control->reloaded_diag;
 	return control->reloaded_r;
-}
-
-uint32_t control_count_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	uint32_t n = 0;
-
-	if (!dir)
-		return 0;
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n > 3 ? n - 3 : 0; /* without ".", ".." and the descriptor of the directory */
 }

@@ -56,6 +56,3 @@ void control_reloaded(struct control *control, uint64_t ticket, int r, struct di
  */
 int control_reload(struct control *control, struct session *session, uint64_t *ticket, bool again,
 		   const struct diag **ret_diag);
-
-/* Returns the number of descriptors that are open in this process; 0: not known. */
-uint32_t control_count_fds(void);

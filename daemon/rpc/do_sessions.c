@@ -191,5 +191,5 @@ int do_watch(struct call *call)
 		wrong = address_unpack(&filter.peer, m->peer);
 	if (wrong)
 		return bad_request(call, wrong);
-	return failure_errno(&call->failure, watch_start(call->session, &filter));
+	return watch_start(call->session, &filter, &call->failure);
 }

@@ -125,7 +125,7 @@ static void out_helper(struct call *call, const struct core *core)
 
 int do_get_status(struct call *call)
 {
-	const struct core *core = session_get_core(call->session);
+	struct core *core = session_get_core(call->session);
 	const struct core_counts counts = core_get_counts(core);
 	Rdmabroker__Status *status = &call->space.status;
 	struct fabric_device *device = NULL;
@@ -141,7 +141,7 @@ int do_get_status(struct call *call)
 	status->draining = core_is_draining(core);
 	status->ids = counts.n_ids;
 	status->leases = counts.n_leases;
-	status->fds = control_count_fds();
+	status->fds = (uint32_t)core_count_fds(core);
 	out_take_over(call, core_get_take_over(core));
 	out_absence(call);
 	out_helper(call, core);

@@ -82,7 +82,8 @@ static void print_gauges(const struct core *core, struct metrics_text *text, siz
 		{ "connections", "Connections that are established.", core->n_connections },
 		{ "handshakes", "Connections that are being established.", core->n_handshakes },
 		{ "leases", "Devices leased to sessions.", core->n_leases },
-		{ "fds", "Open file descriptors of the daemon.", control_count_fds() },
+		{ "fds", "Open file descriptors of the daemon.",
+		  core->n_own_fds + core->account.used[ACCOUNT_FDS] },
 		{ "policy_loaded", "0 while there is no policy and everything is rejected.",
 		  is_loaded },
 		{ "rules", "Rules in force.", is_loaded ? policy_n_rules(core->policy) : 0 },
@@ -218,6 +219,7 @@ int do_get_metrics(struct call *call)
 				       .index = call->request->get_metrics->index };
 
 	rdmabroker__get_metrics_result__init(result);
+	core_count_fds(call->session->core);
 	result->more = metrics_page(call->session->core, &text, &place);
 	result->text = text.buf;
 	result->next_section = (uint32_t)place.section;

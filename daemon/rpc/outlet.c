@@ -73,7 +73,7 @@ struct outlet *outlet_free(struct outlet *outlet)
 	outlets = outlet->outlets;
 	/* Closing it would not remove it from the epoll instance, because the vault has copies. */
 	if (outlet->fd >= 0)
-		epoll_ctl(outlets->epoll, EPOLL_CTL_DEL, outlet->fd, NULL);
+		crowd_remove(&outlets->crowd, outlet->fd);
 	remove_files(outlets, outlet->name);
 	ledger_remove_outlet(core_get_ledger(outlets->core), outlet->row);
 	vault_drop(core_get_vault(outlets->core), outlet->number);
@@ -93,39 +93,32 @@ static void disable(struct outlet *outlet, int r)
 	log_limited(session_log_limit(outlet->session), LOG_ERR,
 		    "The socket %s cannot accept clients any more: %s.", outlet->path,
 		    strerror(-r));
-	epoll_ctl(outlet->outlets->epoll, EPOLL_CTL_DEL, outlet->fd, NULL);
+	crowd_remove(&outlet->outlets->crowd, outlet->fd);
 }
 
-static int on_ready(sd_event_source *source, int fd, uint32_t events, void *userdata)
+static bool on_ready(void *object, uint32_t events)
 {
-	struct outlets *outlets = userdata;
-	struct epoll_event ready;
-	struct outlet *outlet;
-	int r;
+	struct outlet *outlet = object;
+	const struct outlets *outlets = outlet->outlets;
+	int r = outlets->on_connection(outlets->userdata, outlet->fd,
+				       session_get_restriction(outlet->session));
 
-	(void)source;
 	(void)events;
-	if (epoll_wait(fd, &ready, 1, 0) != 1)
-		return 0;
-	outlet = ready.data.ptr;
-	r = outlets->on_connection(outlets->userdata, outlet->fd,
-				   session_get_restriction(outlet->session));
 	if (r < 0)
 		disable(outlet, r);
-	return 0;
+	return true;
 }
 
 /* Serves OUTLET's socket, and keeps it for the next process. */
 static int start(struct outlet *outlet)
 {
-	/* Of several outlets that are ready, epoll_wait() returns each in its turn. */
-	struct epoll_event event = { .events = EPOLLIN, .data.ptr = outlet };
 	struct outlets *outlets = outlet->outlets;
 	int r;
 
 	packet_pass_fds(outlet->fd, false);
-	if (epoll_ctl(outlets->epoll, EPOLL_CTL_ADD, outlet->fd, &event) < 0)
-		return -errno;
+	r = crowd_add(&outlets->crowd, outlet->fd, EPOLLIN, outlet);
+	if (r < 0)
+		return r;
 	r = vault_put(core_get_vault(outlets->core), outlet->number, &outlet->fd, 1);
 	if (r < 0) {
 		log_limited(session_log_limit(outlet->session), LOG_WARNING,
@@ -319,37 +312,27 @@ void outlets_sweep(struct outlets *outlets)
 
 void outlets_set_accepting(struct outlets *outlets, bool accepting)
 {
-	sd_event_source_set_enabled(outlets->io, accepting ? SD_EVENT_ON : SD_EVENT_OFF);
+	sd_event_source_set_enabled(outlets->crowd.io, accepting ? SD_EVENT_ON : SD_EVENT_OFF);
 }
 
 int outlets_init(struct outlets *outlets, sd_event *loop, struct core *core, const char *dir,
 		 int (*on_connection)(void *userdata, int fd, struct restriction *restriction),
 		 void *userdata)
 {
-	int r;
-
 	*outlets = (struct outlets){
 		.core = core,
-		.loop = loop,
 		.dir = strdup(dir),
-		.epoll = epoll_create1(EPOLL_CLOEXEC),
 		.on_connection = on_connection,
 		.userdata = userdata,
 	};
 	list_init(&outlets->list);
 	if (!outlets->dir)
 		return -ENOMEM;
-	if (outlets->epoll < 0)
-		return -errno;
-	r = sd_event_add_io(loop, &outlets->io, outlets->epoll, EPOLLIN, on_ready, outlets);
-	return r < 0 ? r : 0;
+	return crowd_init(&outlets->crowd, loop, /* max= */ 1, on_ready);
 }
 
 void outlets_done(struct outlets *outlets)
 {
-	sd_event_source_disable_unref(outlets->io);
-	/* All zero: outlets_init() was not called. */
-	if (outlets->core)
-		closep(&outlets->epoll);
+	crowd_done(&outlets->crowd);
 	free(outlets->dir);
 }

@@ -17,6 +17,7 @@
 #include <systemd/sd-event.h>
 
 #include "util/account.h"
+#include "util/crowd.h"
 #include "util/list.h"
 
 struct core;
@@ -28,15 +29,13 @@ struct session;
 
 struct outlets {
 	struct core *core;
-	sd_event *loop;
 	char *dir; /* RestrictedDirectory= */
 	struct list list; /* outlet.link */
 	/*
 	 * Watches all outlets. One of them is served in a turn of the loop, as if they were one socket, because each source
 	 * of its own would get as many turns as all clients together.
 	 */
-	int epoll;
-	sd_event_source *io;
+	struct crowd crowd;
 	/* A client has connected to FD, whose sessions have RESTRICTION. A negative errno: FD is of no use any more. */
 	int (*on_connection)(void *userdata, int fd, struct restriction *restriction);
 	void *userdata;

@@ -224,34 +224,53 @@ static void on_session_event(void *userdata, const struct session_event *event)
 					  /* serial= */ 0, event, /* notice= */ false));
 }
 
-static int send_notice(struct peer *peer, Rdmabroker__Notice *notice)
+_Static_assert(NOTICE_PACKET_MAX == PACKET_MAX, "a notice is one packet");
+
+static int pack_notice(struct notice_packet *ret, Rdmabroker__Notice *notice, uint64_t n_lost)
 {
 	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
-	uint8_t buf[PACKET_MAX];
 	size_t len;
 
-	notice->lost = peer->n_lost;
+	notice->lost = n_lost;
 	frame.body_case = RDMABROKER__FRAME__BODY_NOTICE;
 	frame.notice = notice;
 	len = rdmabroker__frame__get_packed_size(&frame);
-	if (len > sizeof(buf))
+	if (len > sizeof(ret->data))
 		return -EMSGSIZE;
-	rdmabroker__frame__pack(&frame, buf);
-	return send_packed(peer, buf, len, /* fd= */ -1, /* serial= */ 0, /* event= */ NULL,
-			   /* notice= */ true);
+	ret->len = rdmabroker__frame__pack(&frame, ret->data);
+	return 0;
+}
+
+/* PACKET: the packet of NOTICE for all who have lost none before it, which is made if it is empty; NULL: there is none. */
+static int send_notice(struct peer *peer, const struct notice *notice, struct notice_packet *packet)
+{
+	struct notice_packet own;
+	int r = 0;
+
+	if (!packet || peer->n_lost > 0)
+		packet = &own;
+	own.len = 0;
+	if (packet->len == 0) {
+		struct out_notice out;
+
+		out_notice(&out, notice);
+		r = pack_notice(packet, &out.notice, peer->n_lost);
+	}
+	if (r < 0)
+		return r;
+	return send_packed(peer, packet->data, packet->len, /* fd= */ -1, /* serial= */ 0,
+			   /* event= */ NULL, /* notice= */ true);
 }
 
 /* If a notice cannot be sent, it is dropped and counted; the session goes on, unless the client is gone. */
 static bool on_session_notice(void *userdata, const struct notice *notice)
 {
 	struct peer *peer = userdata;
-	struct out_notice out;
 	int r;
 
 	if (peer->ending)
 		return true;
-	out_notice(&out, notice);
-	r = send_notice(peer, &out.notice);
+	r = send_notice(peer, notice, notice->packet);
 	if (r == -ECONNRESET) {
 		peer_hang_up(peer);
 		return true;
@@ -266,13 +285,17 @@ static bool on_session_notice(void *userdata, const struct notice *notice)
 static int tell_lost(struct peer *peer)
 {
 	Rdmabroker__Notice notice = RDMABROKER__NOTICE__INIT;
+	struct notice_packet packet;
 	int r;
 
 	if (peer->n_lost == 0 || !outbox_is_empty(&peer->outbox))
 		return 0;
 	notice.kind = (char *)"lost";
 	notice.time_ns = watch_time_ns();
-	r = send_notice(peer, &notice);
+	r = pack_notice(&packet, &notice, peer->n_lost);
+	if (r == 0)
+		r = send_packed(peer, packet.data, packet.len, /* fd= */ -1, /* serial= */ 0,
+				/* event= */ NULL, /* notice= */ true);
 	if (r < 0)
 		return r;
 	peer->n_lost = 0;
@@ -361,6 +384,7 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const i
 			  "it sent file descriptors with a request that takes none or only one");
 		return;
 	}
+	turns_charge(&peer->turn, request_work(frame->request));
 	switch (request_dispatch(peer->peers->control, peer->session, &peer->progress,
 				 frame->request, again, n_fds > 0 ? fds[0] : -1, send_reply,
 				 peer)) {
@@ -412,6 +436,7 @@ static const struct session_ops session_ops = {
 static void stop_reading(struct peer *peer)
 {
 	peer->paused = true;
+	peers_pause(peer->peers, peer);
 	update_io(peer);
 }
 
@@ -420,6 +445,7 @@ void peer_resume(struct peer *peer)
 	if (!peer->paused)
 		return;
 	peer->paused = false;
+	list_remove(&peer->pausing);
 	update_io(peer);
 }
 
@@ -553,8 +579,8 @@ static int make(struct peer **ret, struct peers *peers, struct core *core, struc
 	peer->closing = closing;
 	list_init(&peer->link);
 	outbox_init(&peer->outbox, max_queued_bytes);
-	list_init(&peer->resumed);
 	list_init(&peer->reaping);
+	list_init(&peer->pausing);
 
 	r = row ? restore_session(&peer->session, core, sock, pidfd, row, &session_ops, peer) :
 		  session_new(&peer->session, core, sock, door, restriction, &session_ops, peer);
@@ -681,8 +707,8 @@ struct peer *peer_free(struct peer *peer)
 	peer->session = NULL;
 	peers_await(peer->peers, peer, 0);
 	peers_remove(peer->peers, peer);
-	list_remove(&peer->resumed);
 	list_remove(&peer->reaping);
+	list_remove(&peer->pausing);
 	free(peer->waiting);
 	if (closing_is_bound(peer->closing)) {
 		packet_end(peer->sock);

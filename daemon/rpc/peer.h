@@ -26,6 +26,7 @@
 #include "rpc/lobby.h"
 #include "rpc/outbox.h"
 #include "rpc/request.h"
+#include "rpc/turns.h"
 #include "util/closer.h"
 #include "util/list.h"
 
@@ -43,12 +44,15 @@ struct peer {
 	struct closing *closing;
 	struct flight *flight; /* descriptors in flight; NULL: none was sent yet */
 	struct lobby_place place; /* its place in the lobby, until the session is charged */
-	uint32_t events; /* the epoll events that are selected; 0: none */
+	uint32_t events; /* the epoll events that are selected, or will be after READY; 0: none */
+	uint32_t ready; /* the epoll events that are handled when its turn has come; 0: none */
+	struct turn turn;
 	/*
 	 * true: nothing is read, because too many descriptors of the client's user wait to be closed, or memory has
 	 * run out
 	 */
 	bool paused;
+	struct list pausing; /* peers.paused or peers.unpaused */
 	sd_event_source *deadline; /* deadline for Hello; NULL: the client has left the lobby */
 	struct list reaping; /* peers.reaping, once the peer ends */
 	struct request_progress progress;
@@ -63,7 +67,7 @@ struct peer {
 	/* The request that has to wait. Nothing is read from the client before it is answered. */
 	uint8_t *waiting; /* the packet of that request; NULL: none waits */
 	size_t waiting_len;
-	struct list resumed; /* peers.resumed, when the request can be repeated */
+	bool goes_on; /* the request can be repeated, when its turn has come */
 
 	struct outbox outbox; /* the packets that the socket has not accepted yet */
 	uint64_t n_lost; /* number of notices that were dropped after the last one that was sent */

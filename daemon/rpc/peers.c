@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <errno.h>
 #include <sys/epoll.h>
 
 #include "core/core.h"
@@ -9,6 +8,7 @@
 #include "util/util.h"
 
 #define BATCH 64 /* at most this many events of clients are handled in one turn of the loop */
+#define UNPAUSED_A_TURN 64 /* at most this many clients are read again in one turn */
 #define REAPED_A_TURN 16 /* at most this many ending sessions are handled in one turn */
 #define IDS_A_TURN 256 /* at most this many ids of one ending session are freed in one turn */
 
@@ -33,38 +33,75 @@ int peers_make_closings(struct peers *peers)
 	return r;
 }
 
-void peers_resume_all(struct peers *peers)
+/* No other peer that is ready is freed by this, because a peer that ends is freed in a turn of its own. */
+static bool on_ready(void *object, uint32_t events)
 {
-	struct list *l;
+	struct peer *peer = object;
 
-	peers->has_no_room = false;
-	list_for_each(l, &peers->list)
-		peers->ops->resume(container_of(l, struct peer, link));
+	if (turns_is_put_off(&peer->turn))
+		return true;
+	if (!turns_may_go(&peer->turn)) {
+		/* It is not reported again before its turn. */
+		crowd_change(&peer->peers->crowd, peer->sock, EPOLLET, peer);
+		peer->ready = events;
+		turns_put_off(&peer->turn);
+		return true;
+	}
+	peer->peers->ops->on_io(peer, events);
+	return !turns_is_used_up(&peer->turn);
 }
 
-/*
- * One source of the loop, an epoll descriptor, serves all clients. If each client had a source, sd-event
- * would process all ready sources in each turn, but dispatch only one of them: with many clients each turn
- * would be long. No peer in READY has been freed, because a peer that ends is freed in a turn of its own.
- */
-static int on_peers(sd_event_source *source, int fd, uint32_t events, void *userdata)
+static void serve(struct turn *turn)
 {
-	const struct peers *peers = userdata;
-	struct epoll_event ready[BATCH];
-	int n;
+	struct peer *peer = container_of(turn, struct peer, turn);
+	struct peers *peers = peer->peers;
+	uint32_t ready = peer->ready;
 
-	(void)source;
-	(void)events;
-	n = epoll_wait(fd, ready, BATCH, 0);
-	for (int i = 0; i < n; i++)
-		peers->ops->on_io(ready[i].data.ptr, ready[i].events);
-	return 0;
+	peer->ready = 0;
+	if (ready && peer->events) {
+		crowd_change(&peers->crowd, peer->sock, peer->events, peer);
+		peers->ops->on_io(peer, ready);
+	}
+	if (peer->goes_on) {
+		peer->goes_on = false;
+		peers->ops->go_on(peer);
+	}
+	turns_charge(turn, 1);
 }
 
 static void run_soon(sd_event_source *source)
 {
 	sd_event_source_set_time_relative(source, 0);
 	sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+}
+
+static int on_unpaused(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct peers *peers = userdata;
+	struct list *l;
+
+	(void)usec;
+	for (unsigned i = 0; i < UNPAUSED_A_TURN && (l = list_first(&peers->unpaused)); i++) {
+		list_remove(l);
+		peers->ops->resume(container_of(l, struct peer, pausing));
+	}
+	if (!list_is_empty(&peers->unpaused))
+		run_soon(source);
+	return 0;
+}
+
+void peers_pause(struct peers *peers, struct peer *peer)
+{
+	list_remove(&peer->pausing);
+	list_insert(&peers->paused, &peer->pausing);
+}
+
+void peers_resume_all(struct peers *peers)
+{
+	peers->has_no_room = false;
+	list_move_all(&peers->unpaused, &peers->paused);
+	if (!list_is_empty(&peers->unpaused))
+		run_soon(peers->unpauser);
 }
 
 /*
@@ -97,52 +134,45 @@ void peers_reap(struct peers *peers, struct peer *peer)
 		run_soon(peers->reaper);
 }
 
-/* Resumes one peer per turn, because each one processes a request. */
-static int on_resumed(sd_event_source *source, uint64_t usec, void *userdata)
-{
-	struct peers *peers = userdata;
-	struct list *l = list_first(&peers->resumed);
-
-	(void)usec;
-	if (l) {
-		list_remove(l);
-		peers->ops->go_on(container_of(l, struct peer, resumed));
-	}
-	if (!list_is_empty(&peers->resumed))
-		run_soon(source);
-	return 0;
-}
-
 void peers_resume(struct peers *peers, struct peer *peer)
 {
-	list_remove(&peer->resumed);
-	list_insert(&peers->resumed, &peer->resumed);
-	if (sd_event_source_get_enabled(peers->resumer, NULL) == 0)
-		run_soon(peers->resumer);
+	(void)peers;
+	peer->goes_on = true;
+	turns_put_off(&peer->turn);
 }
 
 int peers_await(struct peers *peers, struct peer *peer, uint32_t events)
 {
-	struct epoll_event event = { .events = events, .data.ptr = peer };
-	int op = !peer->events ? EPOLL_CTL_ADD : events ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
+	struct crowd *crowd = &peers->crowd;
+	int r = 0;
 
 	if (peer->events == events)
 		return 0;
-	if (epoll_ctl(peers->epoll, op, peer->sock, &event) < 0)
-		return -errno;
-	peer->events = events;
-	return 0;
+	if (!events)
+		crowd_remove(crowd, peer->sock);
+	else if (peer->ready)
+		r = 0; /* serve() selects them */
+	else if (peer->events)
+		r = crowd_change(crowd, peer->sock, events, peer);
+	else
+		r = crowd_add(crowd, peer->sock, events, peer);
+	if (r == 0)
+		peer->events = events;
+	return r;
 }
 
 int peers_add(struct peers *peers, struct peer *peer, uid_t uid)
 {
+	int r = turns_join(&peers->turns, &peer->turn, uid);
+
 	list_insert(&peers->list, &peer->link);
-	return lobby_enter(&peers->lobby, &peer->place, uid);
+	return r < 0 ? r : lobby_enter(&peers->lobby, &peer->place, uid);
 }
 
 void peers_remove(struct peers *peers, struct peer *peer)
 {
 	lobby_leave(&peer->place);
+	turns_leave(&peer->turn);
 	list_remove(&peer->link);
 	/* Accept clients again: the descriptors and the memory of PEER are free now, or will be soon. */
 	peers->ops->set_accepting(peers->userdata, true);
@@ -178,10 +208,10 @@ int peers_init(struct peers *peers, sd_event *loop, struct core *core, struct co
 	peers->control = control;
 	peers->ops = ops;
 	peers->userdata = userdata;
-	peers->epoll = -1;
 	list_init(&peers->list);
-	list_init(&peers->resumed);
 	list_init(&peers->reaping);
+	list_init(&peers->paused);
+	list_init(&peers->unpaused);
 	lobby_init(&peers->lobby);
 	r = flights_init(&peers->flights, loop);
 	if (r < 0)
@@ -192,20 +222,19 @@ int peers_init(struct peers *peers, sd_event *loop, struct core *core, struct co
 	if (r < 0)
 		return r;
 
-	peers->epoll = epoll_create1(EPOLL_CLOEXEC);
-	if (peers->epoll < 0)
-		return -errno;
-	r = sd_event_add_io(loop, &peers->io, peers->epoll, EPOLLIN, on_peers, peers);
+	r = crowd_init(&peers->crowd, loop, BATCH, on_ready);
 	if (r >= 0)
 		r = sd_event_add_time_relative(loop, &peers->reaper, CLOCK_MONOTONIC, 0, 1,
 					       on_reaper, peers);
 	if (r >= 0)
 		r = sd_event_source_set_enabled(peers->reaper, SD_EVENT_OFF);
 	if (r >= 0)
-		r = sd_event_add_time_relative(loop, &peers->resumer, CLOCK_MONOTONIC, 0, 1,
-					       on_resumed, peers);
+		r = turns_init(&peers->turns, loop, serve);
 	if (r >= 0)
-		r = sd_event_source_set_enabled(peers->resumer, SD_EVENT_OFF);
+		r = sd_event_add_time_relative(loop, &peers->unpauser, CLOCK_MONOTONIC, 0, 1,
+					       on_unpaused, peers);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(peers->unpauser, SD_EVENT_OFF);
 	return r < 0 ? r : 0;
 }
 
@@ -216,8 +245,8 @@ void peers_done(struct peers *peers)
 	closing_free(peers->next);
 	closing_free(peers->room);
 	closing_free(peers->refused);
-	sd_event_source_disable_unref(peers->io);
-	sd_event_source_disable_unref(peers->resumer);
+	crowd_done(&peers->crowd);
+	turns_done(&peers->turns);
+	sd_event_source_disable_unref(peers->unpauser);
 	sd_event_source_disable_unref(peers->reaper);
-	closep(&peers->epoll);
 }

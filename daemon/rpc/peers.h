@@ -12,7 +12,9 @@
 
 #include "rpc/flight.h"
 #include "rpc/lobby.h"
+#include "rpc/turns.h"
 #include "util/closer.h"
+#include "util/crowd.h"
 #include "util/list.h"
 
 struct control;
@@ -35,11 +37,12 @@ struct peers_ops {
 struct peers {
 	struct core *core;
 	struct control *control;
-	int epoll; /* watches the sockets of all clients, see on_peers() */
-	sd_event_source *io;
+	struct crowd crowd; /* the sockets of all clients */
 	struct list list; /* peer.link */
-	struct list resumed; /* peer.resumed */
-	sd_event_source *resumer; /* enabled while RESUMED has entries */
+	struct turns turns; /* peer.turn */
+	struct list paused; /* peer.pausing: their clients are not read */
+	struct list unpaused; /* peer.pausing: they will be read again */
+	sd_event_source *unpauser; /* enabled while UNPAUSED has entries */
 	struct list reaping; /* peer.reaping */
 	sd_event_source *reaper; /* enabled while REAPING has entries */
 	struct lobby lobby; /* peer.place */
@@ -59,7 +62,9 @@ void peers_done(struct peers *peers); /* all peers must be gone */
 
 int peers_add(struct peers *peers, struct peer *peer, uid_t uid); /* 0 or -ENOMEM */
 void peers_remove(struct peers *peers, struct peer *peer);
-/* Makes all peers read from their clients again, if reading was paused. */
+/* PEER's client is not read until peers_resume_all(). */
+void peers_pause(struct peers *peers, struct peer *peer);
+/* Makes all peers read from their clients again, if reading was paused: some in each turn of the loop. */
 void peers_resume_all(struct peers *peers);
 /*
  * Selects the epoll EVENTS of PEER's socket instead of those that were selected; 0: none. Returns 0 or a negative
@@ -68,7 +73,7 @@ void peers_resume_all(struct peers *peers);
 int peers_await(struct peers *peers, struct peer *peer, uint32_t events);
 /* Frees PEER in a later turn of the loop, when no caller uses it any more. */
 void peers_reap(struct peers *peers, struct peer *peer);
-/* Calls peers_ops.go_on for PEER in a later turn of the loop. */
+/* Calls peers_ops.go_on for PEER when its turn has come. */
 void peers_resume(struct peers *peers, struct peer *peer);
 
 /* Creates the closings that the next client and the next packet will need. Returns 0 or a negative errno. */

@@ -53,6 +53,8 @@ enum request_outcome request_dispatch(struct control *control, struct session *s
 				      int (*send)(void *userdata, const Rdmabroker__Frame *frame,
 						  int fd, struct failure *failure),
 				      void *userdata);
+/* What REQUEST costs, in units of turns.h. */
+unsigned request_work(const Rdmabroker__Request *request);
 /* True if REQUEST is allowed to carry a descriptor, in the present state of SESSION. */
 bool request_takes_fd(const struct session *session, const Rdmabroker__Request *request);
 /*

@@ -10,8 +10,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "util/list.h"
-
 enum account_slot {
 	ACCOUNT_SESSIONS,
 	ACCOUNT_IDS,
@@ -19,18 +17,15 @@ enum account_slot {
 	ACCOUNT_BYTES, /* queued for clients that do not read */
 	ACCOUNT_FDS, /* held open for clients */
 	ACCOUNT_INQUIRIES, /* peers that another host is being asked about */
+	ACCOUNT_WATCHES,
 	_ACCOUNT_SLOT_MAX,
 };
 
-struct account_user {
-	struct list link; /* account.users */
-	uid_t uid;
-	unsigned n_charges;
-	uint64_t used[_ACCOUNT_SLOT_MAX];
-};
+struct account_user;
 
 struct account {
-	struct list users; /* account_user.link */
+	struct account_user *users; /* a uthash table, by uid */
+	/* of each user; he can hold no more than half of LIMIT either, except root and OWN */
 	uint64_t limit_per_user[_ACCOUNT_SLOT_MAX];
 	uint64_t limit[_ACCOUNT_SLOT_MAX]; /* for all users together; UINT64_MAX: none */
 	uint64_t reserve[_ACCOUNT_SLOT_MAX]; /* added to LIMIT for root and OWN */
@@ -57,6 +52,8 @@ int account_charge(struct account *account, struct charge *charge, enum account_
 /* As account_charge(), but ignores limits. */
 int account_add(struct account *account, struct charge *charge, enum account_slot slot,
 		uint64_t amount, uid_t uid);
+/* What UID can hold of SLOT, if nobody else holds anything. */
+uint64_t account_get_limit(const struct account *account, enum account_slot slot, uid_t uid);
 /* True if the limit of all users and the reserve are used up. */
 bool account_is_full(const struct account *account, enum account_slot slot);
 uint64_t account_get_used(const struct account *account, enum account_slot slot, uid_t uid);

@@ -42,6 +42,18 @@ static inline void list_remove(struct list *l)
 	list_init(l);
 }
 
+/* Appends all entries of FROM to those of TO. Both are heads. */
+static inline void list_move_all(struct list *to, struct list *from)
+{
+	if (list_is_empty(from))
+		return;
+	from->next->prev = to->prev;
+	to->prev->next = from->next;
+	from->prev->next = to;
+	to->prev = from->prev;
+	list_init(from);
+}
+
 static inline struct list *list_first(const struct list *head)
 {
 	return list_is_empty(head) ? NULL : head->next;

@@ -46,6 +46,33 @@ START_TEST(a_limit_for_each_user)
 }
 END_TEST
 
+/* What there is can be less than the limit of one user. */
+START_TEST(half_of_what_there_is)
+{
+	struct account a;
+	struct charge c[4] = { 0 };
+	struct charge refused = { 0 };
+
+	account_init(&a);
+	a.limit_per_user[ACCOUNT_FDS] = 8192;
+	a.limit[ACCOUNT_FDS] = 4;
+	ck_assert_int_eq(account_charge(&a, &c[0], ACCOUNT_FDS, 2, 1000), 0);
+	ck_assert_int_eq(account_charge(&a, &refused, ACCOUNT_FDS, 1, 1000), -EDQUOT);
+	ck_assert_uint_eq(account_get_limit(&a, ACCOUNT_FDS, 1000), 2);
+	ck_assert_int_eq(account_charge(&a, &c[1], ACCOUNT_FDS, 2, 1001), 0);
+	ck_assert_int_eq(account_charge(&a, &refused, ACCOUNT_FDS, 1, 1002), -EUSERS);
+	/* Root is not limited by that. */
+	charge_done(&c[1]);
+	ck_assert_uint_eq(account_get_limit(&a, ACCOUNT_FDS, 0), 8192);
+	ck_assert_int_eq(account_charge(&a, &c[2], ACCOUNT_FDS, 2, 0), 0);
+	charge_done(&c[0]);
+	ck_assert_int_eq(account_charge(&a, &c[3], ACCOUNT_FDS, 2, 0), 0);
+	charge_done(&c[2]);
+	charge_done(&c[3]);
+	account_done(&a);
+}
+END_TEST
+
 START_TEST(a_limit_for_all_users)
 {
 	struct account a;
@@ -83,4 +110,4 @@ START_TEST(charges_of_any_amount)
 END_TEST
 
 UNIT_MAIN("account", NULL, NULL, charges_are_given_back, a_limit_for_each_user,
-	  a_limit_for_all_users, charges_of_any_amount)
+	  half_of_what_there_is, a_limit_for_all_users, charges_of_any_amount)

@@ -171,7 +171,7 @@ START_TEST(a_full_backlog_is_reported)
 	requests[0] = ask();
 	ck_assert_ptr_nonnull(requests[0]);
 	server.session->ops = &ops;
-	ck_assert_int_eq(watch_start(server.session, &filter), 0);
+	ck_assert_int_eq(watch_start(server.session, &filter, &why), 0);
 	ck_assert_ptr_null(ask());
 	ck_assert_ptr_eq(last.session, server.session);
 	ck_assert_str_eq(reason, "backlog 1");

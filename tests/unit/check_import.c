@@ -260,7 +260,7 @@ START_TEST(imports_are_reported)
 	uint64_t n = n_decided(POLICY_CONNECT);
 
 	from->ops = &ops;
-	ck_assert_int_eq(watch_start(from, &filter), 0);
+	ck_assert_int_eq(watch_start(from, &filter, &why), 0);
 	pair_set_policy("allow session\nreject connect user 2000\n");
 	ck_assert_int_eq(hand_over(id, &moved), STATUS_DENIED);
 	ck_assert_uint_eq(n_notices, 1);
