@@ -138,7 +138,9 @@ struct rdmabroker_listed_session {
 	 * ResumeTimeoutSec= is over, see rdmabrokerd.conf(5).
 	 */
 	bool lingers;
-	uint8_t unused[7];
+	uint8_t unused[3]; /* 0 */
+	uint32_t
+		charged_uid; /* whose quotas it uses: UID, or the user of whom UID is a subordinate uid */
 };
 
 struct rdmabroker_listed_id {
@@ -312,7 +314,8 @@ struct rdmabroker_explanation {
 	 * decision if there is no answer.
 	 */
 	bool asks;
-	uint8_t unused[7]; /* 0 */
+	uint8_t unused[3]; /* 0 */
+	uint32_t charged_uid; /* as in struct rdmabroker_listed_session */
 };
 
 struct rdmabroker_reload_result {

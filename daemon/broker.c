@@ -23,6 +23,7 @@
 #include "socket.h"
 #include "util/diag.h"
 #include "util/log.h"
+#include "util/owner.h"
 #include "util/util.h"
 
 #define NAMES_MSEC 1000 /* until missing names are first looked up again */
@@ -115,6 +116,7 @@ static void apply(struct broker *broker)
 		.resolve_timeout_ms = config->resolve_timeout_ms,
 		.resume_timeout_ms = config->resume_timeout_s * 1000,
 	};
+	owners_use(TAKE_PTR(broker->config.owners));
 	inquiries_set_helper_uid(core, config->helper_uid);
 	core->account.limit[ACCOUNT_SESSIONS] = config->max_sessions;
 	core->account.limit_per_user[ACCOUNT_SESSIONS] = config->max_sessions_per_user;
@@ -379,6 +381,7 @@ static int set_up(struct broker *broker, struct policy *policy)
 	enum fabric_access access = config->device_access == CONFIG_DEVICE_ACCESS_OPEN ?
 					    FABRIC_ACCESS_OPEN :
 					    FABRIC_ACCESS_ACL;
+	bool has_unknown_owners = owners_count_missing(config->owners) > 0;
 	int r;
 
 	raise_nofile();
@@ -432,6 +435,9 @@ static int set_up(struct broker *broker, struct policy *policy)
 	r = add_status(broker);
 	if (r < 0)
 		return r;
+	/* The start does not wait for the name service. */
+	if (has_unknown_owners)
+		reloader_start(broker->reloader);
 	return notifier_add_watchdog(broker->notifier);
 }
 

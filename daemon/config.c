@@ -15,6 +15,7 @@
 #include "policy/source.h"
 #include "proto/word.h"
 #include "util/diag.h"
+#include "util/owner.h"
 
 /*
  * libinih reports no columns and only the first bad line. So read_line() passes one trimmed line at a time to
@@ -45,6 +46,7 @@ struct key {
 };
 
 static int parse_path(const struct key *key, const char *value, void *field);
+static int parse_optional_path(const struct key *key, const char *value, void *field);
 static int parse_number(const struct key *key, const char *value, void *field);
 static int parse_tos(const struct key *key, const char *value, void *field);
 static int parse_log_level(const struct key *key, const char *value, void *field);
@@ -77,6 +79,8 @@ static const struct key keys[] = {
 	  "keep", 0, 0, "keep or enforce" },
 	{ "Devices", "Access", parse_access, FIELD(device_access),
 	  "acl", 0, 0, "acl or open" },
+	{ "Limits", "SubordinateUids", parse_optional_path, FIELD(subuid_path),
+	  "/etc/subuid", 1, PATH_MAX - 1, "an absolute path or none" },
 	{ "Limits", "Sessions", parse_number, FIELD(max_sessions),
 	  "4096", 1, 1048576, NULL },
 	{ "Limits", "SessionsPerUser", parse_number, FIELD(max_sessions_per_user),
@@ -136,6 +140,17 @@ static int parse_path(const struct key *key, const char *value, void *field)
 		return -ENOMEM;
 	free(*path);
 	*path = copy;
+	return 0;
+}
+
+static int parse_optional_path(const struct key *key, const char *value, void *field)
+{
+	char **path = field;
+
+	if (strcmp(value, "none") != 0)
+		return parse_path(key, value, field);
+	free(*path);
+	*path = NULL;
 	return 0;
 }
 
@@ -519,6 +534,8 @@ void config_done(struct config *config)
 	free(config->restricted_dir);
 	free(config->site_policy_dir);
 	free(config->policy_dir);
+	free(config->subuid_path);
+	owners_free(config->owners);
 	config_init(config);
 }
 

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 struct diag;
+struct owners;
 
 enum config_device_access {
 	/* a client's user gets an entry in the ACL of a device node */
@@ -39,6 +40,8 @@ struct config {
 
 	enum config_device_access device_access; /* [Devices] Access= acl|open */
 
+	char *subuid_path; /* [Limits] SubordinateUids= : a path or none (NULL) */
+	struct owners *owners; /* the ranges in that file; taken by owners_use() */
 	unsigned max_sessions; /* [Limits] Sessions= */
 	unsigned max_sessions_per_user; /* [Limits] SessionsPerUser= */
 	unsigned max_ids_per_session; /* [Limits] IdsPerSession= */

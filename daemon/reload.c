@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "instance.h"
 #include "reload.h"
 #include "util/diag.h"
 #include "util/offload.h"
+#include "util/owner.h"
 #include "util/util.h"
+
+#define PASSWD "/etc/passwd"
+#define NSSWITCH "/etc/nsswitch.conf"
 
 struct reloader {
 	const struct broker_options *options;
@@ -22,14 +27,39 @@ struct reloader {
 	struct reloaded reloaded; /* while the thread runs, only the thread uses this */
 };
 
+/* Without the ranges, each uid counts as a user. That is told, but is no reason to refuse the configuration. */
+static int read_owners(struct config *config, struct diag *diag)
+{
+	int r;
+
+	if (!config->subuid_path)
+		return 0;
+	r = owners_read(&config->owners, config->subuid_path, PASSWD, diag);
+	if (r == -ENOMEM)
+		return r;
+	if (r < 0)
+		diag_warn(
+			diag, config->subuid_path, 0, 0, NULL, 0,
+			"cannot read the ranges of subordinate uids, so each uid counts as a user: %s",
+			strerror(-r));
+	if (owners_have_other_source(NSSWITCH))
+		diag_warn(diag, NSSWITCH, 0, 0, NULL, 0,
+			  "subordinate uids that come from another source than %s count as users",
+			  config->subuid_path);
+	return 0;
+}
+
 int reload_read_config(const struct broker_options *options, struct config *ret, struct diag *diag)
 {
 	int r = options->config_is_named ? config_load_named(ret, options->config_path, diag) :
 					   config_load(ret, options->config_path, diag);
 
-	if (r < 0 || !options->instance)
+	if (r < 0)
 		return r;
-	r = instance_configure(ret, options->config_path, options->instance, diag);
+	if (options->instance)
+		r = instance_configure(ret, options->config_path, options->instance, diag);
+	if (r == 0)
+		r = read_owners(ret, diag);
 	if (r < 0)
 		config_done(ret);
 	return r;
@@ -74,6 +104,8 @@ static void run(struct offload_job *job)
 	if (reloaded->r == 0)
 		reloaded->r = reload_read(reloader->options, &reloaded->config, &reloaded->policy,
 					  reloaded->diag);
+	if (reloaded->r == 0)
+		owners_look_up(reloaded->config.owners);
 }
 
 static void start(struct reloader *reloader)

@@ -91,6 +91,7 @@ static void print_json(const struct question *question,
 	jsonout_close(&json, ']');
 	json_rule(&json, "depends", explanation->depends, question);
 	jsonout_bool(&json, "asks", explanation->asks);
+	jsonout_number(&json, "charged_uid", explanation->charged_uid);
 	jsonout_string(&json, "note", get_note(question));
 	jsonout_close(&json, '}');
 	putchar('\n');
@@ -105,11 +106,13 @@ static void print_ids(const char *label, uint32_t uid, const uint32_t *gids, siz
 		printf("%s%u", i == 0 ? "gids " : ",", gids[i]);
 }
 
-static void print_who(const struct rdmabroker_question *question)
+static void print_who(const struct rdmabroker_question *question, uint32_t charged_uid)
 {
 	const struct rdmabroker_peer_identity *peer = question->peer_identity;
 
 	print_ids("who", question->uid, question->gids, question->n_gids);
+	if (charged_uid != question->uid)
+		printf("; uid %u is charged", charged_uid);
 	putchar('\n');
 	if (!peer)
 		return;
@@ -160,7 +163,7 @@ static void print_text(const struct question *question,
 	else
 		printf("%sreject: %s%s\n", colour(COLOUR_RED),
 		       explanation->reason ? explanation->reason : "", colour(COLOUR_NONE));
-	print_who(&question->public);
+	print_who(&question->public, explanation->charged_uid);
 	if (explanation->rule)
 		print_rule("rule", explanation->rule);
 	else

@@ -192,6 +192,7 @@ static void json_session(struct jsonout *json, const struct rdmabroker_listed_se
 	jsonout_string(json, "rule", session->rule);
 	jsonout_string(json, "restriction", session->restriction);
 	jsonout_bool(json, "lingers", session->lingers);
+	jsonout_number(json, "charged_uid", session->charged_uid);
 	jsonout_close(json, '}');
 }
 
@@ -292,16 +293,28 @@ static void set_age(struct row *row, uint64_t ms)
 	set(row, COLUMN_AGE, "%s", text);
 }
 
+/* The name of UID, or its number, which is written to SPACE. */
+static const char *user_text(uint32_t uid, char space[16])
+{
+	const char *name = user_name(uid);
+
+	if (name)
+		return name;
+	snprintf(space, 16, "%u", uid);
+	return space;
+}
+
 static void set_owner(struct row *row, const struct rdmabroker_listed_session *session)
 {
-	const char *name = user_name(session->uid);
+	char text[16];
 
 	for (int i = 0; i < N_COLUMNS; i++)
 		set(row, i, "-");
-	if (name)
-		set(row, COLUMN_USER, "%s", name);
+	if (session->charged_uid != session->uid)
+		set(row, COLUMN_USER, "%u of %s", session->uid,
+		    user_text(session->charged_uid, text));
 	else
-		set(row, COLUMN_USER, "%u", session->uid);
+		set(row, COLUMN_USER, "%s", user_text(session->uid, text));
 	workload_text(row->cells[COLUMN_WORKLOAD], session->unit, session->container, session->pod,
 		      session->job);
 	set(row, COLUMN_PID, "%d", session->pid);

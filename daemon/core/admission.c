@@ -10,6 +10,7 @@
 #include "core/admission.h"
 #include "proto/addr.h"
 #include "util/util.h"
+#include "util/owner.h"
 
 /* If memory runs out, uthash does not add an element, and sets the element's hh.tbl to NULL. */
 #define HASH_NONFATAL_OOM 1
@@ -360,7 +361,7 @@ int tally_admit(struct tally *tally, const struct policy_settings *settings, uin
 
 	sweep(tally, now_ns);
 	if (by_user)
-		r = get_user(tally, uid, now_ns, &user);
+		r = get_user(tally, owner_of(uid), now_ns, &user);
 	if (r == 0 && by_peer)
 		r = get_peer(tally, peer_addr, now_ns, &peer);
 	if (r == -EBUSY)
@@ -397,6 +398,7 @@ void admitted_move(struct admitted *from, struct admitted *to, uid_t uid)
 {
 	*to = *from;
 	*from = (struct admitted){ 0 };
+	uid = owner_of(uid);
 	if (!to->user || to->user->uid == uid)
 		return;
 	to->user->n_now--;

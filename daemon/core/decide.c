@@ -151,8 +151,9 @@ static void write_down(struct session *session, const struct wish *wish,
 	const struct identity *identity = &session->identity;
 	const struct policy_rule *rule = verdict->rule;
 	bool rejected = verdict->answer == POLICY_REJECT;
+	const char *container = identity->workload.names[WORKLOAD_CONTAINER];
 	char by[256] = "default, because no rule matches", why[160] = "", who[300],
-	     buf[WISH_OBJECT_LEN];
+	     buf[WISH_OBJECT_LEN], in[128] = "";
 	const char *object = wish_object(wish, buf);
 	struct audit audit;
 
@@ -191,9 +192,11 @@ static void write_down(struct session *session, const struct wish *wish,
 	add_peerid(&audit, wish, who, sizeof(who));
 	if (!*why && !*who)
 		strcpy(why, ".");
-	audit_send(&audit, LOG_NOTICE, "Session %llu, uid %u, pid %d: %s%s%s %s by %s%s%s",
-		   (unsigned long long)session->number, identity->uid, identity->pid, wish->what,
-		   *object ? " " : "", object,
+	if (container && *container)
+		snprintf(in, sizeof(in), ", container %s", container);
+	audit_send(&audit, LOG_NOTICE, "Session %llu, uid %u, pid %d%s: %s%s%s %s by %s%s%s",
+		   (unsigned long long)session->number, identity->uid, identity->pid, in,
+		   wish->what, *object ? " " : "", object,
 		   overflow ? "refused" :
 		   rejected ? "rejected" :
 			      "allowed",

@@ -17,6 +17,7 @@
 #include "core/wish.h"
 #include "proto/addr.h"
 #include "util/clock.h"
+#include "util/owner.h"
 #include "util/util.h"
 
 #define NO_HELPER "rdmabroker-peerd is not there"
@@ -237,7 +238,7 @@ static struct inquiry_share *find_share(const struct inquiries *inquiries, uid_t
 {
 	struct inquiry_share *share;
 
-	ret_key->uid = uid;
+	ret_key->uid = owner_of(uid);
 	addr_host(peer, ret_key->address);
 	HASH_FIND(hh, inquiries->shares, ret_key, sizeof(*ret_key), share);
 	return share;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/loglimit.h"
+#include "util/owner.h"
 
 /* If memory runs out, uthash does not add an element, and sets the element's hh.tbl to NULL. */
 #define HASH_NONFATAL_OOM 1
@@ -184,7 +185,7 @@ static struct ratelimit *limit_of(struct log_limits *limits, struct log_limit *p
 
 struct ratelimit *log_limits_get(struct log_limits *limits, uid_t uid, uint64_t subject)
 {
-	const struct key key = { .subject = subject, .uid = uid };
+	const struct key key = { .subject = subject, .uid = owner_of(uid) };
 	struct log_limit *pair;
 
 	drop_finished(limits);

@@ -10,6 +10,7 @@
 #include "core/restriction.h"
 #include "core/session.h"
 #include "keep/ledger.h"
+#include "util/owner.h"
 
 #define IN(state) (1u << (state))
 
@@ -74,6 +75,7 @@ void record_session(struct session *session)
 	record_restricted(session);
 	row->proven = identity->proven;
 	row->door = session->door;
+	row->charged_uid = owner_of(session->identity.uid);
 	row->watches = session->watch != NULL || session->lends || session->serves;
 	record_workload(row, &identity->workload);
 	row->number = session->number;

@@ -9,6 +9,7 @@
 #include "core/enclosure.h"
 #include "core/workload.h"
 #include "util/offload.h"
+#include "util/owner.h"
 #include "util/util.h"
 
 #define THREADS 2
@@ -208,7 +209,7 @@ int workload_lookup_new(struct workload_lookup **ret, struct workloads *workload
 	lookup->pid = pid;
 	lookup->job.run = run;
 	lookup->job.done = on_done;
-	r = offload_prepare(workloads->offload, &lookup->job, uid);
+	r = offload_prepare(workloads->offload, &lookup->job, owner_of(uid));
 	if (r < 0) {
 		free(lookup);
 		return r;

@@ -7,6 +7,7 @@
 #include "fabric/internal.h"
 #include "fabric/iwarp.h"
 #include "proto/addr.h"
+#include "util/owner.h"
 #include "util/util.h"
 
 static int result(int r)
@@ -95,7 +96,7 @@ int fabric_id_alloc(struct fabric_id **ret, struct fabric *fabric, uid_t uid, bo
 	id->is_unwanted = is_request;
 	id->is_request = is_request;
 	r = offload_prepare(fabric->undertaker, &id->job,
-			    uid | (is_request ? LANE_OF_UNWANTED : 0));
+			    owner_of(uid) | (is_request ? LANE_OF_UNWANTED : 0));
 	if (r < 0) {
 		free(id);
 		return r;
@@ -179,7 +180,7 @@ void fabric_id_set_owner(struct fabric_id *id, uid_t uid, fabric_event_fn on_eve
 	id->userdata = userdata;
 	id->is_unwanted = false;
 	/* If memory runs out, the id keeps its lane and its uid. */
-	if (!moves || offload_prepare(id->fabric->undertaker, &job, uid) < 0)
+	if (!moves || offload_prepare(id->fabric->undertaker, &job, owner_of(uid)) < 0)
 		return;
 	offload_release(&id->job);
 	id->job.lane = job.lane;

@@ -6,6 +6,7 @@
 
 #include "fabric/internal.h"
 #include "fabric/iwarp.h"
+#include "util/owner.h"
 #include "util/util.h"
 
 /* At most so many of fabric.callers work for a user, so that some are left for other users: each has so many lanes. */
@@ -108,7 +109,8 @@ int iwarp_connect(struct fabric_id *id, const struct rdma_conn_param *param)
 	call = calloc(1, sizeof(*call));
 	if (!call)
 		return -ENOMEM;
-	r = offload_prepare(fabric->callers, &call->job, choose_lane(fabric->callers, id->uid));
+	r = offload_prepare(fabric->callers, &call->job,
+			    choose_lane(fabric->callers, owner_of(id->uid)));
 	if (r < 0) {
 		free(call);
 		return r;

@@ -5,6 +5,7 @@
 
 #include "fabric/internal.h"
 #include "fabric/qpscan.h"
+#include "util/owner.h"
 #include "util/util.h"
 
 /*
@@ -83,7 +84,7 @@ static void on_done(struct offload_job *job)
 	}
 	put_nldev(lookup->fabric, TAKE_PTR(lookup->nldev));
 	/* The job is not submitted again. While the job is prepared, it counts among the user's look-ups. */
-	r = offload_prepare(lookup->fabric->lookups, &lookup->job, lookup->uid);
+	r = offload_prepare(lookup->fabric->lookups, &lookup->job, owner_of(lookup->uid));
 	if (r == 0)
 		qpscan_ask(lookup->fabric->qpscan, &lookup->wait);
 	else
@@ -115,7 +116,7 @@ int fabric_qp_belongs(struct fabric_lookup **ret, struct fabric *fabric, const c
 	lookup->wait.done = on_scanned;
 	lookup->job.run = run;
 	lookup->job.done = on_done;
-	r = offload_prepare(fabric->lookups, &lookup->job, uid);
+	r = offload_prepare(fabric->lookups, &lookup->job, owner_of(uid));
 	if (r < 0) {
 		lookup_free(lookup);
 		return r;

@@ -91,6 +91,9 @@ struct ledger_session {
 	 */
 	uint32_t restricted_permits;
 	uint32_t door; /* enum door; DOOR_COMMON if an older daemon has written the row */
+	uint32_t
+		charged_uid; /* whose quotas it uses; judged again by the next daemon, and here for people */
+	uint32_t reserved2;
 };
 
 struct ledger_id {

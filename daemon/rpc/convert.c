@@ -6,6 +6,7 @@
 #include "core/watch.h"
 #include "proto/address.h"
 #include "rpc/convert.h"
+#include "util/owner.h"
 
 const char *in_conn_param(struct rdma_conn_param *ret, const Rdmabroker__ConnParam *param,
 			  size_t max_private_data)
@@ -257,6 +258,13 @@ Rdmabroker__Workload *out_workload(struct out_workload *space, const struct sess
 	for (int i = 0; i < _WORKLOAD_MAX; i++)
 		names[i] = session_get_workload(session, (enum workload_name)i);
 	return out_names(space, names);
+}
+
+uint32_t out_charged(uid_t uid)
+{
+	uid_t owner = owner_of(uid);
+
+	return owner == uid ? 0 : owner;
 }
 
 const char *in_peer_identity(struct policy_peer *ret, const Rdmabroker__PeerIdentity *m)

@@ -68,6 +68,8 @@ struct out_notice {
 	char unit[256], rule[256], rule_text[512], reason[256];
 };
 
+/* Who is charged for UID; 0: UID itself. */
+uint32_t out_charged(uid_t uid);
 /* What the client of SESSION belongs to, besides its unit. NULL: nothing is known. */
 Rdmabroker__Workload *out_workload(struct out_workload *space, const struct session *session);
 /* RET points into M. */

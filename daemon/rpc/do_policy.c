@@ -254,6 +254,7 @@ int do_explain(struct call *call)
 	if (verdict.answer == POLICY_REJECT)
 		result->reason = (char *)verdict.reason;
 	result->asks = early.answer == POLICY_ASK;
+	result->charged_uid = out_charged(question.uid);
 	if (early.answer == POLICY_DEFER || early.answer == POLICY_ASK)
 		result->depends = out_rule(&call->space.depends, early.rule,
 					   core_get_tally(core, early.rule));

@@ -27,6 +27,7 @@
 #include "rpc/peers.h"
 #include "rpc/unread.h"
 #include "util/log.h"
+#include "util/owner.h"
 #include "util/util.h"
 
 #define HELLO_USEC (10 * 1000000ULL)
@@ -515,8 +516,7 @@ void peer_on_io(struct peer *peer, uint32_t events)
 			peer_hang_up(peer);
 		return;
 	}
-	room = closer_is_behind(core_get_closer(session_get_core(peer->session)),
-				session_get_uid(peer->session)) ?
+	room = closer_is_behind(core_get_closer(session_get_core(peer->session)), peer->uid) ?
 		       NULL :
 		       peers_get_room(peer->peers);
 	if (room)
@@ -586,7 +586,7 @@ static int make(struct peer **ret, struct peers *peers, struct core *core, struc
 		  session_new(&peer->session, core, sock, door, restriction, &session_ops, peer);
 	if (r < 0)
 		return r;
-	peer->uid = session_get_uid(peer->session);
+	peer->uid = owner_of(session_get_uid(peer->session));
 	/* Let the client send descriptors if a proof can be required at Hello, because the proof is a descriptor. */
 	if (identity_doubt(session_get_identity(peer->session)) ||
 	    session_is_released(peer->session))

@@ -2,8 +2,12 @@
 #pragma once
 
 /*
- * An account counts how much of each resource each user holds. A charge is embedded in the object that it
- * pays for; charge_done() gives the amount back. account_done() asserts that all charges were given back.
+ * An account counts how much of each resource each owner holds, see util/owner.h: what the processes of a uid hold is
+ * charged to its owner. A charge is embedded in the object that it pays for; charge_done() gives the amount back.
+ * account_done() asserts that all charges were given back.
+ *
+ * Of what there is for all together, an owner can hold no more than half, and neither can all owners of one range of
+ * subordinate uids together. Root and the daemon's own user are not limited by that.
  */
 
 #include <stdbool.h>
@@ -24,8 +28,8 @@ enum account_slot {
 struct account_user;
 
 struct account {
-	struct account_user *users; /* a uthash table, by uid */
-	/* of each user; he can hold no more than half of LIMIT either, except root and OWN */
+	struct account_user *users; /* a uthash table of owners and ranges */
+	/* of each owner */
 	uint64_t limit_per_user[_ACCOUNT_SLOT_MAX];
 	uint64_t limit[_ACCOUNT_SLOT_MAX]; /* for all users together; UINT64_MAX: none */
 	uint64_t reserve[_ACCOUNT_SLOT_MAX]; /* added to LIMIT for root and OWN */
@@ -35,7 +39,8 @@ struct account {
 
 struct charge {
 	struct account *account; /* NULL: nothing is charged */
-	struct account_user *user;
+	struct account_user *user; /* the owner */
+	struct account_user *range; /* NULL: none */
 	enum account_slot slot;
 	uint64_t amount;
 };
@@ -44,15 +49,15 @@ void account_init(struct account *account);
 void account_done(struct account *account);
 
 /*
- * Charges AMOUNT to UID. Returns 0; -EDQUOT: over the limit of UID; -EUSERS: over the limit of all users; or
- * -ENOMEM.
+ * Charges AMOUNT to the owner of UID. Returns 0; -EDQUOT: over the limit of the owner, or of the range; -EUSERS: over the
+ * limit of all users; or -ENOMEM.
  */
 int account_charge(struct account *account, struct charge *charge, enum account_slot slot,
 		   uint64_t amount, uid_t uid);
 /* As account_charge(), but ignores limits. */
 int account_add(struct account *account, struct charge *charge, enum account_slot slot,
 		uint64_t amount, uid_t uid);
-/* What UID can hold of SLOT, if nobody else holds anything. */
+/* What the owner of UID can hold of SLOT, if nobody else holds anything. */
 uint64_t account_get_limit(const struct account *account, enum account_slot slot, uid_t uid);
 /* True if the limit of all users and the reserve are used up. */
 bool account_is_full(const struct account *account, enum account_slot slot);

@@ -94,7 +94,7 @@ FILLED(rdmabroker_holder, peer);
 FILLED(rdmabroker_foreign_ids, n_nameless);
 FILLED(rdmabroker_rule, n_pending);
 FILLED(rdmabroker_rules, rules);
-FILLED(rdmabroker_listed_session, unused);
+FILLED(rdmabroker_listed_session, charged_uid);
 FILLED(rdmabroker_listed_id, peer_unknown);
 FILLED(rdmabroker_list, ids);
 FILLED(rdmabroker_filter, unused);
@@ -102,7 +102,7 @@ FILLED(rdmabroker_notice, peer_unknown);
 FILLED(rdmabroker_peer_identity, cgroup);
 FILLED(rdmabroker_peer_address, unused2);
 FILLED(rdmabroker_question, peer_identity);
-FILLED(rdmabroker_explanation, unused);
+FILLED(rdmabroker_explanation, charged_uid);
 FILLED(rdmabroker_reload_result, complaints);
 
 static const struct {

@@ -101,6 +101,7 @@ static void assert_defaults(void)
 	ck_assert_str_eq(config.restricted_dir, "/run/rdmabroker-restricted");
 	ck_assert_int_eq(config.log_level, LOG_INFO);
 	ck_assert_int_eq(config.device_access, CONFIG_DEVICE_ACCESS_ACL);
+	ck_assert_str_eq(config.subuid_path, "/etc/subuid");
 	ck_assert_uint_eq(config.max_sessions, 4096);
 	ck_assert_uint_eq(config.max_sessions_per_user, 1024);
 	ck_assert_uint_eq(config.max_ids_per_session, 16384);
@@ -468,7 +469,7 @@ START_TEST(the_shipped_file_shows_the_defaults)
 	assert_defaults();
 	for (char *c = text; (c = strstr(c, "\n")); c++)
 		n += c[1] >= 'A' && c[1] <= 'Z';
-	ck_assert_int_eq(n, 22);
+	ck_assert_int_eq(n, 23);
 }
 END_TEST
 

@@ -10,6 +10,7 @@
 #include "core/id.h"
 #include "core/session.h"
 #include "tests/unit/program.h"
+#include "util/owner.h"
 
 /* How admins see and change sessions and ids, by the library and by rdmabrokerctl. */
 
@@ -190,7 +191,7 @@ START_TEST(list_prints)
 	assert_json("len(d[\"sessions\"]) == 3 and len(d[\"ids\"]) == 3");
 	assert_json(
 		"list(d[\"sessions\"][0]) == [\"session\", \"uid\", \"user\", \"pid\", \"unit\", "
-		"\"container\", \"pod\", \"job\", \"cgroup\", \"age_ms\", \"ids\", \"leases\", \"rule\", \"restriction\", \"lingers\"]");
+		"\"container\", \"pod\", \"job\", \"cgroup\", \"age_ms\", \"ids\", \"leases\", \"rule\", \"restriction\", \"lingers\", \"charged_uid\"]");
 	assert_json("d[\"ids\"][0][\"local\"] == \"10.9.0.1:7471\" and "
 		    "d[\"ids\"][0][\"peer\"] is None and d[\"ids\"][0][\"qpn\"] is None and "
 		    "d[\"ids\"][0][\"tos\"] is None and d[\"ids\"][2][\"tos\"] == 104 and "
@@ -645,8 +646,52 @@ START_TEST(metrics_have_pages)
 }
 END_TEST
 
+/* This user has all his ids from 4711. */
+static void do_use_ranges(void *unused)
+{
+	char path[] = "/tmp/check_live.XXXXXX";
+	int fd = mkstemp(path);
+	struct owners *owners;
+
+	(void)unused;
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_gt(dprintf(fd, "4711:%u:1\n", geteuid()), 0);
+	close(fd);
+	ck_assert_int_eq(owners_read(&owners, path, "/etc/passwd", /* diag= */ NULL), 0);
+	unlink(path);
+	owners_use(owners);
+}
+
+static void do_use_none(void *unused)
+{
+	(void)unused;
+	owners_use(NULL);
+}
+
+START_TEST(who_is_charged)
+{
+	char of[32];
+
+	set_policy("allow any\n");
+	in_server(do_use_ranges, NULL);
+	open_session(0);
+	snprintf(of, sizeof(of), "%u of 4711 ", geteuid());
+	ck_assert_int_eq(ctl("list", "--sessions"), 0);
+	assert_has(got.out, of);
+	ck_assert_int_eq(ctl("list", "--json"), 0);
+	assert_json("all(s[\"charged_uid\"] == 4711 for s in d[\"sessions\"])");
+	ck_assert_int_eq(ctl("explain", "session"), 0);
+	assert_has(got.out, "; uid 4711 is charged\n");
+	ck_assert_int_eq(ctl("explain", "session", "--user", "4712"), 0);
+	assert_lacks(got.out, "is charged");
+	ck_assert_int_eq(ctl("explain", "session", "--json"), 0);
+	assert_json("d[\"charged_uid\"] == 4711");
+	in_server(do_use_none, NULL);
+}
+END_TEST
+
 UNIT_MAIN("live", set_up_ctl, tear_down, list_shows_all_fields, list_has_pages, list_prints,
 	  list_refuses_bad_arguments, list_is_refreshed, list_knows_the_states, kick_ends_ids,
 	  kick_ends_sessions, kick_refuses_bad_arguments, drain_refuses_new_objects,
 	  drain_rejects_requests, drain_waits, metrics_count, metrics_name_every_status,
-	  metrics_have_pages)
+	  metrics_have_pages, who_is_charged)

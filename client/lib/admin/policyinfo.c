@@ -217,6 +217,7 @@ int rdmabroker_explain(struct rdmabroker *session, const struct rdmabroker_quest
 		.rule = in->rule ? &explanation->rule : NULL,
 		.depends = in->depends ? &explanation->depends : NULL,
 		.asks = in->asks,
+		.charged_uid = in->charged_uid ?: question->uid,
 	};
 	if (in->rule)
 		in_rule(&explanation->rule, in->rule);

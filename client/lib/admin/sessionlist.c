@@ -51,6 +51,7 @@ static void in_session(struct rdmabroker_listed_session *ret, const Rdmabroker__
 		.n_leases = in->leases,
 		.restriction = message_get_text(in->restriction),
 		.lingers = in->lingers,
+		.charged_uid = in->charged_uid ?: in->uid,
 	};
 	if (!in->workload)
 		return;
