@@ -8,6 +8,7 @@
 #include "core/id.h"
 #include "core/notify.h"
 #include "core/quota.h"
+#include "core/record.h"
 #include "core/wish.h"
 #include "keep/ledger.h"
 #include "proto/addr.h"
@@ -60,19 +61,21 @@ static void group_free(struct group *group)
 	free(group);
 }
 
-static void record(struct group *group, uint32_t join_flags, enum ledger_answer answer)
+/* False: there is no room to keep GROUP. */
+static bool record(struct group *group, uint32_t join_flags, enum ledger_answer answer)
 {
 	struct session *session = group->id->session;
 	struct ledger_group *row = ledger_add_group(session->core->keep.ledger);
 
 	if (!row)
-		return;
+		return !record_keeps(session);
 	row->id = group->id->handle;
 	row->join_flags = join_flags;
 	row->answer = (uint8_t)answer;
 	row->addr = group->addr;
 	row->session = session->number;
 	group->row = row;
+	return true;
 }
 
 static int decide_join(struct id *id, const struct sockaddr *addr, const char *text,
@@ -130,19 +133,21 @@ int group_join(struct id *id, const struct sockaddr *addr, uint32_t join_flags,
 	r = decide_join(id, addr, text, &group->admitted, failure);
 	if (r == 0)
 		r = quota_charge_id(id->session, &group->charge, failure);
+	if (r == 0 && !record(group, join_flags, LEDGER_UNANSWERED))
+		r = record_refuse(failure, "multicast groups");
 	if (r == 0) {
 		r = join_kernel(group, addr, join_flags);
 		if (r < 0)
 			r = failure_set_fabric(failure, r, "join %s", text);
 	}
 	if (r != 0) {
+		ledger_remove_group(id->session->core->keep.ledger, group->row);
 		admitted_done(&group->admitted);
 		charge_done(&group->charge);
 		free(group);
 		return r;
 	}
 	list_insert(&id->groups, &group->link);
-	record(group, join_flags, LEDGER_UNANSWERED);
 	return 0;
 }
 

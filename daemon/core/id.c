@@ -29,6 +29,7 @@ static int new_at(struct id **ret, struct session *session, uint32_t handle,
 			     struct failure *failure),
 		  struct failure *failure)
 {
+	struct ledger *ledger = session->core->keep.ledger;
 	struct id *id = calloc(1, sizeof(*id));
 	int r;
 
@@ -47,16 +48,21 @@ static int new_at(struct id **ret, struct session *session, uint32_t handle,
 	r = quota_charge_id(session, &id->charge, failure);
 	if (r == 0)
 		r = restriction_count_id(session->restriction, &id->restricted, failure);
+	if (r == 0) {
+		id->row = ledger_add_id(ledger);
+		if (!id->row && record_keeps(session))
+			r = record_refuse(failure, "ids");
+	}
 	if (r == 0)
 		r = add(session, id, handle, &id->handle, failure);
 	if (r != 0) {
+		ledger_remove_id(ledger, id->row);
 		restricted_done(&id->restricted);
 		charge_done(&id->charge);
 		free(id);
 		return r;
 	}
 	session->core->n_ids++;
-	id->row = ledger_add_id(session->core->keep.ledger);
 	record_id(id);
 	*ret = id;
 	return 0;
@@ -135,8 +141,11 @@ int id_new_request(struct id **ret, struct session *session, const struct fabric
 		request->conn.private_data = request->private_data;
 	(*ret)->request = TAKE_PTR(request);
 	(*ret)->passive = true;
+	if (!record_request(*ret)) {
+		*ret = id_free(*ret);
+		return record_refuse(failure, "connection requests");
+	}
 	id_own_fabric(*ret, event->request);
-	record_request(*ret);
 	record_id(*ret);
 	return 0;
 }

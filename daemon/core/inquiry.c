@@ -96,8 +96,8 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 	while ((inquiry = oldest(inquiries)) && inquiry->until_ms <= now)
 		end(inquiry,
 		    inquiries->helper ?
-			    peerid_new_unknown("rdmabroker-peerd has not answered within %d s",
-					       INQUIRY_MS / 1000) :
+			    peerid_new_unknown("rdmabroker-peerd has not answered within %u s",
+					       inquiries->wait_ms / 1000) :
 			    peerid_new_unknown(NO_HELPER));
 	arm(inquiries);
 	return 0;
@@ -109,6 +109,7 @@ int inquiries_init(struct inquiries *inquiries, sd_event *loop)
 
 	list_init(&inquiries->by_age);
 	inquiries->helper_uid = (uid_t)-1;
+	inquiries->wait_ms = INQUIRY_MS;
 	inquiries->without_helper_ms = clock_ms();
 	r = sd_event_add_time_relative(loop, &inquiries->timer, CLOCK_MONOTONIC, 0, 1, on_timer,
 				       inquiries);
@@ -322,7 +323,7 @@ static struct inquiry *create(struct session *session, const struct wish *wish)
 	inquiry->peer_qpn = wish->peer_qpn;
 	inquiry->share = get_share(inquiries, session->identity.uid, question->peer);
 	inquiry->number = ++inquiries->last;
-	inquiry->until_ms = clock_ms() + INQUIRY_MS;
+	inquiry->until_ms = clock_ms() + inquiries->wait_ms;
 	if (inquiry->share)
 		HASH_ADD(hh, inquiries->open, number, sizeof(inquiry->number), inquiry);
 	if (inquiry->hh.tbl)

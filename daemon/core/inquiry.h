@@ -41,6 +41,7 @@ struct inquiries {
 	struct list by_age; /* inquiry.link, the oldest first */
 	sd_event_source *timer;
 	uint64_t last; /* number of the newest inquiry */
+	unsigned wait_ms; /* INQUIRY_MS; only a test has another value */
 };
 
 int inquiries_init(struct inquiries *inquiries, sd_event *loop);

@@ -173,8 +173,10 @@ static int open_new(struct session *session, struct fabric_device *device, struc
 	struct wish wish;
 	int r;
 
-	r = decide_device(session, fabric_device_name(device), /* again= */ false, &wish, &verdict,
-			  failure);
+	r = record_reserve_lease(session) ? 0 : record_refuse(failure, "devices of a session");
+	if (r == 0)
+		r = decide_device(session, fabric_device_name(device), /* again= */ false, &wish,
+				  &verdict, failure);
 	if (r == 0)
 		r = decide_admit(session, &wish, verdict.rule,
 				 admissions_find(session->core->admissions, verdict.rule),
@@ -383,7 +385,7 @@ void lease_restore(struct session *session, const struct ledger_lease *row)
 	lease->n_opens = row->n_opens;
 }
 
-void lease_list(const struct session *session, struct ledger_lease *ret, size_t max)
+size_t lease_list(const struct session *session, struct ledger_lease *ret, size_t max)
 {
 	struct list *l;
 	size_t n = 0;
@@ -402,6 +404,7 @@ void lease_list(const struct session *session, struct ledger_lease *ret, size_t 
 		ret[n].access = lease->access;
 		n++;
 	}
+	return n;
 }
 
 unsigned lease_count(const struct session *session)

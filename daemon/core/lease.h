@@ -40,6 +40,6 @@ void lease_enforce(struct session *session);
 void lease_free_all(struct session *session);
 /* Restores the lease that SESSION had in a previous process of the daemon. No effect without the device. */
 void lease_restore(struct session *session, const struct ledger_lease *row);
-/* Writes at most MAX leases to RET, and zeroes the rest of RET. */
-void lease_list(const struct session *session, struct ledger_lease *ret, size_t max);
+/* Writes at most MAX leases to RET, and zeroes the rest of RET. Returns the number of leases in RET. */
+size_t lease_list(const struct session *session, struct ledger_lease *ret, size_t max);
 unsigned lease_count(const struct session *session);

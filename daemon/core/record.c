@@ -94,10 +94,37 @@ void record_restriction(struct restriction *restriction)
 	row->number = restriction->number;
 }
 
+#define LEASES_MAX (LEDGER_LEASES + LEDGER_MORE_LEASES)
+
+bool record_reserve_lease(struct session *session)
+{
+	unsigned n = lease_count(session);
+
+	if (!session->row || n < LEDGER_LEASES)
+		return true;
+	if (n < LEASES_MAX && !session->more_leases)
+		session->more_leases = ledger_add_leases(session->core->keep.ledger);
+	return n < LEASES_MAX && session->more_leases;
+}
+
 void record_leases(struct session *session)
 {
-	if (session->row)
-		lease_list(session, session->row->leases, LEDGER_LEASES);
+	struct ledger_lease leases[LEASES_MAX];
+	struct ledger_leases *more = session->more_leases;
+	size_t n;
+
+	if (!session->row)
+		return;
+	n = lease_list(session, leases, LEASES_MAX);
+	memcpy(session->row->leases, leases, sizeof(session->row->leases));
+	if (!more)
+		return;
+	if (n <= LEDGER_LEASES) {
+		session->more_leases = ledger_remove_leases(session->core->keep.ledger, more);
+		return;
+	}
+	memcpy(more->leases, leases + LEDGER_LEASES, sizeof(more->leases));
+	more->session = session->number;
 }
 
 static void record_addresses(struct id *id)
@@ -139,14 +166,27 @@ void record_id(struct id *id)
 	row->session = id->session->number;
 }
 
-void record_request(struct id *id)
+bool record_keeps(const struct session *session)
+{
+	return session->row != NULL;
+}
+
+int record_refuse(struct failure *failure, const char *what)
+{
+	return failure_set(failure, STATUS_QUOTA,
+			   "the broker has no room for further %s that outlive its restart", what);
+}
+
+bool record_request(struct id *id)
 {
 	const struct fabric_event *event = id->request;
 	struct ledger_request *row;
 
-	row = id->row ? ledger_add_request(id->session->core->keep.ledger) : NULL;
+	if (!id->row)
+		return true;
+	row = ledger_add_request(id->session->core->keep.ledger);
 	if (!row)
-		return;
+		return false;
 	row->id = id->handle;
 	row->qpn = event->conn.qp_num;
 	row->qkey = event->ud.qkey;
@@ -164,6 +204,7 @@ void record_request(struct id *id)
 	}
 	row->session = id->session->number;
 	id->request_row = row;
+	return true;
 }
 
 static void forget_request(struct id *id)

@@ -42,11 +42,19 @@ int restore_session(struct session **ret, struct core *core, int sock, int pidfd
 	return 0;
 }
 
-void restore_leases(struct session *session, const struct ledger_session *row)
+static void restore_all_leases(struct session *session, const struct ledger_lease *rows, size_t n)
 {
-	for (size_t i = 0; i < LEDGER_LEASES; i++)
-		if (row->leases[i].device[0] && row->leases[i].n_opens > 0)
-			lease_restore(session, &row->leases[i]);
+	for (size_t i = 0; i < n; i++)
+		if (rows[i].device[0] && rows[i].n_opens > 0 && record_reserve_lease(session))
+			lease_restore(session, &rows[i]);
+}
+
+void restore_leases(struct session *session, const struct ledger_session *row,
+		    const struct ledger_leases *more)
+{
+	restore_all_leases(session, row->leases, LEDGER_LEASES);
+	if (more)
+		restore_all_leases(session, more->leases, LEDGER_MORE_LEASES);
 	record_leases(session);
 }
 

@@ -25,6 +25,7 @@
 struct ledger_group;
 struct ledger_id;
 struct ledger_request;
+struct ledger_leases;
 struct ledger_session;
 
 /* What the ledger has of an id. */
@@ -44,7 +45,9 @@ int restore_session(struct session **ret, struct core *core, int sock, int pidfd
 		    const struct ledger_session *row, const struct session_ops *ops,
 		    void *userdata);
 /* Gives SESSION access again to the devices for which ROW has leases. */
-void restore_leases(struct session *session, const struct ledger_session *row);
+/* MORE NULL: ROW has all. */
+void restore_leases(struct session *session, const struct ledger_session *row,
+		    const struct ledger_leases *more);
 /*
  * If the client has not got the event that ends a resolution, ROW gets the state before the event, so that the id is
  * resolved again. To be called before all of the following.

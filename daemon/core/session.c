@@ -137,6 +137,14 @@ void session_resume_all(struct list *waiting)
 	}
 }
 
+static void remove_rows(struct session *session)
+{
+	struct ledger *ledger = session->core->keep.ledger;
+
+	session->row = ledger_remove_session(ledger, session->row);
+	session->more_leases = ledger_remove_leases(ledger, session->more_leases);
+}
+
 struct session *session_free(struct session *session)
 {
 	if (!session)
@@ -158,7 +166,7 @@ struct session *session_free(struct session *session)
 	session->workload_lookup = workload_lookup_cancel(session->workload_lookup);
 	list_remove(&session->waiting);
 	list_remove(&session->enforcing);
-	session->row = ledger_remove_session(session->core->keep.ledger, session->row);
+	remove_rows(session);
 	if (session->number > 0) {
 		roster_remove(&session->core->by_number, session->number);
 		list_remove(&session->link);
@@ -428,7 +436,7 @@ void session_leave_client(struct session *session, const struct session_ops *ops
 	inquiries_forget(session);
 	session->workload_lookup = workload_lookup_cancel(session->workload_lookup);
 	list_remove(&session->waiting);
-	session->row = ledger_remove_session(session->core->keep.ledger, session->row);
+	remove_rows(session);
 	session->ops = ops;
 	session->userdata = userdata;
 	session->walk = (struct table_walk){ 0 };

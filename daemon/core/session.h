@@ -19,6 +19,7 @@
 
 struct id;
 struct lease;
+struct ledger_leases;
 struct ledger_session;
 struct notice;
 struct outlet;
@@ -92,6 +93,7 @@ struct session {
 	struct restriction *restriction; /* NULL: none */
 	struct outlet *outlet; /* rpc's: what the session has published; NULL: nothing */
 	struct ledger_session *row; /* in the ledger; NULL: the session is not kept */
+	struct ledger_leases *more_leases; /* in the ledger; NULL: ROW has all leases */
 	unsigned permits;
 	bool opened; /* its Hello has succeeded */
 	bool confirms; /* the client itself replies to a peer's disconnect, see id.unconfirmed */

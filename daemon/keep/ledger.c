@@ -18,7 +18,7 @@
 #define TRIES_MAX 3
 
 /* The numbers of the tables are part of the format. */
-enum { SESSIONS, IDS, GROUPS, REQUESTS, PACKETS, RESTRICTIONS, OUTLETS, _TABLES };
+enum { SESSIONS, IDS, GROUPS, REQUESTS, PACKETS, RESTRICTIONS, OUTLETS, LEASES, _TABLES };
 #define TABLES_MAX 16
 
 struct header {
@@ -48,6 +48,7 @@ struct layout {
 	struct ledger_packet packets[LEDGER_PACKETS];
 	struct ledger_restriction restrictions[LEDGER_RESTRICTIONS];
 	struct ledger_outlet outlets[LEDGER_OUTLETS];
+	struct ledger_leases leases[LEDGER_LEASE_ROWS];
 };
 
 static const struct {
@@ -65,6 +66,7 @@ static const struct {
 	[PACKETS] = TABLE(packets, LEDGER_PACKETS),
 	[RESTRICTIONS] = TABLE(restrictions, LEDGER_RESTRICTIONS),
 	[OUTLETS] = TABLE(outlets, LEDGER_OUTLETS),
+	[LEASES] = TABLE(leases, LEDGER_LEASE_ROWS),
 #undef TABLE
 };
 
@@ -236,6 +238,11 @@ struct ledger_outlet *ledger_add_outlet(struct ledger *ledger)
 	return add(ledger, OUTLETS);
 }
 
+struct ledger_leases *ledger_add_leases(struct ledger *ledger)
+{
+	return add(ledger, LEASES);
+}
+
 void ledger_link_parts(struct ledger *ledger, struct ledger_packet *part,
 		       const struct ledger_packet *next)
 {
@@ -281,6 +288,11 @@ struct ledger_restriction *ledger_remove_restriction(struct ledger *ledger,
 struct ledger_outlet *ledger_remove_outlet(struct ledger *ledger, struct ledger_outlet *row)
 {
 	return remove_row(ledger, OUTLETS, row);
+}
+
+struct ledger_leases *ledger_remove_leases(struct ledger *ledger, struct ledger_leases *row)
+{
+	return remove_row(ledger, LEASES, row);
 }
 
 void ledger_set_last_session(struct ledger *ledger, uint64_t number)
@@ -351,7 +363,7 @@ static int compare_ids(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* The number of a session, a restriction or an outlet is the first member of its row. */
+/* The number by which sessions, restrictions, outlets and further leases are found is the first member of the row. */
 static int compare_numbers(const void *a, const void *b)
 {
 	const uint64_t *x = a, *y = b;
@@ -382,7 +394,8 @@ static int copy_rows(const struct header *header, unsigned number, void *ret_row
 			       table->row_size < size ? table->row_size : size);
 	if (n > 0)
 		qsort(rows, n, size,
-		      number == SESSIONS || number == RESTRICTIONS || number == OUTLETS ?
+		      number == SESSIONS || number == RESTRICTIONS || number == OUTLETS ||
+				      number == LEASES ?
 			      compare_numbers :
 			      compare_ids);
 	*(void **)ret_rows = rows;
@@ -406,6 +419,8 @@ static int copy_ledger(struct old_ledger *ret, const struct header *header)
 		r = copy_rows(header, RESTRICTIONS, &ret->restrictions, &ret->n_restrictions);
 	if (r == 0)
 		r = copy_rows(header, OUTLETS, &ret->outlets, &ret->n_outlets);
+	if (r == 0)
+		r = copy_rows(header, LEASES, &ret->leases, &ret->n_leases);
 	ret->last_session = header->last_session;
 	ret->generation = header->generation;
 	/* A process that has begun to take over can have taken events, which were in its own ledger only. */
@@ -506,6 +521,7 @@ void old_ledger_free(struct old_ledger *old)
 	free(old->packets);
 	free(old->restrictions);
 	free(old->outlets);
+	free(old->leases);
 	*old = (struct old_ledger){ 0 };
 }
 

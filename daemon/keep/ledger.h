@@ -24,7 +24,9 @@
 #define LEDGER_IDS (1u << 20)
 #define LEDGER_GROUPS (1u << 18)
 #define LEDGER_REQUESTS (1u << 18)
-#define LEDGER_LEASES 8 /* leases of one session; further ones are not kept */
+#define LEDGER_LEASES 8 /* leases in the row of a session; further ones have a row of their own */
+#define LEDGER_MORE_LEASES 24
+#define LEDGER_LEASE_ROWS 8192
 #define LEDGER_DEVICE_LEN 64
 #define LEDGER_PACKETS (1u << 17)
 #define LEDGER_RESTRICTIONS 32768
@@ -179,6 +181,12 @@ struct ledger_restriction {
 	char text[LEDGER_RULES];
 };
 
+/* The leases of a session that are not in its own row. */
+struct ledger_leases {
+	uint64_t session; /* the number of the session; 0: the row is free */
+	struct ledger_lease leases[LEDGER_MORE_LEASES];
+};
+
 /* See rpc/outlet.h. */
 struct ledger_outlet {
 	uint64_t number; /* 0: the row is free */
@@ -201,6 +209,7 @@ struct ledger_request *ledger_add_request(struct ledger *ledger);
 struct ledger_packet *ledger_add_packet(struct ledger *ledger);
 struct ledger_restriction *ledger_add_restriction(struct ledger *ledger);
 struct ledger_outlet *ledger_add_outlet(struct ledger *ledger);
+struct ledger_leases *ledger_add_leases(struct ledger *ledger);
 /* NEXT is the next part of PART's packet. */
 void ledger_link_parts(struct ledger *ledger, struct ledger_packet *part,
 		       const struct ledger_packet *next);
@@ -214,6 +223,7 @@ struct ledger_packet *ledger_remove_packet(struct ledger *ledger, struct ledger_
 struct ledger_restriction *ledger_remove_restriction(struct ledger *ledger,
 						     struct ledger_restriction *row);
 struct ledger_outlet *ledger_remove_outlet(struct ledger *ledger, struct ledger_outlet *row);
+struct ledger_leases *ledger_remove_leases(struct ledger *ledger, struct ledger_leases *row);
 /* The number of the last session that was begun, so that no number is used twice. */
 void ledger_set_last_session(struct ledger *ledger, uint64_t number);
 /*
@@ -258,6 +268,8 @@ struct old_ledger {
 	size_t n_restrictions;
 	struct ledger_outlet *outlets; /* sorted by number */
 	size_t n_outlets;
+	struct ledger_leases *leases; /* sorted by session */
+	size_t n_leases;
 	bool tried; /* a process has died while it took this ledger over */
 	/* An event can have been taken from the kernel that no ledger knows of, see ledger_get_reading(). */
 	bool event_lost;

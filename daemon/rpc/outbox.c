@@ -18,7 +18,7 @@ struct packet {
 	size_t len;
 	uint64_t serial; /* serial of the request that this packet answers; 0: it is no reply */
 	int fd; /* descriptor that goes with the packet; -1: none */
-	struct charge charge;
+	struct charge charge, rows; /* ROWS: of its parts in the ledger */
 	/* the id of the packet's event, whose charge covers the packet; NULL: the packet is charged as bytes */
 	struct id *id;
 	struct list of_id; /* id.events */
@@ -56,6 +56,13 @@ static void record(struct outbox *outbox, struct session *session, struct packet
 	if (!packet->row)
 		return;
 	packet->ledger = core_get_ledger(session_get_core(session));
+	/* A user whose clients do not read has no more than his share of the rows, so that others have some. */
+	if (account_charge(core_get_account(session_get_core(session)), &packet->rows,
+			   ACCOUNT_PACKETS, (packet->len + LEDGER_PART - 1) / LEDGER_PART,
+			   session_get_uid(session)) < 0) {
+		packet->row->n_queued++;
+		return;
+	}
 	for (size_t at = 0; packet->fd < 0 && at < packet->len; at += part->len) {
 		size_t left = packet->len - at;
 
@@ -175,6 +182,7 @@ static void packet_free(struct packet *packet)
 	if (!packet->id)
 		outbox->bytes -= packet->len;
 	charge_done(&packet->charge);
+	charge_done(&packet->rows);
 	outbox->n_fds -= packet->fd >= 0;
 	/* This is our own copy of an export's descriptor, so closing it does not block. */
 	closep(&packet->fd);

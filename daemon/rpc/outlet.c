@@ -127,8 +127,9 @@ static int start(struct outlet *outlet)
 		return 0;
 	}
 	outlet->row = ledger_add_outlet(core_get_ledger(outlets->core));
+	/* It would be gone after a restart, and nobody would be told. */
 	if (!outlet->row)
-		return 0;
+		return session_get_row(outlet->session) ? -ENOSPC : 0;
 	outlet->row->session = session_get_number(outlet->session);
 	memcpy(outlet->row->name, outlet->name, sizeof(outlet->name));
 	outlet->row->number = outlet->number;
@@ -231,6 +232,10 @@ int outlets_publish(struct outlets *outlets, struct session *session, const char
 	r = listen_at(outlet);
 	if (r == 0)
 		r = start(outlet);
+	if (r == -ENOSPC)
+		return failure_set(
+			failure, STATUS_QUOTA,
+			"the broker has no room for further sockets that outlive its restart");
 	if (r < 0) {
 		log_limited(session_log_limit(session), LOG_ERR,
 			    "Cannot make the socket %s (RestrictedDirectory=): %s.", outlet->path,

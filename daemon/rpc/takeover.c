@@ -29,6 +29,7 @@ struct taken {
 	size_t n_requests;
 	const struct ledger_packet *packets;
 	size_t n_packets;
+	const struct ledger_leases *more_leases; /* NULL: none */
 };
 
 struct takeover {
@@ -173,6 +174,9 @@ static void find_rows(struct taken *taken, const struct old_ledger *old)
 	repeat->n_groups = FIND_ALL(&repeat->groups, old->groups, old->n_groups, number);
 	taken->n_requests = FIND_ALL(&taken->requests, old->requests, old->n_requests, number);
 	taken->n_packets = FIND_ALL(&taken->packets, old->packets, old->n_packets, number);
+	if (old->n_leases > 0)
+		taken->more_leases = bsearch(&number, old->leases, old->n_leases,
+					     sizeof(*old->leases), compare_numbers);
 	note_sent(taken);
 	for (size_t i = 0; i < repeat->n_ids; i++)
 		restore_undo(&repeat->ids[i]);
@@ -258,7 +262,7 @@ static void restore_ids(struct takeover *takeover, struct core *core, bool event
 
 		if (!taken->peer)
 			continue;
-		restore_leases(taken->peer->session, taken->row);
+		restore_leases(taken->peer->session, taken->row, taken->more_leases);
 		restore_others(taken, event_lost, /* listeners= */ false);
 		repeat_go_on(&taken->repeat, taken->peer);
 	}

@@ -22,6 +22,7 @@ enum account_slot {
 	ACCOUNT_FDS, /* held open for clients */
 	ACCOUNT_INQUIRIES, /* peers that another host is being asked about */
 	ACCOUNT_WATCHES,
+	ACCOUNT_PACKETS, /* rows of the ledger for packets that a client has not read */
 	_ACCOUNT_SLOT_MAX,
 };
 

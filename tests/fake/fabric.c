@@ -128,11 +128,11 @@ static int on_turn(sd_event_source *source, void *userdata)
 	return 0;
 }
 
-static bool without_devices;
+static unsigned n_first_devices = 1;
 
-void fake_start_without_devices(bool without)
+void fake_start_with_devices(unsigned n)
 {
-	without_devices = without;
+	n_first_devices = n;
 }
 
 int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
@@ -154,8 +154,12 @@ int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 	fake_enlist(fabric);
 	r = sd_event_add_defer(loop, &fabric->source, on_turn, fabric);
 	assert(r >= 0);
-	if (!without_devices)
-		fake_add_device(fabric, "fake0");
+	for (unsigned i = 0; i < n_first_devices; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "fake%u", i);
+		fake_add_device(fabric, name);
+	}
 	*ret = fabric;
 	return 0;
 }

@@ -47,8 +47,8 @@ unsigned fake_count(const struct fabric *fabric, enum fake_call call);
 void fake_set_absence(const char *text);
 
 struct fabric *fake_last(void);
-/* WITHOUT: new fabrics have no device; false: they have "fake0". */
-void fake_start_without_devices(bool without);
+/* New fabrics have N devices: "fake0", "fake1" and so on. Only "fake0" at first. */
+void fake_start_with_devices(unsigned n);
 void fake_add_device(struct fabric *fabric, const char *name);
 /* Its ids get DEVICE_REMOVAL. */
 void fake_remove_device(struct fabric *fabric, const char *name);

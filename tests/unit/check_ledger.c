@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <rdmabroker-admin.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -267,7 +268,123 @@ START_TEST(published_sockets_when_a_process_dies)
 }
 END_TEST
 
+/* In the order of the tables. */
+enum table { SESSIONS, IDS, GROUPS, REQUESTS, PACKETS, RESTRICTIONS, OUTLETS, LEASES };
+
+/* Until set_end() gets the result, TABLE has no free rows. */
+static uint32_t fill(enum table table)
+{
+	static const uint32_t max[] = {
+		[IDS] = LEDGER_IDS,           [GROUPS] = LEDGER_GROUPS,
+		[REQUESTS] = LEDGER_REQUESTS, [OUTLETS] = LEDGER_OUTLETS,
+		[LEASES] = LEDGER_LEASE_ROWS,
+	};
+	struct header *header = map_ledger();
+	uint32_t end = header->tables[table].end;
+
+	header->tables[table].end = max[table];
+	return end;
+}
+
+static void set_end(enum table table, uint32_t end)
+{
+	map_ledger()->tables[table].end = end;
+}
+
+static void expect_no_room(int r, const char *what)
+{
+	ck_assert_int_eq(r, -EDQUOT);
+	ck_assert_ptr_nonnull(strstr(rdmabroker_last_failure()->text, what));
+}
+
+/* What cannot be kept is refused, and not lost at the next restart. */
+START_TEST(nothing_is_made_that_cannot_be_kept)
+{
+	const struct rdmabroker_conn_param param = { .size = sizeof(param), .qp_num = 16 };
+	struct rdmabroker *launcher;
+	struct rdmabroker_id *one;
+	char path[108];
+	uint32_t end;
+
+	start_listening();
+	end = fill(IDS);
+	/* The library creates it together with the first request about it. */
+	one = new_id(client);
+	expect_no_room(rdmabroker_bind_addr(one, addr(0)),
+		       "no room for further ids that outlive its restart");
+	set_end(IDS, end);
+	resolve(one);
+	end = fill(GROUPS);
+	expect_no_room(rdmabroker_join_multicast(one, addr(1), 1, NULL), "multicast groups");
+	set_end(GROUPS, end);
+	/* The peer of a request that cannot be kept is rejected, and the next one is not. */
+	end = fill(REQUESTS);
+	ck_assert_int_eq(rdmabroker_connect(one, &param), 0);
+	expect(client, RDMABROKER_EVENT_REJECTED, one);
+	expect_nothing(server);
+	set_end(REQUESTS, end);
+	connect_ids(17);
+
+	launcher = open_session();
+	ck_assert_int_eq(rdmabroker_restrict(launcher, "allow listen port 7471", 0), 0);
+	end = fill(OUTLETS);
+	expect_no_room(rdmabroker_publish(launcher, path, sizeof(path)), "sockets");
+	set_end(OUTLETS, end);
+	ck_assert_int_eq(rdmabroker_publish(launcher, path, sizeof(path)), 0);
+	restart();
+	ck_assert_int_eq(access(path, F_OK), 0);
+	end_connection();
+}
+END_TEST
+
+static unsigned count_leases(void)
+{
+	struct rdmabroker_status *status = get_status();
+	unsigned n = status->n_leases;
+
+	rdmabroker_free_status(status);
+	return n;
+}
+
+/* A host can have more devices than the row of a session. */
+START_TEST(many_leases)
+{
+	uint32_t end;
+
+	fake_start_with_devices(LEDGER_LEASES + LEDGER_MORE_LEASES + 1);
+	restart();
+	for (unsigned i = 0; i < LEDGER_LEASES + LEDGER_MORE_LEASES; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "fake%u", i);
+		ck_assert_int_eq(rdmabroker_lease_devices(client, name), 0);
+	}
+	expect_no_room(rdmabroker_lease_devices(client, "fake32"), "devices of a session");
+	ck_assert_uint_eq(count_leases(), 32);
+	restart();
+	ck_assert_uint_eq(count_leases(), 32);
+	rdmabroker_close(client);
+	run_all();
+	client = open_session();
+	ck_assert_uint_eq(count_leases(), 0);
+
+	/* Only what is in the row of the session, if there is no other row. A new ledger has none that was freed. */
+	restart();
+	end = fill(LEASES);
+	for (unsigned i = 0; i < LEDGER_LEASES; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "fake%u", i);
+		ck_assert_int_eq(rdmabroker_lease_devices(client, name), 0);
+	}
+	expect_no_room(rdmabroker_lease_devices(client, "fake9"), "devices of a session");
+	set_end(LEASES, end);
+	fake_start_with_devices(1);
+}
+END_TEST
+
 UNIT_MAIN("ledger", succession_set_up, succession_tear_down, ledger_of_another_version,
 	  ledger_of_a_newer_and_of_an_older_daemon, damaged_ledgers, request_that_was_repeated,
 	  request_that_waits_in_a_second_take_over, take_overs_that_fail,
-	  processes_that_die_while_they_take_over, published_sockets_when_a_process_dies)
+	  processes_that_die_while_they_take_over, published_sockets_when_a_process_dies,
+	  nothing_is_made_that_cannot_be_kept, many_leases)

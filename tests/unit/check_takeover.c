@@ -72,9 +72,9 @@ START_TEST(device_that_comes_later)
 	rdmabroker_close(client);
 	rdmabroker_close(server);
 	manager_drop();
-	fake_start_without_devices(true);
+	fake_start_with_devices(0);
 	restart_with("allow any\n");
-	fake_start_without_devices(false);
+	fake_start_with_devices(1);
 	ck_assert_uint_eq(manager_count("cm"), 0);
 	fake_add_device(fake_last(), "fake0");
 	server = open_session();

@@ -107,6 +107,9 @@ static int lease(struct rdmabroker *session, const char *name, char **ret_name)
 		      &frame);
 	if (r < 0)
 		return r;
+	pthread_mutex_lock(&lock);
+	session->devices->had_any = true;
+	pthread_mutex_unlock(&lock);
 	if (frame->reply->result_case != RDMABROKER__REPLY__RESULT_OPEN_DEVICE) {
 		frame_free(frame);
 		return fail(EPROTO, "open_device: the broker's reply has no device");
@@ -148,7 +151,6 @@ static int device_new(struct rdmabroker *session, const char *name, struct devic
 	device->max_responder_resources = device->max_initiator_depth = -1;
 	pthread_mutex_lock(&lock);
 	LIST_INSERT_HEAD(&session->devices->list, device, link);
-	session->devices->had_any = true;
 	pthread_mutex_unlock(&lock);
 	*ret = device;
 	return 0;

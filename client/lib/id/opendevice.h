@@ -32,7 +32,7 @@ struct device {
 
 struct opendevices {
 	LIST_HEAD(, device) list;
-	bool had_any; /* the session has opened a device, or has got those of an earlier session */
+	bool had_any; /* the session has leased a device, or has got the leases of an earlier session */
 };
 
 /* Undo one open of DEVICE by the program in SESSION, or by an id of SESSION. */

@@ -392,6 +392,7 @@ case_reused_pid() {
 }
 
 CROWD=10000
+declare -A held # descriptors that keep the crowds waiting, by USER
 NOFILE=/run/systemd/system/rdmabrokerd.service.d/50-test.conf
 LIMITS=/etc/rdmabroker/rdmabrokerd.conf.d/50-test.conf
 
@@ -412,20 +413,24 @@ many_descriptors() {
 	systemctl restart rdmabrokerd
 }
 
-# crowd: starts a program that makes connections until the daemon accepts no more, and holds them. Its output is in the
-# file crowd.
+# crowd USER: starts a program that makes connections until the daemon accepts no more, and holds them. Its output is in the
+# file crowd-USER.
 crowd() {
-	mkfifo hold
-	prlimit --nofile=20000:20000 as dave hostile $SOCKET crowd $CROWD < hold > crowd 2>&1 &
-	pid[crowd]=$!
-	exec {held}> hold
-	(await "grep -q ^full: crowd") || fail "$(cat crowd)"
+	local name=crowd-$1
+	mkfifo "hold-$1"
+	prlimit --nofile=20000:20000 as "$1" hostile $SOCKET crowd $CROWD < "hold-$1" > "$name" 2>&1 &
+	pid[$name]=$!
+	exec {holds}> "hold-$1"
+	held[$1]=$holds
+	(await "grep -q ^full: $name") || fail "$(cat "$name")"
 }
 
+# end_crowd USER
 end_crowd() {
-	exec {held}>&-
-	finish crowd
-	show < crowd
+	local holds=${held[$1]}
+	exec {holds}>&-
+	finish "crowd-$1"
+	show < "crowd-$1"
 }
 
 cpu_ticks() {
@@ -442,23 +447,24 @@ case_crowd_within_quotas() {
 	before=$(holdings)
 	witness
 	n=$(rounds)
-	crowd
+	crowd dave
 	(await "[ \$(rounds) -ge $((n + 4)) ]")
 	n=$(($(rounds) - n))
 	end_witness
-	end_crowd
+	end_crowd dave
 	echo "meanwhile $n pings of another user, the slowest $(slowest) ms" | show
-	assert_contains "$(cat crowd)" " 32 are served (32 with an id,"
+	assert_contains "$(cat crowd-dave)" " 32 are served (32 with an id,"
 	await_holdings "$before"
 	stop server
 	await is_idle
 	many_descriptors
 }
 
-# While the connections stay, only root can open a session. Afterwards all users can.
+# One user gets half of the descriptors, and others are served. While two users hold them all, only root can open a session.
+# Afterwards all users can.
 case_crowd_without_quotas() {
 	local daemon before used calls begin
-	users_policy
+	policy <<< "allow any user alice,bob,carol,dave"
 	few_descriptors 100000
 	daemon=$(daemon_pid)
 	serve server alice $A 7471 -P
@@ -466,7 +472,11 @@ case_crowd_without_quotas() {
 	await "[ \$(status_field \"['sessions']\") = 2 ]"
 	before=$(holdings)
 	mark_journal
-	crowd
+	crowd dave
+	(await "journal | grep -q 'uid 1003 is at its limit of 192 descriptors, half of what the broker has'") ||
+		fail "the journal has no line about dave's limit: $(journal | tail -n 20)"
+	ping_once bob $A -p 7471
+	crowd carol
 	used=$(cpu_ticks)
 	assert rdmabrokerctl status
 	# On a busy machine the CPU time does not show how often the daemon wakes up, so strace counts its system
@@ -479,13 +489,15 @@ case_crowd_without_quotas() {
 	wait "${pid[strace]}" || true
 	calls=$(awk '$NF == "total" { print $4 }' calls)
 	used=$(($(cpu_ticks) - used))
-	end_crowd
+	# carol's process has also what keeps dave's crowd waiting.
+	end_crowd carol
+	end_crowd dave
 	begin=${EPOCHREALTIME/./}
 	ping_once bob $A -p 7471
 	begin=$(((${EPOCHREALTIME/./} - begin) / 1000))
 	echo "the daemon used $((used * 10)) ms of CPU time at its limit, and $calls system calls in 3;" \
 		"afterwards the first ping took $begin ms" | show
-	assert_contains "$(cat crowd)" "refused with status 8"
+	assert_contains "$(cat crowd-carol)" "refused with status 8"
 	assert test "$calls" -le 200
 	(await "journal | grep -q 'the broker is at its limit of [0-9]* descriptors'") ||
 		fail "the journal has no line about the limit: $(journal | tail -n 20)"
