@@ -381,6 +381,7 @@ help:
 	@echo 'make bench-peers    what it costs to know who the peer is, with a real munged'
 	@echo 'make bench-check    instructions of a connection, against tests/bench/instructions (in check)'
 	@echo 'make bench-record   write them anew'
+	@echo 'make bench-grow     instructions for one of many objects, against one of few (in check)'
 	@echo 'make format-check   clang-format has nothing to change'
 	@echo 'make install        what make has built; DESTDIR= PREFIX=/usr SYSCONFDIR=/etc; see README for all variables'
 	@echo 'make uninstall      the same variables; keeps $$SYSCONFDIR/rdmabroker'

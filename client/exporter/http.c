@@ -18,6 +18,10 @@
 
 #define MAX_CONNECTIONS 16
 #define MAX_PER_HOST 4 /* of one address; no limit for loopback addresses and Unix sockets */
+/* For so long a connection is not displaced: one that has sent no request, and one that has. */
+#define SILENT_USEC (250 * 1000ULL)
+#define SERVED_USEC (2 * 1000000ULL)
+#define CROWDED_USEC (50 * 1000ULL) /* between two looks for one that can be displaced */
 #define CONNECTION_USEC (10 * 1000000ULL) /* from the start of a connection to its deadline */
 #define CONNECTION_MEMORY 16384 /* in bytes, for the request's headers */
 #define PAUSE_USEC (1 * 1000000ULL) /* after accept() has failed */
@@ -46,6 +50,9 @@ struct connection {
 	struct connection *prev, *next; /* in http.connections */
 	struct MHD_Connection *mhd;
 	sd_event_source *deadline;
+	uint64_t begin_usec;
+	bool has_request; /* the headers of a request have come */
+	bool is_displaced; /* it was shut down for others */
 	bool is_waiting; /* suspended: it waits for the broker */
 	bool has_waited;
 };
@@ -63,6 +70,8 @@ struct http {
 	struct listener listeners[SOCKETS_MAX];
 	unsigned n_listeners;
 	sd_event_source *resume; /* a timer that ends a pause of accepting */
+	sd_event_source
+		*crowded; /* a timer that displaces a connection when all places are taken */
 	sd_event_source *io; /* libmicrohttpd's epoll descriptor */
 	sd_event_source *timer; /* libmicrohttpd's next timeout */
 	struct connection *connections;
@@ -234,6 +243,7 @@ static enum MHD_Result on_request(void *userdata, struct MHD_Connection *mhd, co
 	(void)state;
 	if (!info || !info->socket_context)
 		return MHD_NO;
+	((struct connection *)info->socket_context)->has_request = true;
 	/* Ignore the body of a request. */
 	if (*upload_size > 0) {
 		*upload_size = 0;
@@ -264,17 +274,71 @@ static void update_accepting(struct http *http)
 					    accepting ? SD_EVENT_ON : SD_EVENT_OFF);
 }
 
-/* libmicrohttpd has no deadline, only a timeout that starts again with every byte. */
-static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
+/* libmicrohttpd sees this as if the client had closed the connection. */
+static void shut_down(const struct connection *connection)
 {
-	const struct connection *connection = userdata;
 	const union MHD_ConnectionInfo *info =
 		MHD_get_connection_info(connection->mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
 
+	shutdown(info->connect_fd, SHUT_RDWR);
+}
+
+/* libmicrohttpd has no deadline, only a timeout that starts again with every byte. */
+static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
+{
 	(void)source;
 	(void)usec;
-	/* libmicrohttpd sees this as if the client had closed the connection. */
-	shutdown(info->connect_fd, SHUT_RDWR);
+	shut_down(userdata);
+	return 0;
+}
+
+/*
+ * Who has to go first: the oldest connection that has not sent a whole request in its first moments, or else the oldest one
+ * that has had its time to take the answer. NULL: nobody yet.
+ */
+static struct connection *find_displaced(const struct http *http)
+{
+	struct connection *silent = NULL, *served = NULL;
+	uint64_t now = now_usec();
+
+	/* The newest is the first in the list. */
+	for (struct connection *c = http->connections; c; c = c->next) {
+		uint64_t age = now - c->begin_usec;
+
+		if (c->is_displaced)
+			return NULL; /* its place is free soon */
+		if (!c->has_request && age >= SILENT_USEC)
+			silent = c;
+		if (c->has_request && !c->is_waiting && age >= SERVED_USEC)
+			served = c;
+	}
+	return silent ?: served;
+}
+
+/*
+ * When all places are taken, somebody has to go, so that the next connection has one: all local programs share the address
+ * of loopback, and one of them could take all places with connections that say nothing.
+ */
+static void make_room(struct http *http)
+{
+	struct connection *c;
+
+	if (http->n_connections < MAX_CONNECTIONS)
+		return;
+	c = find_displaced(http);
+	if (c) {
+		c->is_displaced = true;
+		shut_down(c);
+	}
+	sd_event_source_set_time_relative(http->crowded, CROWDED_USEC);
+	sd_event_source_set_enabled(http->crowded, SD_EVENT_ONESHOT);
+}
+
+static int on_crowded(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	(void)source;
+	(void)usec;
+	make_room(userdata);
 	return 0;
 }
 
@@ -289,6 +353,7 @@ static struct connection *connection_new(struct http *http, struct MHD_Connectio
 		return NULL;
 	connection->http = http;
 	connection->mhd = mhd;
+	connection->begin_usec = now_usec();
 	if (sd_event_add_time_relative(http->loop, &connection->deadline, CLOCK_MONOTONIC,
 				       CONNECTION_USEC, 0, on_deadline, connection) < 0) {
 		free(connection);
@@ -334,6 +399,7 @@ static void on_connection_change(void *userdata, struct MHD_Connection *mhd, voi
 					 ->connect_fd,
 				 SHUT_RDWR);
 	}
+	make_room(http);
 	update_accepting(http);
 }
 
@@ -547,6 +613,8 @@ static int set_up(struct http *http, const struct sockets *sockets, const char *
 	if (r >= 0)
 		r = add_timer(http, &http->resume, on_resume);
 	if (r >= 0)
+		r = add_timer(http, &http->crowded, on_crowded);
+	if (r >= 0)
 		r = add_timer(http, &http->late, on_late);
 	if (r >= 0)
 		r = fetch_new(&http->fetch, http->loop, broker, on_fetched, http);
@@ -594,6 +662,7 @@ bool http_free(struct http *http)
 	for (unsigned i = 0; i < http->n_listeners; i++)
 		sd_event_source_disable_unref(http->listeners[i].accept);
 	sd_event_source_disable_unref(http->resume);
+	sd_event_source_disable_unref(http->crowded);
 	sd_event_source_disable_unref(http->late);
 	sd_event_unref(http->loop);
 	free(http);

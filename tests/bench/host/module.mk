@@ -13,7 +13,8 @@ HOST_SHARED := $(call objs,$(addprefix tests/bench/host/,ends.c place.c fakemem.
 
 $(O)/tests/bench/host: $(call objs,$(wildcard tests/bench/host/*.c))
 $(O)/tests/bench/count: $(call objs,$(wildcard tests/bench/count/*.c))
-$(O)/tests/bench/host $(O)/tests/bench/count: $(HOST_SHARED) $(O)/daemon.a $(O)/librdmabroker.so
+$(O)/tests/bench/grow: $(call objs,tests/bench/grow/grow.c tests/bench/count/single.c)
+$(O)/tests/bench/host $(O)/tests/bench/count $(O)/tests/bench/grow: $(HOST_SHARED) $(O)/daemon.a $(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -Wl,--wrap=sd_event_new -o $@ $(filter %.o,$^) $(O)/daemon.a \
@@ -40,6 +41,14 @@ bench-check bench-record: %: count-packages
 
 bench-check-run: $(O)/tests/bench/count
 	$(Q)$(count-run) $< tests/bench/instructions
+
+# What the daemon does for one of many objects, and for one of few.
+.PHONY: bench-grow bench-grow-run
+bench-grow: count-packages
+	+$(Q)$(MAKE) --no-print-directory bench-grow-run
+
+bench-grow-run: $(O)/tests/bench/grow
+	$(Q)tests/bench/grow/run $<
 
 bench-record-run: $(O)/tests/bench/count
 	$(Q)$(count-run) --record $< tests/bench/instructions

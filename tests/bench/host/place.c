@@ -23,6 +23,7 @@ static const char config_text[] = "[Daemon]\n"
 
 /* Rules for the user who runs this program. */
 static const char rules_text[] = "allow session user %u\n"
+				 "allow observe user %u\n"
 				 "allow device user %u device fake*\n"
 				 "allow listen user %u port 7000-7999\n"
 				 "allow accept user %u port 7000-7999 peer 10.0.0.0/8\n"
@@ -123,7 +124,7 @@ void place_make(struct place *place)
 	if (mkdir(place->policy, 0755) < 0)
 		die("%s: %m", place->policy);
 	write_file(place->config, "%s", config_text);
-	write_file(place->rules, rules_text, uid, uid, uid, uid, uid);
+	write_file(place->rules, rules_text, uid, uid, uid, uid, uid, uid);
 }
 
 void place_remove(struct place *place)

@@ -477,6 +477,7 @@ case_crowd_without_quotas() {
 		fail "the journal has no line about dave's limit: $(journal | tail -n 20)"
 	ping_once bob $A -p 7471
 	crowd carol
+	as bob rdmabroker-ping -c -a $A -p 7471 > bob 2>&1 && fail "bob is served, although nothing is left"
 	used=$(cpu_ticks)
 	assert rdmabrokerctl status
 	# On a busy machine the CPU time does not show how often the daemon wakes up, so strace counts its system
@@ -497,6 +498,7 @@ case_crowd_without_quotas() {
 	begin=$(((${EPOCHREALTIME/./} - begin) / 1000))
 	echo "the daemon used $((used * 10)) ms of CPU time at its limit, and $calls system calls in 3;" \
 		"afterwards the first ping took $begin ms" | show
+	assert_contains "$(cat bob)" "the broker is at its limit of 384 descriptors"
 	assert_contains "$(cat crowd-carol)" "refused with status 8"
 	assert test "$calls" -le 200
 	(await "journal | grep -q 'the broker is at its limit of [0-9]* descriptors'") ||

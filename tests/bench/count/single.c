@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+#include <valgrind/callgrind.h>
+
+#include "tests/bench/count/single.h"
+#include "tests/patience.h"
+
+#define THREAD_SECONDS PATIENCE_S /* in which a thread of the daemon does its work */
+
+static sd_event *loop;
+static int loop_fd = -1;
+
+/* All runs begin at this time. It is later than any host's monotonic clock, so the kernel's timers never expire. */
+static struct timespec stopped = { .tv_sec = 1000000000 };
+
+int clock_gettime(clockid_t clock, struct timespec *ret)
+{
+	(void)clock;
+	*ret = stopped;
+	return 0;
+}
+
+void single_step_time(long ms)
+{
+	stopped.tv_nsec += ms * 1000000;
+	stopped.tv_sec += stopped.tv_nsec / 1000000000;
+	stopped.tv_nsec %= 1000000000;
+}
+
+/* Memory: all libraries of the process use these definitions. */
+
+bool single_collects;
+unsigned long single_allocations[2];
+static bool in_daemon;
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t size);
+
+void *malloc(size_t size)
+{
+	single_allocations[in_daemon]++;
+	return __libc_malloc(size);
+}
+
+void *calloc(size_t n, size_t size)
+{
+	single_allocations[in_daemon]++;
+	return __libc_calloc(n, size);
+}
+
+void *realloc(void *p, size_t size)
+{
+	single_allocations[in_daemon]++;
+	return __libc_realloc(p, size);
+}
+
+static void check(int r, const char *what)
+{
+	if (r < 0)
+		die("%s: errno %d", what, -r);
+}
+
+/* Prepares the loop for its sleep when no source is ready any more. */
+static void dispatch(void)
+{
+	int r;
+
+	do
+		check(sd_event_dispatch(loop), "sd_event_dispatch");
+	while ((r = sd_event_prepare(loop)) > 0);
+	check(r, "sd_event_prepare");
+}
+
+static bool is_ready(unsigned seconds)
+{
+	struct pollfd p = { .fd = loop_fd, .events = POLLIN };
+	struct timespec timeout = { .tv_sec = seconds };
+
+	return syscall(SYS_ppoll, &p, 1, &timeout, NULL, 0) > 0;
+}
+
+/* Returns whether a source was ready or due. */
+bool single_turn(void)
+{
+	int r;
+
+	in_daemon = true;
+	if (single_collects)
+		CALLGRIND_TOGGLE_COLLECT;
+	r = sd_event_wait(loop, 0);
+	check(r, "sd_event_wait");
+	if (r > 0)
+		dispatch();
+	else
+		check(sd_event_prepare(loop), "sd_event_prepare");
+	if (single_collects)
+		CALLGRIND_TOGGLE_COLLECT;
+	in_daemon = false;
+	return r > 0;
+}
+
+/* Replaces poll(), the only function in which the library waits. The daemon calls it too, but must not wait. */
+int poll(struct pollfd *fds, nfds_t n, int timeout)
+{
+	struct timespec now = { 0 };
+	int r;
+
+	if (in_daemon && timeout != 0)
+		die("the daemon would wait");
+	do {
+		r = (int)syscall(SYS_ppoll, fds, n, &now, NULL, 0);
+		if (r != 0 || timeout == 0 || in_daemon)
+			return r;
+		/*
+		 * A turn also finds timers that are due. They do not make the loop's descriptor ready, because the
+		 * kernel's time does not advance by steps. If nothing was ready or due, a thread of the daemon may be
+		 * working.
+		 */
+		if (!single_turn() && !is_ready(THREAD_SECONDS))
+			die("the library waits for something that the daemon does not do");
+	} while (true);
+}
+
+void single_run(void)
+{
+	while (is_ready(0))
+		single_turn();
+}
+
+/*
+ * As under systemd, the daemon writes its ledger. What it stores waits in a socket that nobody reads.
+ */
+static void make_manager(void)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	socklen_t len = sizeof(addr);
+	char name[sizeof(addr.sun_path) + 1];
+	int sock = socket(AF_UNIX, SOCK_DGRAM, 0);
+
+	/* The kernel chooses an abstract name, which always has the same length. */
+	if (sock < 0 || bind(sock, (struct sockaddr *)&addr, sizeof(addr.sun_family)) < 0 ||
+	    getsockname(sock, (struct sockaddr *)&addr, &len) < 0)
+		die("cannot make a socket: %s", strerror(errno));
+	snprintf(name, sizeof(name), "@%.*s", (int)(len - sizeof(addr.sun_family) - 1),
+		 addr.sun_path + 1);
+	setenv("NOTIFY_SOCKET", name, 1);
+	setenv("FDSTORE", "32", 1);
+}
+
+struct broker *single_start(const struct place *place, bool keeps)
+{
+	struct broker *broker;
+
+	if (keeps)
+		make_manager();
+	broker = place_start_broker(place);
+	loop = place_get_loop();
+	loop_fd = sd_event_get_fd(loop);
+	check(loop_fd, "sd_event_get_fd");
+	if (sd_event_prepare(loop) > 0)
+		dispatch();
+	return broker;
+}
