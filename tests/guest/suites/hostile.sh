@@ -511,6 +511,46 @@ case_crowd_without_quotas() {
 	many_descriptors
 }
 
+# alice acts as four of her subordinate uids, each of which would have quotas of its own.
+case_subordinate_uids() {
+	local uids="1 2 3 4" uid first served
+	policy <<< "allow any"
+	printf '[Limits]\nSessionsPerUser=32\n' > $LIMITS
+	systemctl restart rdmabrokerd
+	first=$(sed -n 's/^alice:\([0-9]*\):.*/\1/p' /etc/subuid)
+	mkfifo hold
+	chmod 666 hold
+	chmod 777 .
+	mark_journal
+	# shellcheck disable=SC2016
+	as alice unshare --map-auto --map-root-user bash -c '
+		for uid in $2; do
+			setpriv --reuid $uid --regid $uid --clear-groups hostile $1 crowd 40 < hold > crowd-$uid 2>&1 &
+		done
+		wait' - $SOCKET "$uids" &
+	pid[crowd]=$!
+	exec {holds}> hold
+	for uid in $uids; do
+		(await "grep -q ^full: crowd-$uid") || fail "$(cat "crowd-$uid")"
+		show < "crowd-$uid"
+	done
+	served=$(cat crowd-? | sed -n 's/^full: .*: \([0-9]*\) are served.*/\1/p' | awk '{ n += $1 } END { print n }')
+	assert_eq "$served" 32
+	fails 3 as alice rdmabroker-ping -s -a $A -p 7472
+	assert_contains "$(cat words)" "uid 1000 is at its limit of 32 sessions (SessionsPerUser=)"
+	assert_contains "$(rdmabrokerctl list --sessions)" " of alice "
+	assert_contains "$(rdmabrokerctl explain session --user $((first + 1)))" "uid 1000 is charged"
+	# Another user is served, and the limits on the journal's entries are hers, too.
+	serve server bob $A 7473 -P
+	ping_once bob $A -p 7473
+	stop server
+	assert test "$(journal | grep -c "A client is refused")" -le 11
+	exec {holds}>&-
+	finish crowd
+	rm $LIMITS
+	systemctl restart rdmabrokerd
+}
+
 # ---- kills ----
 
 rdma_resources() {
