@@ -527,7 +527,7 @@ case_subordinate_uids() {
 		for uid in $2; do
 			setpriv --reuid $uid --regid $uid --clear-groups hostile $1 crowd 40 < hold > crowd-$uid 2>&1 &
 		done
-		wait' - $SOCKET "$uids" &
+		wait' - $SOCKET "$uids" > crowd 2>&1 &
 	pid[crowd]=$!
 	exec {holds}> hold
 	for uid in $uids; do
