@@ -206,32 +206,55 @@ static const int rights[] = {
 	OP(LEND_DEVICE), OP(SERVE_PEERS), OP(ANSWER_PEER), OP(FIND_PEER),
 };
 
-/* The user is allowed a session and nothing else, so each hello must succeed, and each request for a right be refused. */
-void attack_rights(char **argv)
+static struct answer ask_for(int sock, int right)
 {
+	static uint32_t serial = 100;
 	uint8_t buf[PACKET_MAX];
-	int socks[N_WAYS];
+
+	send_bytes(sock, buf, request_make(++serial, right, 1, NULL, 0, buf));
+	return await_answer(sock, DEADLINE_MS);
+}
+
+static void expect_no_right(int sock, const char *who)
+{
 	char what[128];
 
-	(void)argv;
+	for (size_t i = 0; i < sizeof(rights) / sizeof(rights[0]); i++) {
+		struct answer answer = ask_for(sock, rights[i]);
+
+		snprintf(what, sizeof(what), "%s of %s", request_name(rights[i]), who);
+		judge(what, answer.end, ALLOW(END_REFUSED));
+		if (answer.end == END_REFUSED && answer.status != STATUS_DENIED &&
+		    answer.status != STATUS_NOT_PERMITTED)
+			failed("%s: status %u", what, answer.status);
+	}
+}
+
+/*
+ * rights: the user is allowed a session and nothing else, so each hello of a process that has ended must succeed, and each
+ * request for a right be refused.
+ * rights given: the session has the rights until the suite's line comes, and none afterwards.
+ */
+void attack_rights(char **argv)
+{
+	char what[128], word[64];
+	int socks[N_WAYS];
+
+	if (argv[0]) {
+		int sock = greeted_connect();
+
+		judge("get_status", ask_for(sock, OP(GET_STATUS)).end, ALLOW(END_DONE));
+		judge("reload", ask_for(sock, OP(RELOAD)).end, ALLOW(END_DONE));
+		printf("given\n");
+		await_word(word, sizeof(word));
+		expect_no_right(sock, "a session that had it");
+		return;
+	}
 	connect_and_end(socks);
 	for (enum way way = 0; way < N_WAYS; way++) {
-		snprintf(what, sizeof(what), "a hello of a process that has ended, %s",
-			 way_names[way]);
+		snprintf(what, sizeof(what), "a process that has ended, %s", way_names[way]);
 		judge(what, greet(socks[way], way), ALLOW(END_DONE));
-		for (size_t i = 0; i < sizeof(rights) / sizeof(rights[0]); i++) {
-			struct answer answer;
-
-			send_bytes(socks[way], buf,
-				   request_make((uint32_t)(100 + i), rights[i], 1, NULL, 0, buf));
-			answer = await_answer(socks[way], DEADLINE_MS);
-			snprintf(what, sizeof(what), "%s of a process that has ended, %s",
-				 request_name(rights[i]), way_names[way]);
-			judge(what, answer.end, ALLOW(END_REFUSED));
-			if (answer.end == END_REFUSED && answer.status != STATUS_DENIED &&
-			    answer.status != STATUS_NOT_PERMITTED)
-				failed("%s: status %u", what, answer.status);
-		}
+		expect_no_right(socks[way], what);
 		close(socks[way]);
 	}
 }

@@ -332,6 +332,35 @@ case_other_versions() {
 	finish server
 }
 
+# An earlier daemon gave rights on the socket for everybody. A session that has them loses them at the upgrade, and goes on.
+case_rights_end_with_an_upgrade() {
+	[ -x /host/old/rdmabrokerd ] || skip "an earlier version could not be built: this tree has no history"
+	policy <<-END
+		allow any user alice,bob
+		allow session user root
+	END
+	mount --bind "/host/old/rdmabrokerd.conf" /etc/rdmabroker/rdmabrokerd.conf
+	cp /host/old/rdmabrokerd /run/rdmabrokerd.old
+	mount --bind /run/rdmabrokerd.old /usr/sbin/rdmabrokerd
+	systemctl restart rdmabrokerd
+	mkfifo orders
+	hostile $SOCKET rights given < orders > given 2>&1 &
+	pid[given]=$!
+	exec {orders}> orders
+	await_line given "^given"
+	serve server alice $A 7427 -P
+	connect client bob $A 7427
+	umount /usr/sbin/rdmabrokerd /etc/rdmabroker/rdmabrokerd.conf
+	systemctl restart rdmabrokerd
+	assert rdmabrokerctl status
+	echo "ended?" >&"$orders"
+	exec {orders}>&-
+	finish given
+	show < given
+	stop client
+	stop server
+}
+
 case_device_is_unplugged() {
 	prepare_root
 	containers_policy
