@@ -525,6 +525,7 @@ struct broker *broker_free(struct broker *broker)
 	sd_event_unref(broker->loop);
 	sockets_remove(&broker->sockets);
 	config_done(&broker->config);
+	owners_use(NULL);
 	free(broker);
 	return NULL;
 }

@@ -42,6 +42,17 @@ journal() {
 	journalctl -u rdmabrokerd -o cat --after-cursor="$journal_mark"
 }
 
+# close_doors: stops the daemon, and systemd does not make its sockets for administration and for the helper, as before they
+# came with an upgrade. open_doors ends that.
+close_doors() {
+	systemctl stop rdmabrokerd.socket rdmabrokerd.service
+	systemctl mask --runtime rdmabrokerd-admin.socket rdmabrokerd-helper.socket
+}
+
+open_doors() {
+	systemctl unmask --runtime rdmabrokerd-admin.socket rdmabrokerd-helper.socket
+}
+
 # policy: stdin becomes the policy, and is in force when this returns.
 policy() {
 	rm -f /etc/rdmabroker/policy.d/*.rules

@@ -295,6 +295,20 @@ case_restart_under_containers() {
 	nothing_is_left
 }
 
+# begin_old_daemon: the next daemon is an earlier version, with its own configuration and the one socket that it knows.
+# end_old_daemon: the next one is of this tree again.
+begin_old_daemon() {
+	close_doors
+	cp /host/old/rdmabrokerd /run/rdmabrokerd.old
+	mount --bind /run/rdmabrokerd.old /usr/sbin/rdmabrokerd
+	mount --bind /host/old/rdmabrokerd.conf /etc/rdmabroker/rdmabrokerd.conf
+}
+
+end_old_daemon() {
+	umount /usr/sbin/rdmabrokerd /etc/rdmabroker/rdmabrokerd.conf
+	open_doors
+}
+
 # A container can have another version of the library than the host has of the daemon.
 case_other_versions() {
 	[ -x /host/old/rdmabrokerd ] || skip "an earlier version could not be built: this tree has no history"
@@ -313,11 +327,8 @@ case_other_versions() {
 	nothing_is_left
 	# The daemon before the library, with its own rdmabrokerd.conf, as a package manager would install it. It knows no
 	# rules for containers.
-	cp /host/old/rdmabrokerd /run/rdmabrokerd.old
-	mount --bind /run/rdmabrokerd.old /usr/sbin/rdmabrokerd
-	mount --bind /host/old/rdmabrokerd.conf /etc/rdmabroker/rdmabrokerd.conf
-	trap 'systemctl stop rdmabrokerd; umount /usr/sbin/rdmabrokerd /etc/rdmabroker/rdmabrokerd.conf
-		systemctl start rdmabrokerd' EXIT
+	begin_old_daemon
+	trap 'systemctl stop rdmabrokerd; end_old_daemon; systemctl start rdmabrokerd' EXIT
 	policy <<-END
 		allow any user alice,bob port 7400-7499
 		allow session user alice,bob
@@ -339,9 +350,7 @@ case_rights_end_with_an_upgrade() {
 		allow any user alice,bob
 		allow session user root
 	END
-	mount --bind "/host/old/rdmabrokerd.conf" /etc/rdmabroker/rdmabrokerd.conf
-	cp /host/old/rdmabrokerd /run/rdmabrokerd.old
-	mount --bind /run/rdmabrokerd.old /usr/sbin/rdmabrokerd
+	begin_old_daemon
 	systemctl restart rdmabrokerd
 	mkfifo orders
 	hostile $SOCKET rights given < orders > given 2>&1 &
@@ -350,7 +359,7 @@ case_rights_end_with_an_upgrade() {
 	await_line given "^given"
 	serve server alice $A 7427 -P
 	connect client bob $A 7427
-	umount /usr/sbin/rdmabrokerd /etc/rdmabroker/rdmabrokerd.conf
+	end_old_daemon
 	systemctl restart rdmabrokerd
 	assert rdmabrokerctl status
 	echo "ended?" >&"$orders"

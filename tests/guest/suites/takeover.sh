@@ -437,11 +437,8 @@ case_stopped() {
 # The daemon of a version that had only the common socket is upgraded. The other sockets come with the restart, which ends
 # nothing.
 case_doors_come_with_an_upgrade() {
-	local doors="rdmabrokerd-admin.socket rdmabrokerd-helper.socket"
 	users_policy
-	systemctl stop rdmabrokerd.socket rdmabrokerd.service
-	# shellcheck disable=SC2086
-	systemctl mask --runtime $doors
+	close_doors
 	mark_journal
 	systemctl start rdmabrokerd
 	assert_contains "$(journal)" "There is no socket for administration"
@@ -450,8 +447,7 @@ case_doors_come_with_an_upgrade() {
 	assert_contains "$(cat words)" "systemctl restart rdmabrokerd"
 	serve server alice $A 7471 -P
 	connect client bob $A 7471
-	# shellcheck disable=SC2086
-	systemctl unmask --runtime $doors
+	open_doors
 	systemctl restart rdmabrokerd
 	assert_eq "$(stat -c '%U %a' /run/rdmabroker-admin/rdmabroker.sock)" "rdmabroker 600"
 	assert_eq "$(stat -c '%U %a' /run/rdmabroker-helper/rdmabroker.sock)" "rdmabroker-peerd 600"
