@@ -384,15 +384,25 @@ static void find_rule(struct session *session)
 			    &session->admitted, &ignored);
 }
 
+/* In a ledger that is damaged, two sessions can have one number: then SESSION keeps its own. */
+static void renumber(struct session *session, uint64_t number)
+{
+	struct roster *roster = &session->core->by_number;
+
+	roster_remove(roster, session->number);
+	if (roster_add(roster, number, session) == 0)
+		session->number = number;
+	else
+		roster_add(roster, session->number, session);
+	core_set_last_session(session->core, number);
+}
+
 void session_restore(struct session *session, int pidfd, const struct ledger_session *row)
 {
 	struct identity *identity = &session->identity;
 	struct failure ignored;
 
-	/* This cannot fail after a removal. */
-	roster_remove(&session->core->by_number, session->number);
-	roster_add(&session->core->by_number, row->number, session);
-	session->number = row->number;
+	renumber(session, row->number);
 	session->since_ms = row->since_ms;
 	if (pidfd >= 0) {
 		closep(&identity->pidfd);

@@ -70,6 +70,8 @@ int roster_add(struct roster *roster, uint64_t number, void *object)
 	size_t i;
 	int r;
 
+	if (entry && entry->object)
+		return -EEXIST;
 	if (!entry) {
 		r = make_room(roster);
 		if (r < 0)
@@ -79,7 +81,6 @@ int roster_add(struct roster *roster, uint64_t number, void *object)
 		memmove(entry + 1, entry, (roster->n - i) * sizeof(*entry));
 		roster->n++;
 	}
-	assert(roster->n_used < roster->n);
 	*entry = (struct roster_entry){ .number = number, .object = object };
 	roster->n_used++;
 	return 0;

@@ -18,7 +18,7 @@ struct roster {
 };
 
 void roster_done(struct roster *roster); /* all objects must have been removed */
-/* NUMBER must be unused. Returns 0 or -ENOMEM; cannot fail right after an object was removed. */
+/* Returns 0; -EEXIST: NUMBER is used; or -ENOMEM, but not right after an object was removed. */
 int roster_add(struct roster *roster, uint64_t number, void *object);
 void roster_remove(struct roster *roster, uint64_t number); /* NUMBER must be used */
 /* The object with the lowest number that is at least NUMBER; NULL: none. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "tests/unit/unit.h"
@@ -28,6 +29,7 @@ START_TEST(in_the_order_of_numbers)
 	ck_assert_ptr_null(roster_from(&roster, 31));
 	ck_assert_ptr_eq(roster_get(&roster, 20), &objects[2]);
 	ck_assert_ptr_null(roster_get(&roster, 21));
+	ck_assert_int_eq(roster_add(&roster, 20, &objects[4]), -EEXIST);
 	for (unsigned i = 1; i <= 3; i++)
 		roster_remove(&roster, 10 * i);
 	roster_done(&roster);
