@@ -449,7 +449,10 @@ case_doors_come_with_an_upgrade() {
 	connect client bob $A 7471
 	open_doors
 	systemctl restart rdmabrokerd
-	assert_eq "$(stat -c '%U %a' /run/rdmabroker-admin/rdmabroker.sock)" "rdmabroker 600"
+	assert_eq "$(stat -c '%U %G %a' /run/rdmabroker-admin/rdmabroker.sock)" "root rdmabroker 660"
+	# Also for services of root that have no capabilities.
+	assert setpriv --bounding-set -all rdmabrokerctl status
+	assert runuser -u rdmabroker -- rdmabrokerctl status
 	assert_eq "$(stat -c '%U %a' /run/rdmabroker-helper/rdmabroker.sock)" "rdmabroker-peerd 600"
 	assert_eq "$(rdmabrokerctl list | grep -c ' established ')" 2
 	assert_fails_with 1 as alice env RDMABROKER_SOCKET=/run/rdmabroker-admin/rdmabroker.sock rdmabrokerctl status
