@@ -351,15 +351,17 @@ case_rights_end_with_an_upgrade() {
 		allow session user root
 	END
 	begin_old_daemon
+	trap 'systemctl stop rdmabrokerd; end_old_daemon; systemctl start rdmabrokerd' EXIT
 	systemctl restart rdmabrokerd
 	mkfifo orders
 	hostile $SOCKET rights given < orders > given 2>&1 &
 	pid[given]=$!
 	exec {orders}> orders
-	await_line given "^given"
+	await_line given given
 	serve server alice $A 7427 -P
 	connect client bob $A 7427
 	end_old_daemon
+	trap - EXIT
 	systemctl restart rdmabrokerd
 	assert rdmabrokerctl status
 	echo "ended?" >&"$orders"
