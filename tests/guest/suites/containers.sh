@@ -305,7 +305,8 @@ begin_old_daemon() {
 }
 
 end_old_daemon() {
-	umount /usr/sbin/rdmabrokerd /etc/rdmabroker/rdmabrokerd.conf
+	# The old daemon can still be running.
+	umount --lazy /usr/sbin/rdmabrokerd /etc/rdmabroker/rdmabrokerd.conf
 	open_doors
 }
 
