@@ -188,7 +188,7 @@ static void end(void)
 	must(w.core->n_sessions == 0 && w.core->n_ids == 0 && w.core->n_leases == 0);
 	must(w.core->n_listeners == 0 && w.core->n_connections == 0);
 	must(!w.core->tokens.by_cookie);
-	must(list_is_empty(&w.core->restrictions));
+	must(w.core->restrictions.n_used == 0 && w.core->by_number.n_used == 0);
 	must(list_is_empty(&w.core->watches));
 	must(fake_n_ids(w.core->fabric) == 0);
 	for (unsigned i = 0; i < _ACCOUNT_SLOT_MAX; i++)
