@@ -2,7 +2,7 @@
 
 /*
  * What the daemon does for N objects, for callgrind (tests/bench/grow/run): with a hundred times the objects, it must not
- * do more than a little over a hundred times the work. The argument is N. Prints the name of each part.
+ * do more than a little over a hundred times the work. The argument is N. Prints "part NAME N" for each part.
  */
 
 #include <stdio.h>
@@ -31,7 +31,7 @@ static void end_part(const char *name)
 	single_run();
 	single_collects = false;
 	CALLGRIND_DUMP_STATS_AT(name);
-	printf("%s\n", name);
+	printf("part %s %u\n", name, n);
 }
 
 static void *allocate(size_t size)

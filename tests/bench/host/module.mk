@@ -47,8 +47,8 @@ bench-check-run: $(O)/tests/bench/count
 bench-grow: count-packages
 	+$(Q)$(MAKE) --no-print-directory bench-grow-run
 
-bench-grow-run: $(O)/tests/bench/grow
-	$(Q)tests/bench/grow/run $<
+bench-grow-run: $(O)/tests/bench/grow $(O)/tests/unit/check_grow
+	$(Q)O=$(O) SRCDIR=. tests/bench/grow/run $^
 
 bench-record-run: $(O)/tests/bench/count
 	$(Q)$(count-run) --record $< tests/bench/instructions
