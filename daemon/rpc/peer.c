@@ -412,7 +412,7 @@ static void on_session_resume(void *userdata)
 	struct peer *peer = userdata;
 
 	if (peer->waiting && !peer->ending)
-		peers_resume(peer->peers, peer);
+		peers_resume(peer);
 }
 
 void peer_go_on(struct peer *peer)

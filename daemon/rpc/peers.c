@@ -134,9 +134,8 @@ void peers_reap(struct peers *peers, struct peer *peer)
 		run_soon(peers->reaper);
 }
 
-void peers_resume(struct peers *peers, struct peer *peer)
+void peers_resume(struct peer *peer)
 {
-	(void)peers;
 	peer->goes_on = true;
 	turns_put_off(&peer->turn);
 }

@@ -74,7 +74,7 @@ int peers_await(struct peers *peers, struct peer *peer, uint32_t events);
 /* Frees PEER in a later turn of the loop, when no caller uses it any more. */
 void peers_reap(struct peers *peers, struct peer *peer);
 /* Calls peers_ops.go_on for PEER when its turn has come. */
-void peers_resume(struct peers *peers, struct peer *peer);
+void peers_resume(struct peer *peer);
 
 /* Creates the closings that the next client and the next packet will need. Returns 0 or a negative errno. */
 int peers_make_closings(struct peers *peers);
