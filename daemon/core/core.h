@@ -99,8 +99,7 @@ struct core {
 	/* connections that are being set up, and pending service look-ups of datagram ids */
 	unsigned n_handshakes;
 	unsigned n_leases;
-	uint64_t
-		n_own_fds; /* open descriptors that are charged to no user, when they were last counted */
+	uint64_t n_own_fds; /* those that are charged to no user, when they were last counted */
 
 	struct metrics metrics;
 

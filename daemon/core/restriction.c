@@ -161,6 +161,9 @@ int restriction_apply(struct session *session, const char *text, unsigned max_id
 	r = parse(&policy, text, failure);
 	if (r != 0)
 		return r;
+	/* An earlier version kept the rules as they were sent. */
+	if (is_same(session->restriction, text, max_ids))
+		return 0;
 	text = tidy(policy, text, space);
 	if (is_same(session->restriction, text, max_ids))
 		return 0;

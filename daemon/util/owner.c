@@ -276,7 +276,8 @@ static const struct range *find(uid_t uid)
 {
 	size_t i;
 
-	if (!in_force || in_force->n == 0 || uid < in_force->ranges[0].first)
+	/* Root and system users are nobody's, whatever a range says. */
+	if (!in_force || in_force->n == 0 || uid < ORDINARY_MIN || uid < in_force->ranges[0].first)
 		return NULL;
 	i = LOWER_BOUND(k, in_force->n, in_force->ranges[k].first <= uid);
 	return in_force->ranges[i - 1].last >= uid ? &in_force->ranges[i - 1] : NULL;

@@ -5,7 +5,8 @@
  * Owners: who has to answer for a uid. A user with a range in /etc/subuid can act as 65,536 other uids, by a user
  * namespace, and would have as many times his quotas. So such a range counts as its owner, if he is an ordinary user. The
  * ranges of root and of system users are those of container managers: they hold many tenants, so each uid is an owner of
- * its own, but the range together cannot hold more than one owner's share of what there is, see util/account.h.
+ * its own, but the range together cannot hold more than one owner's share of what there is, see util/account.h. Uids of
+ * root and of system users are in no range.
  *
  * The ranges in force belong to the process, and are used only by the thread of the loop.
  */

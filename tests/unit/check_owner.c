@@ -115,6 +115,15 @@ START_TEST(ranges_with_many_tenants)
 }
 END_TEST
 
+START_TEST(system_users_are_nobodys)
+{
+	use("alice:0:65536\n");
+	assert_alone(0);
+	assert_alone(999);
+	ck_assert_uint_eq(owner_of(1001), 1000);
+}
+END_TEST
+
 START_TEST(users_who_are_not_found)
 {
 	ck_assert_uint_eq(use("carol-of-the-directory:100000:65536\nalice:200000:10\n"), 1);
@@ -244,6 +253,6 @@ START_TEST(half_for_all_tenants_of_a_range)
 END_TEST
 
 UNIT_MAIN("owner", set_up, tear_down, a_range_is_of_its_user, ranges_with_many_tenants,
-	  users_who_are_not_found, the_name_service_is_asked_for_the_rest, ranges_that_overlap,
-	  lines_that_are_wrong, files_that_are_not_there, other_sources, one_quota_for_all_uids,
-	  half_for_all_tenants_of_a_range)
+	  system_users_are_nobodys, users_who_are_not_found, the_name_service_is_asked_for_the_rest,
+	  ranges_that_overlap, lines_that_are_wrong, files_that_are_not_there, other_sources,
+	  one_quota_for_all_uids, half_for_all_tenants_of_a_range)
