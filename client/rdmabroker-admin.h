@@ -139,8 +139,7 @@ struct rdmabroker_listed_session {
 	 */
 	bool lingers;
 	uint8_t unused[3]; /* 0 */
-	uint32_t
-		charged_uid; /* whose quotas it uses: UID, or the user of whom UID is a subordinate uid */
+	uint32_t charged_uid; /* whose quotas it uses: UID, or the owner of this subordinate uid */
 };
 
 struct rdmabroker_listed_id {

@@ -70,8 +70,7 @@ struct http {
 	struct listener listeners[SOCKETS_MAX];
 	unsigned n_listeners;
 	sd_event_source *resume; /* a timer that ends a pause of accepting */
-	sd_event_source
-		*crowded; /* a timer that displaces a connection when all places are taken */
+	sd_event_source *crowded; /* a timer that runs while all places are taken */
 	sd_event_source *io; /* libmicrohttpd's epoll descriptor */
 	sd_event_source *timer; /* libmicrohttpd's next timeout */
 	struct connection *connections;

@@ -19,8 +19,7 @@
 #include "util/log.h"
 #include "util/util.h"
 
-#define FDS_WALKED \
-	512 /* as long as clients hold no more descriptors, those of this process are counted one by one */
+#define FDS_WALKED 512 /* up to so many of clients, all are counted one by one */
 
 static void on_device_added(void *userdata, struct fabric_device *device)
 {
