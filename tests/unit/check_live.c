@@ -646,7 +646,9 @@ START_TEST(metrics_have_pages)
 }
 END_TEST
 
-/* This user has all his ids from 4711. */
+#define SUBORDINATE 100007
+
+/* The newest session is of a subordinate uid of user 4711. */
 static void do_use_ranges(void *unused)
 {
 	char path[] = "/tmp/check_live.XXXXXX";
@@ -655,11 +657,12 @@ static void do_use_ranges(void *unused)
 
 	(void)unused;
 	ck_assert_int_ge(fd, 0);
-	ck_assert_int_gt(dprintf(fd, "4711:%u:1\n", geteuid()), 0);
+	ck_assert_int_gt(dprintf(fd, "4711:%u:1\n", SUBORDINATE), 0);
 	close(fd);
 	ck_assert_int_eq(owners_read(&owners, path, "/etc/passwd", /* diag= */ NULL), 0);
 	unlink(path);
 	owners_use(owners);
+	container_of(harness.core->sessions.prev, struct session, link)->identity.uid = SUBORDINATE;
 }
 
 static void do_use_none(void *unused)
@@ -673,18 +676,19 @@ START_TEST(who_is_charged)
 	char of[32];
 
 	set_policy("allow any\n");
-	in_server(do_use_ranges, NULL);
 	open_session(0);
-	snprintf(of, sizeof(of), "%u of 4711 ", geteuid());
+	in_server(do_use_ranges, NULL);
+	snprintf(of, sizeof(of), "%u of 4711 ", SUBORDINATE);
 	ck_assert_int_eq(ctl("list", "--sessions"), 0);
 	assert_has(got.out, of);
 	ck_assert_int_eq(ctl("list", "--json"), 0);
-	assert_json("all(s[\"charged_uid\"] == 4711 for s in d[\"sessions\"])");
-	ck_assert_int_eq(ctl("explain", "session"), 0);
+	assert_json("all(s[\"charged_uid\"] == (4711 if s[\"uid\"] == 100007 else s[\"uid\"]) "
+		    "for s in d[\"sessions\"])");
+	ck_assert_int_eq(ctl("explain", "session", "--user", "100007"), 0);
 	assert_has(got.out, "; uid 4711 is charged\n");
-	ck_assert_int_eq(ctl("explain", "session", "--user", "4712"), 0);
+	ck_assert_int_eq(ctl("explain", "session", "--user", "100008"), 0);
 	assert_lacks(got.out, "is charged");
-	ck_assert_int_eq(ctl("explain", "session", "--json"), 0);
+	ck_assert_int_eq(ctl("explain", "session", "--user", "100007", "--json"), 0);
 	assert_json("d[\"charged_uid\"] == 4711");
 	in_server(do_use_none, NULL);
 }
