@@ -386,9 +386,9 @@ const struct script scripts[] = {
 	{ "disconnect-requested", REQUESTED "disconnect passive; disconnect active; "
 					    "quiet active; quiet passive" },
 	/* Neither side is told more than that: a wait for further events would last until the patience is over. */
-	{ "disconnect-connecting",
-	  REQUESTED "disconnect active; create-qp passive; accept passive; event active; quiet passive; "
-		    "disconnect active; quiet passive; disconnect passive; quiet active" },
+	{ "disconnect-connecting", REQUESTED
+	  "disconnect active; create-qp passive; accept passive; event active; quiet passive; "
+	  "disconnect active; quiet passive; disconnect passive; quiet active" },
 	{ "disconnect-accepted",
 	  ACCEPTED "disconnect passive; event active; event passive; " DISCONNECTED },
 	{ "destroy-connected-active", CONNECTED "destroy active; event passive" },
