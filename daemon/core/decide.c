@@ -21,13 +21,19 @@ void decide_ask_policy(struct session *session, struct wish *wish, struct policy
 	for (int i = 0; i < _WORKLOAD_MAX; i++)
 		wish->question.workload[i] = session->identity.workload.names[i];
 	policy_decide(session->core->policy, &wish->question, ret);
+	session_count_examined(session, ret->n_examined);
 }
 
 void decide_ask(struct session *session, struct wish *wish, struct policy_verdict *ret)
 {
+	size_t by_policy;
+
 	decide_ask_policy(session, wish, ret);
-	if (session->restriction)
-		restriction_narrow(session->restriction, &wish->question, ret);
+	if (!session->restriction)
+		return;
+	by_policy = ret->n_examined;
+	restriction_narrow(session->restriction, &wish->question, ret);
+	session_count_examined(session, ret->n_examined - by_policy);
 }
 
 /* False: VERDICT, which rejects, is the default. */

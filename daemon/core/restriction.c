@@ -211,12 +211,14 @@ static void decide(struct restriction *restriction, const struct policy_question
 void restriction_narrow(struct restriction *restriction, const struct policy_question *question,
 			struct policy_verdict *verdict)
 {
+	size_t n_examined = verdict->n_examined;
 	struct policy_verdict narrowed;
 
 	if (question->operation == POLICY_SESSION)
 		return;
 	for (; restriction && verdict->answer != POLICY_REJECT; restriction = restriction->parent) {
 		decide(restriction, question, &narrowed);
+		n_examined += narrowed.n_examined;
 		if (narrowed.answer == POLICY_REJECT)
 			*verdict = (struct policy_verdict){
 				.answer = POLICY_REJECT,
@@ -228,6 +230,7 @@ void restriction_narrow(struct restriction *restriction, const struct policy_que
 		else if (narrowed.answer == POLICY_DEFER)
 			verdict->answer = POLICY_DEFER;
 	}
+	verdict->n_examined = n_examined;
 }
 
 static size_t add_rules(const char *text, char *ret, size_t size)

@@ -123,6 +123,7 @@ struct session {
 	struct charge fds;
 	struct admitted admitted;
 	uint64_t last_request; /* number of the latest request, from 1; 0: none yet */
+	size_t n_examined; /* rules, see session_take_examined() */
 	struct watch *watch; /* NULL: none */
 	bool serves; /* the session is the helper that answers inquiries, see inquiry.h */
 	/* empty: no reason is known, for example because the client has disconnected */
@@ -227,6 +228,21 @@ static inline pid_t session_get_pid(const struct session *session)
 static inline void session_set_confirms(struct session *session, bool confirms)
 {
 	session->confirms = confirms;
+}
+
+/* The session's decisions have compared N rules with its questions. */
+static inline void session_count_examined(struct session *session, size_t n)
+{
+	session->n_examined += n;
+}
+
+/* The number of rules since the last call. */
+static inline size_t session_take_examined(struct session *session)
+{
+	size_t n = session->n_examined;
+
+	session->n_examined = 0;
+	return n;
 }
 
 static inline bool session_lingers(const struct session *session)

@@ -32,9 +32,9 @@ static enum ternary condition_match(const struct policy *policy,
 	return all;
 }
 
-/* True if the rules from FIRST on reject, whatever the unknown facts are. */
+/* True if the rules from FIRST on reject, whatever the unknown facts are. Counts the rules that it examines. */
 static bool must_reject(const struct policy *policy, const struct policy_index *index, size_t first,
-			const struct policy_facts *facts)
+			const struct policy_facts *facts, size_t *n_examined)
 {
 	struct candidates candidates;
 	size_t i;
@@ -44,6 +44,7 @@ static bool must_reject(const struct policy *policy, const struct policy_index *
 		const struct policy_condition *condition = &policy->conditions[i];
 		enum ternary t = condition_match(policy, condition, facts, NULL);
 
+		(*n_examined)++;
 		if (t == TERNARY_NO)
 			continue;
 		if (condition->allow)
@@ -67,8 +68,10 @@ static struct policy_verdict verdict_from_rule(const struct policy *policy, size
 	};
 }
 
-static void decide(const struct policy *policy, const struct policy_index *index,
-		   const struct policy_question *question, struct policy_verdict *ret)
+static struct policy_verdict decide_and_count(const struct policy *policy,
+					      const struct policy_index *index,
+					      const struct policy_question *question,
+					      size_t *n_examined)
 {
 	struct policy_facts facts = { .question = question };
 	struct candidates candidates;
@@ -84,35 +87,40 @@ static void decide(const struct policy *policy, const struct policy_index *index
 		bool ask;
 		enum ternary t = condition_match(policy, condition, &facts, &ask);
 
+		(*n_examined)++;
 		if (t == TERNARY_NO)
 			continue;
 		if (ask && question->assume_who) {
 			if (!condition->allow)
 				continue;
-			*ret = verdict_from_rule(policy, i);
-			return;
+			return verdict_from_rule(policy, i);
 		}
 		if (ask && question->can_ask &&
-		    (condition->allow || !must_reject(policy, index, i + 1, &facts))) {
-			*ret = (struct policy_verdict){ .answer = POLICY_ASK,
+		    (condition->allow || !must_reject(policy, index, i + 1, &facts, n_examined)))
+			return (struct policy_verdict){ .answer = POLICY_ASK,
 							.rule = &policy->rules[i] };
-			return;
-		}
 		if (t == TERNARY_UNKNOWN && question->early) {
-			if (condition->allow || !must_reject(policy, index, i + 1, &facts)) {
-				*ret = (struct policy_verdict){ .answer = POLICY_DEFER,
+			if (condition->allow ||
+			    !must_reject(policy, index, i + 1, &facts, n_examined))
+				return (struct policy_verdict){ .answer = POLICY_DEFER,
 								.rule = &policy->rules[i] };
-				return;
-			}
 		} else if (t == TERNARY_UNKNOWN && condition->allow) {
 			continue;
 		}
 
-		*ret = verdict_from_rule(policy, i);
-		return;
+		return verdict_from_rule(policy, i);
 	}
 
-	*ret = (struct policy_verdict){ .answer = POLICY_REJECT, .reason = "no-rule" };
+	return (struct policy_verdict){ .answer = POLICY_REJECT, .reason = "no-rule" };
+}
+
+static void decide(const struct policy *policy, const struct policy_index *index,
+		   const struct policy_question *question, struct policy_verdict *ret)
+{
+	size_t n_examined = 0;
+
+	*ret = decide_and_count(policy, index, question, &n_examined);
+	ret->n_examined = n_examined;
 }
 
 void policy_decide(const struct policy *policy, const struct policy_question *question,

@@ -243,6 +243,7 @@ int do_explain(struct call *call)
 	policy_decide(core_get_policy(core), &question, &verdict);
 	question.early = question.can_ask = true;
 	policy_decide(core_get_policy(core), &question, &early);
+	session_count_examined(call->session, verdict.n_examined + early.n_examined);
 	policy_check_port(&question, &verdict);
 
 	rdmabroker__explain_result__init(result);

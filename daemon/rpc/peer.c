@@ -369,6 +369,7 @@ static void await_adoption(struct peer *peer)
 static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const int *fds,
 		     size_t n_fds, bool again)
 {
+	enum request_outcome what_next;
 	union request_memory memory;
 	struct arena arena;
 	Rdmabroker__Frame *frame;
@@ -386,9 +387,11 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const i
 		return;
 	}
 	turns_charge(&peer->turn, request_work(frame->request));
-	switch (request_dispatch(peer->peers->control, peer->session, &peer->progress,
-				 frame->request, again, n_fds > 0 ? fds[0] : -1, send_reply,
-				 peer)) {
+	what_next = request_dispatch(peer->peers->control, peer->session, &peer->progress,
+				     frame->request, again, n_fds > 0 ? fds[0] : -1, send_reply,
+				     peer);
+	turns_charge(&peer->turn, session_take_examined(peer->session) / TURNS_RULES);
+	switch (what_next) {
 	case REQUEST_WAIT:
 		leave_lobby(peer);
 		wait_for_more(peer, data, len);

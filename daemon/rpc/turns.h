@@ -19,6 +19,8 @@
 
 /* One unit is about what the smallest request costs; request.c's table has the others. */
 #define TURNS_BUDGET 32
+/* One unit is also the comparison of so many rules. The decisions of an ordinary policy are in the work of the request. */
+#define TURNS_RULES 64
 
 struct turn;
 struct turn_owner;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <grp.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -370,4 +371,42 @@ void attack_flood(char **argv)
 	printf("flood: %u sessions with %u requests each: all are answered, in order, %u refused, "
 	       "within %lld ms\n",
 	       n_sessions, n, n_refused, (long long)(now_ms() - start));
+}
+
+#define GROUPS_MAX 65535
+
+/*
+ * groups N HELLOS: this process, which must be root in a user namespace, gets the groups 1 to N, and sends HELLOS hellos,
+ * each on a connection of its own. The suite knows which answer is right.
+ */
+void attack_groups(char **argv)
+{
+	static gid_t gids[GROUPS_MAX];
+	unsigned n = number(argv[0]), n_hellos = number(argv[1]), n_ended[N_ENDS] = { 0 };
+	int64_t begin, end, took = 0, longest = 0;
+	uint8_t buf[PACKET_MAX];
+
+	if (n > GROUPS_MAX)
+		die("%u groups are more than %d", n, GROUPS_MAX);
+	for (unsigned i = 0; i < n; i++)
+		gids[i] = i + 1;
+	if (setgroups(n, gids) < 0)
+		die("setgroups: %s", strerror(errno));
+	for (unsigned i = 0; i < n_hellos; i++) {
+		int sock = must_connect();
+		struct answer answer;
+
+		begin = now_ms();
+		send_bytes(sock, buf, pack_hello(buf, 1));
+		answer = await_answer(sock, DEADLINE_MS);
+		end = now_ms() - begin;
+		took += end;
+		longest = end > longest ? end : longest;
+		judge("a hello with many groups", answer.end, ALLOW(END_DONE) | ALLOW(END_REFUSED));
+		n_ended[answer.end]++;
+		close(sock);
+	}
+	printf("groups: %u groups, %u hellos: %u answered, %u refused; each took %lld ms, the longest %lld ms\n",
+	       n, n_hellos, n_ended[END_DONE], n_ended[END_REFUSED],
+	       (long long)(took / (n_hellos ? n_hellos : 1)), (long long)longest);
 }

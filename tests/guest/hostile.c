@@ -255,14 +255,23 @@ static const struct attack {
 	const char *name;
 	void (*run)(char **argv);
 } attacks[] = {
-	{ "crowd", attack_crowd },       { "cut", attack_cut },
-	{ "fds", attack_fds },           { "fields", attack_fields },
-	{ "flipped", attack_flipped },   { "flood", attack_flood },
-	{ "keep", attack_keep },         { "limits", attack_limits },
-	{ "linger", attack_linger },     { "pid", attack_pid },
-	{ "protocol", attack_protocol }, { "raw", attack_raw },
-	{ "requests", attack_requests }, { "rights", attack_rights },
-	{ "slow", attack_slow },         { "strangers", attack_strangers },
+	{ "crowd", attack_crowd },
+	{ "cut", attack_cut },
+	{ "fds", attack_fds },
+	{ "fields", attack_fields },
+	{ "flipped", attack_flipped },
+	{ "flood", attack_flood },
+	{ "groups", attack_groups },
+	{ "keep", attack_keep },
+	{ "limits", attack_limits },
+	{ "linger", attack_linger },
+	{ "pid", attack_pid },
+	{ "protocol", attack_protocol },
+	{ "raw", attack_raw },
+	{ "requests", attack_requests },
+	{ "rights", attack_rights },
+	{ "slow", attack_slow },
+	{ "strangers", attack_strangers },
 	{ "unread", attack_unread },
 };
 

@@ -88,5 +88,6 @@ void attack_unread(char **argv);
 void attack_crowd(char **argv);
 void attack_slow(char **argv);
 void attack_flood(char **argv);
+void attack_groups(char **argv);
 
 #endif

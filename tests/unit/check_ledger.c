@@ -25,16 +25,24 @@ struct header {
 	} tables[16];
 };
 
-static struct header *map_ledger(void)
+static void *map_all(size_t *ret_size)
 {
 	int fd = manager_get("ledger");
 	struct stat st;
 	void *p;
 
 	ck_assert_int_eq(fstat(fd, &st), 0);
-	p = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	*ret_size = (size_t)st.st_size;
+	p = mmap(NULL, *ret_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	ck_assert_ptr_ne(p, MAP_FAILED);
 	return p;
+}
+
+static struct header *map_ledger(void)
+{
+	size_t size;
+
+	return map_all(&size);
 }
 
 START_TEST(ledger_of_another_version)
@@ -46,6 +54,29 @@ START_TEST(ledger_of_another_version)
 	restart();
 	expect_end(client);
 	expect_end(server);
+}
+END_TEST
+
+/* Earlier versions kept the rules of a restriction as they were sent. A client that repeats them changes nothing. */
+START_TEST(restriction_of_an_earlier_version)
+{
+	static const char sent[] = "allow  listen port 7471 # mine",
+			  tidy[] = "allow listen port 7471";
+	struct rdmabroker *session = open_session();
+	size_t size;
+	char *all, *text;
+
+	ck_assert_int_eq(rdmabroker_restrict(session, sent, 0), 0);
+	ck_assert_int_eq(rdmabroker_bind_addr(new_id(session), addr(7471)), 0);
+	ck_assert_int_eq(rdmabroker_restrict(session, sent, 0), 0);
+	all = map_all(&size);
+	text = memmem(all, size, tidy, sizeof(tidy));
+	ck_assert_ptr_nonnull(text);
+	strcpy(text, sent);
+	restart();
+	ck_assert_int_eq(rdmabroker_restrict(session, sent, 0), 0);
+	ck_assert_int_eq(rdmabroker_restrict(session, "allow listen port 7472", 0), -EINVAL);
+	rdmabroker_close(session);
 }
 END_TEST
 
@@ -387,4 +418,4 @@ UNIT_MAIN("ledger", succession_set_up, succession_tear_down, ledger_of_another_v
 	  ledger_of_a_newer_and_of_an_older_daemon, damaged_ledgers, request_that_was_repeated,
 	  request_that_waits_in_a_second_take_over, take_overs_that_fail,
 	  processes_that_die_while_they_take_over, published_sockets_when_a_process_dies,
-	  nothing_is_made_that_cannot_be_kept, many_leases)
+	  nothing_is_made_that_cannot_be_kept, many_leases, restriction_of_an_earlier_version)

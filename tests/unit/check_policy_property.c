@@ -52,6 +52,10 @@ static void ask_both(const struct policy *policy, const struct policy_question *
 
 	policy_decide(policy, question, &fast);
 	policy_decide_scan(policy, question, &slow);
+	/* The scan ends at the rule that decides, or, if it asks what other rules say, later. */
+	ck_assert_uint_ge(slow.n_examined,
+			  slow.rule ? slow.rule->index + 1 : policy_n_rules(policy));
+	ck_assert_uint_le(fast.n_examined, slow.n_examined);
 	/* Nobody is asked if nothing depends on it, or if it is known already. */
 	ck_assert(fast.answer != POLICY_ASK ||
 		  (question->can_ask && !question->who && policy_asks(policy)));

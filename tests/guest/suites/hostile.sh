@@ -551,6 +551,34 @@ case_subordinate_uids() {
 	systemctl restart rdmabrokerd
 }
 
+# carol, whom only a rule for one of her groups admits, has 65,535 groups: they are not known, and the rule does not match.
+case_many_groups() {
+	local first i
+	first=$(sed -n 's/^carol:\([0-9]*\):.*/\1/p' /etc/subgid)
+	policy < <(
+		for i in {1..100}; do
+			echo "allow session group $((4000000000 + i))"
+		done
+		echo "allow session group $((first + 6))"
+		echo "allow any user alice,bob"
+	)
+	serve server alice $A 7471 -P
+	ping_once bob $A -p 7471
+	witness
+	as carol unshare --map-auto --map-root-user hostile $SOCKET groups 1000 20 > words || fail "$(cat words)"
+	show < words
+	assert_contains "$(cat words)" "1000 groups, 20 hellos: 20 answered, 0 refused"
+	i=$(rounds)
+	as carol unshare --map-auto --map-root-user hostile $SOCKET groups 65535 500 > words || fail "$(cat words)"
+	show < words
+	assert_contains "$(cat words)" "65535 groups, 500 hellos: 0 answered, 500 refused"
+	await "[ \$(rounds) -gt $i ]"
+	end_witness
+	echo "meanwhile the slowest ping of another user took $(slowest) ms" | show
+	stop server
+	await is_idle
+}
+
 # ---- kills ----
 
 rdma_resources() {
