@@ -364,6 +364,7 @@ START_TEST(nothing_is_made_that_cannot_be_kept)
 	ck_assert_int_eq(rdmabroker_publish(launcher, path, sizeof(path)), 0);
 	restart();
 	ck_assert_int_eq(access(path, F_OK), 0);
+	rdmabroker_close(launcher);
 	end_connection();
 }
 END_TEST

@@ -673,10 +673,11 @@ static void do_use_none(void *unused)
 
 START_TEST(who_is_charged)
 {
+	struct rdmabroker *session;
 	char of[32];
 
 	set_policy("allow any\n");
-	open_session(0);
+	session = open_session(0);
 	in_server(do_use_ranges, NULL);
 	snprintf(of, sizeof(of), "%u of 4711 ", SUBORDINATE);
 	ck_assert_int_eq(ctl("list", "--sessions"), 0);
@@ -691,6 +692,7 @@ START_TEST(who_is_charged)
 	ck_assert_int_eq(ctl("explain", "session", "--user", "100007", "--json"), 0);
 	assert_json("d[\"charged_uid\"] == 4711");
 	in_server(do_use_none, NULL);
+	rdmabroker_close(session);
 }
 END_TEST
 
