@@ -5,15 +5,20 @@
 #include "tests/unit/unit.h"
 #include "util/account.h"
 
+/* Nobody runs the tests as one of them: the daemon's own user is not limited as others are. */
+#define ALICE 3999999001u
+#define BOB 3999999002u
+#define CAROL 3999999003u
+
 START_TEST(charges_are_given_back)
 {
 	struct account a;
 	struct charge c[3] = { 0 };
 
 	account_init(&a);
-	ck_assert_int_eq(account_charge(&a, &c[0], ACCOUNT_IDS, 1, 1000), 0);
-	ck_assert_int_eq(account_charge(&a, &c[1], ACCOUNT_IDS, 1, 1001), 0);
-	ck_assert_int_eq(account_charge(&a, &c[2], ACCOUNT_SESSIONS, 1, 1000), 0);
+	ck_assert_int_eq(account_charge(&a, &c[0], ACCOUNT_IDS, 1, ALICE), 0);
+	ck_assert_int_eq(account_charge(&a, &c[1], ACCOUNT_IDS, 1, BOB), 0);
+	ck_assert_int_eq(account_charge(&a, &c[2], ACCOUNT_SESSIONS, 1, ALICE), 0);
 	ck_assert_uint_eq(a.used[ACCOUNT_IDS], 2);
 	for (int i = 0; i < 3; i++)
 		charge_done(&c[i]);
@@ -30,16 +35,16 @@ START_TEST(a_limit_for_each_user)
 
 	account_init(&a);
 	a.limit_per_user[ACCOUNT_IDS] = 2;
-	ck_assert_int_eq(account_charge(&a, &c[0], ACCOUNT_IDS, 1, 1000), 0);
-	ck_assert_int_eq(account_charge(&a, &c[1], ACCOUNT_IDS, 1, 1000), 0);
-	ck_assert_int_eq(account_charge(&a, &refused, ACCOUNT_IDS, 1, 1000), -EDQUOT);
+	ck_assert_int_eq(account_charge(&a, &c[0], ACCOUNT_IDS, 1, ALICE), 0);
+	ck_assert_int_eq(account_charge(&a, &c[1], ACCOUNT_IDS, 1, ALICE), 0);
+	ck_assert_int_eq(account_charge(&a, &refused, ACCOUNT_IDS, 1, ALICE), -EDQUOT);
 	charge_done(&refused);
-	ck_assert_int_eq(account_charge(&a, &c[2], ACCOUNT_IDS, 1, 1001), 0);
-	ck_assert_uint_eq(account_get_used(&a, ACCOUNT_IDS, 1000), 2);
-	ck_assert_uint_eq(account_get_used(&a, ACCOUNT_IDS, 1001), 1);
-	ck_assert_uint_eq(account_get_used(&a, ACCOUNT_IDS, 1002), 0);
+	ck_assert_int_eq(account_charge(&a, &c[2], ACCOUNT_IDS, 1, BOB), 0);
+	ck_assert_uint_eq(account_get_used(&a, ACCOUNT_IDS, ALICE), 2);
+	ck_assert_uint_eq(account_get_used(&a, ACCOUNT_IDS, BOB), 1);
+	ck_assert_uint_eq(account_get_used(&a, ACCOUNT_IDS, CAROL), 0);
 	charge_done(&c[0]);
-	ck_assert_int_eq(account_charge(&a, &c[3], ACCOUNT_IDS, 1, 1000), 0);
+	ck_assert_int_eq(account_charge(&a, &c[3], ACCOUNT_IDS, 1, ALICE), 0);
 	for (int i = 0; i < 4; i++)
 		charge_done(&c[i]);
 	account_done(&a);
@@ -56,11 +61,11 @@ START_TEST(half_of_what_there_is)
 	account_init(&a);
 	a.limit_per_user[ACCOUNT_FDS] = 8192;
 	a.limit[ACCOUNT_FDS] = 4;
-	ck_assert_int_eq(account_charge(&a, &c[0], ACCOUNT_FDS, 2, 1000), 0);
-	ck_assert_int_eq(account_charge(&a, &refused, ACCOUNT_FDS, 1, 1000), -EDQUOT);
-	ck_assert_uint_eq(account_get_limit(&a, ACCOUNT_FDS, 1000), 2);
-	ck_assert_int_eq(account_charge(&a, &c[1], ACCOUNT_FDS, 2, 1001), 0);
-	ck_assert_int_eq(account_charge(&a, &refused, ACCOUNT_FDS, 1, 1002), -EUSERS);
+	ck_assert_int_eq(account_charge(&a, &c[0], ACCOUNT_FDS, 2, ALICE), 0);
+	ck_assert_int_eq(account_charge(&a, &refused, ACCOUNT_FDS, 1, ALICE), -EDQUOT);
+	ck_assert_uint_eq(account_get_limit(&a, ACCOUNT_FDS, ALICE), 2);
+	ck_assert_int_eq(account_charge(&a, &c[1], ACCOUNT_FDS, 2, BOB), 0);
+	ck_assert_int_eq(account_charge(&a, &refused, ACCOUNT_FDS, 1, CAROL), -EUSERS);
 	/* Root is not limited by that. */
 	charge_done(&c[1]);
 	ck_assert_uint_eq(account_get_limit(&a, ACCOUNT_FDS, 0), 8192);
