@@ -19,10 +19,12 @@ NODES="/dev/infiniband/rdma_cm /dev/infiniband/uverbs0 /dev/infiniband/uverbs1"
 # Prints the paths of the file system without temporary files, logs, caches, and data of dpkg and the journal's
 # catalog. Skips the backups of /etc/passwd and /etc/group, because the packages' users stay.
 files() {
-	find / -xdev \( -path /tmp -o -path /var/log -o -path /var/cache -o -path /var/lib/dpkg \
-		-o -path /var/lib/systemd/catalog -o -path /var/tmp \) -prune -o -print |
-		grep -vE '^/etc/((passwd|group|shadow|gshadow)-|\.pwd\.lock)$' | sort
-	ls -d /run/rdmabroker* 2> /dev/null || true
+	{
+		find / -xdev \( -path /tmp -o -path /var/log -o -path /var/cache -o -path /var/lib/dpkg \
+			-o -path /var/lib/systemd/catalog -o -path /var/tmp \) -prune -o -print |
+			grep -vE '^/etc/((passwd|group|shadow|gshadow)-|\.pwd\.lock)$'
+		ls -d /run/rdmabroker* 2> /dev/null || true
+	} | sort
 }
 
 nodes() {
