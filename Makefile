@@ -357,7 +357,7 @@ help:
 	@echo '  check-calls       every call has a case; prints which'
 	@echo '  check-ctl         help, completion and man page of rdmabrokerctl agree'
 	@echo '  check-kubernetes  the files for Kubernetes: their schemas, rules and scripts; without a cluster'
-	@echo '  check-layers      no floor includes one above it'
+	@echo '  check-layers      no floor includes one above it, and circles stay small'
 	@echo '  check-headers     every header compiles alone'
 	@echo '  check-abi         the libraries export what they should'
 	@echo '  check-man         the man pages are clean'

@@ -8,8 +8,10 @@
 #include <time.h>
 
 #include "broker.h"
-#include "core/core.h"
-#include "core/enforce.h"
+#include "core/object/core.h"
+#include "core/object/inquiry.h"
+#include "core/rule/core_life.h"
+#include "core/rule/enforce.h"
 #include "fabric/absence.h"
 #include "keeper.h"
 #include "missing_names.h"

@@ -7,7 +7,7 @@
 #include <systemd/sd-login.h>
 #include <unistd.h>
 
-#include "core/core.h"
+#include "core/object/core.h"
 #include "keep/ledger.h"
 #include "keep/store.h"
 #include "keep/vault.h"

@@ -9,7 +9,7 @@ DAEMON_SRC := \
 	daemon/reload.c \
 	daemon/socket.c \
 	$(wildcard daemon/rpc/*.c) \
-	$(wildcard daemon/core/*.c) \
+	$(wildcard daemon/core/*/*.c) \
 	$(wildcard daemon/policy/*.c daemon/policy/*/*.c) \
 	$(wildcard daemon/keep/*.c) \
 	$(wildcard daemon/util/*.c)

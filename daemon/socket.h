@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-#include "core/door.h"
+#include "core/facts/door.h"
 
 /* The listening sockets. */
 struct sockets {

@@ -115,13 +115,13 @@ struct ledger_id {
 	uint8_t told; /* of a connection request: the client knows of the id */
 	uint8_t route; /* the route is to be resolved after the address, see ResolveAddr.route */
 	uint8_t ahead; /* the same, see ResolveAddr.ahead */
-	uint8_t held; /* the connect or accept is held back, see core/timewait.h: the kernel does not know of it */
+	uint8_t held; /* the connect or accept is held back, see core/object/timewait.h: the kernel does not know of it */
 	uint8_t state_before, route_before, ahead_before; /* before the event that is UNTOLD */
 	char device[LEDGER_DEVICE_LEN];
 	struct sockaddr_storage local, peer; /* ss_family 0: none */
-	uint8_t was_asked; /* id.was_asked; if it is not known, it counts as false: nothing is allowed by it */
-	uint8_t unconfirmed; /* id.unconfirmed */
-	uint8_t ended_from; /* id.ended_from */
+	uint8_t was_asked; /* enum who_state, but UNASKED; if it is not known, it counts as false: nothing is allowed by it */
+	uint8_t unconfirmed; /* handshake.unconfirmed */
+	uint8_t ended_from; /* handshake.ended_from */
 	uint8_t reserved[5];
 };
 
@@ -172,7 +172,7 @@ struct ledger_packet {
 	uint8_t data[LEDGER_PART];
 };
 
-/* See core/restriction.h. */
+/* See core/object/restriction.h. */
 struct ledger_restriction {
 	uint64_t number; /* 0: the row is free */
 	uint64_t parent; /* the number of its parent; 0: none */

@@ -3,7 +3,7 @@
 
 /* A request while it is processed. The handlers of requests are in the files do_*.c and in metrics.c. */
 
-#include "core/id.h"
+#include "core/object/id.h"
 #include "proto/rdmabroker.pb-c.h"
 #include "rpc/convert.h"
 #include "rpc/metrics.h"

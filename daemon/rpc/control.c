@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/session.h"
+#include "core/object/session.h"
 #include "rpc/control.h"
 #include "util/diag.h"
 #include "util/log.h"

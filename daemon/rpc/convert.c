@@ -2,8 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/peerid.h"
-#include "core/watch.h"
+#include "core/admit/watch.h"
+#include "core/facts/peerid.h"
+#include "core/object/notice.h"
 #include "proto/address.h"
 #include "rpc/convert.h"
 #include "util/owner.h"

@@ -2,18 +2,20 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/ahead.h"
-#include "core/bind.h"
-#include "core/conn.h"
-#include "core/group.h"
-#include "core/handover.h"
-#include "core/id.h"
-#include "core/lease.h"
-#include "core/listen.h"
-#include "core/option.h"
-#include "core/resolve.h"
-#include "core/settings.h"
-#include "core/table.h"
+#include "core/admit/settings.h"
+#include "core/object/id.h"
+#include "core/object/table.h"
+#include "core/verbs/ahead.h"
+#include "core/verbs/bind.h"
+#include "core/verbs/conn.h"
+#include "core/verbs/group.h"
+#include "core/verbs/handover.h"
+#include "core/verbs/id_life.h"
+#include "core/verbs/lease.h"
+#include "core/verbs/listen.h"
+#include "core/verbs/option.h"
+#include "core/verbs/resolve.h"
+#include "core/verbs/session_life.h"
 #include "proto/address.h"
 #include "proto/private_data.h"
 #include "proto/version.h"
@@ -191,7 +193,7 @@ int do_bind_addr(struct call *call)
 	reply_id_info(call, id);
 	/* If the attributes are missing here, the client requests them when it needs them. */
 	if (call->space.id_info.from.device &&
-	    id_qp_attr(id, IBV_QPS_INIT, &qp, &call->failure) == 0) {
+	    settings_get_qp_attr(id, IBV_QPS_INIT, &qp, &call->failure) == 0) {
 		out_qp_attr(&call->space.bound_init, &qp);
 		call->reply->init = &call->space.bound_init.attr;
 	}
@@ -248,16 +250,16 @@ int do_resolve_route(struct call *call)
 }
 
 /* The contents that a connect and an accept have in common. */
-struct handshake {
+struct offer {
 	struct id *id;
 	struct rdma_conn_param param;
 	struct ibv_ece ece;
 };
 
 /* DATA_MAX: the maximum of private data in bytes; LOOKUP_DATA_MAX: the maximum if the id is a datagram id. */
-static int in_handshake(struct handshake *ret, struct call *call, uint32_t handle,
-			const Rdmabroker__ConnParam *param, const Rdmabroker__Ece *ece,
-			size_t data_max, size_t lookup_data_max)
+static int in_offer(struct offer *ret, struct call *call, uint32_t handle,
+		    const Rdmabroker__ConnParam *param, const Rdmabroker__Ece *ece, size_t data_max,
+		    size_t lookup_data_max)
 {
 	const char *wrong = in_ece(&ret->ece, ece);
 	int r = get_id(call, handle, &ret->id);
@@ -271,9 +273,9 @@ static int in_handshake(struct handshake *ret, struct call *call, uint32_t handl
 int do_connect(struct call *call)
 {
 	const Rdmabroker__Connect *m = call->request->connect;
-	struct handshake h;
-	int r = in_handshake(&h, call, m->id, m->param, m->local_ece, PRIVATE_DATA_CONNECT,
-			     PRIVATE_DATA_LOOKUP);
+	struct offer h;
+	int r = in_offer(&h, call, m->id, m->param, m->local_ece, PRIVATE_DATA_CONNECT,
+			 PRIVATE_DATA_LOOKUP);
 
 	return r != 0 ? r : conn_connect(h.id, &h.param, &h.ece, &call->failure);
 }
@@ -281,9 +283,9 @@ int do_connect(struct call *call)
 int do_accept(struct call *call)
 {
 	const Rdmabroker__Accept *m = call->request->accept;
-	struct handshake h;
-	int r = in_handshake(&h, call, m->id, m->param, m->local_ece, PRIVATE_DATA_ACCEPT,
-			     PRIVATE_DATA_LOOKUP_ANSWER);
+	struct offer h;
+	int r = in_offer(&h, call, m->id, m->param, m->local_ece, PRIVATE_DATA_ACCEPT,
+			 PRIVATE_DATA_LOOKUP_ANSWER);
 
 	return r != 0 ? r : conn_accept(h.id, &h.param, &h.ece, &call->failure);
 }
@@ -421,7 +423,7 @@ int do_init_qp_attr(struct call *call)
 	int r = get_id(call, m->id, &id);
 
 	if (r == 0)
-		r = id_qp_attr(id, (enum ibv_qp_state)m->qp_state, &qp, &call->failure);
+		r = settings_get_qp_attr(id, (enum ibv_qp_state)m->qp_state, &qp, &call->failure);
 	if (r == 0) {
 		out_qp_attr(&call->space.qp_attr, &qp);
 		REPLY(call, qp_attr, QP_ATTR, &call->space.qp_attr.attr);

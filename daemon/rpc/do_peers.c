@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/inquiry.h"
-#include "core/peerid.h"
-#include "core/whois.h"
+#include "core/object/inquiry.h"
+#include "core/facts/peerid.h"
+#include "core/object/whois.h"
 #include "proto/address.h"
 #include "rpc/call.h"
 #include "rpc/convert.h"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/restriction.h"
+#include "core/object/restriction.h"
+#include "core/verbs/restrict.h"
+#include "core/verbs/session_life.h"
 #include "rpc/call.h"
 #include "rpc/control.h"
 #include "rpc/outlet.h"
@@ -11,7 +13,7 @@ int do_restrict_session(struct call *call)
 {
 	const Rdmabroker__RestrictSession *m = call->request->restrict_session;
 
-	return restriction_apply(call->session, m->rules, m->max_ids, &call->failure);
+	return restrict_session(call->session, m->rules, m->max_ids, &call->failure);
 }
 
 int do_publish_socket(struct call *call)

@@ -2,11 +2,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/admin.h"
-#include "core/id.h"
-#include "core/lease.h"
-#include "core/restriction.h"
-#include "core/watch.h"
+#include "core/admit/watch.h"
+#include "core/object/id.h"
+#include "core/object/notice.h"
+#include "core/object/restriction.h"
+#include "core/rule/admin.h"
+#include "core/verbs/lease.h"
 #include "proto/address.h"
 #include "proto/packet.h"
 #include "rpc/call.h"

@@ -2,7 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "core/inquiry.h"
+#include "core/object/inquiry.h"
 #include "fabric/absence.h"
 #include "proto/address.h"
 #include "proto/version.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/id.h"
+#include "core/object/id.h"
 #include "proto/address.h"
 #include "proto/rdmabroker.pb-c.h"
 #include "rpc/convert.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-#include "core/session.h"
+#include "core/object/session.h"
 #include "proto/packet.h"
 
 /* Writes the packet for EVENT to BUF. Returns its length. */

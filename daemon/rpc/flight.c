@@ -5,7 +5,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#include "core/quota.h"
+#include "core/object/quota.h"
 #include "rpc/flight.h"
 #include "util/util.h"
 

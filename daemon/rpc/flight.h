@@ -12,7 +12,7 @@
 
 #include <systemd/sd-event.h>
 
-#include "core/session.h"
+#include "core/object/session.h"
 #include "util/closer.h"
 #include "util/list.h"
 

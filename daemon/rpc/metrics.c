@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/object/inquiry.h"
 #include "proto/version.h"
 #include "rpc/call.h"
 #include "rpc/metrics.h"
@@ -91,7 +92,7 @@ static void print_gauges(const struct core *core, struct metrics_text *text, siz
 		  policy_n_missing_names(core->policy, &first) },
 		{ "draining", "1 while new work is refused.", core->draining },
 		{ "peer_helper", "1 while rdmabroker-peerd is connected.",
-		  core->inquiries.helper != NULL },
+		  core->inquiries->helper != NULL },
 		{ "asked_peers", "Peers that other hosts are being asked about.",
 		  core->account.used[ACCOUNT_INQUIRIES] },
 	};

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/core.h"
+#include "core/object/core.h"
 #include "util/metrics.h"
 
 #define METRICS_ITEM_MAX 4096 /* at most this is written by one call of a print function */

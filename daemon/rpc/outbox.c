@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/core.h"
-#include "core/id.h"
+#include "core/object/core.h"
+#include "core/object/id.h"
 #include "keep/ledger.h"
 #include "proto/packet.h"
 #include "rpc/outbox.h"

@@ -13,11 +13,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "core/core.h"
-#include "core/failure.h"
-#include "core/quota.h"
-#include "core/restriction.h"
-#include "core/session.h"
+#include "core/object/core.h"
+#include "core/facts/failure.h"
+#include "core/object/quota.h"
+#include "core/object/restriction.h"
+#include "core/object/session.h"
 #include "keep/ledger.h"
 #include "keep/vault.h"
 #include "proto/packet.h"

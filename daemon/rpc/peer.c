@@ -8,10 +8,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/id.h"
-#include "core/linger.h"
-#include "core/restore.h"
-#include "core/watch.h"
+#include "core/admit/watch.h"
+#include "core/object/id.h"
+#include "core/object/notice.h"
+#include "core/rule/restore.h"
+#include "core/verbs/linger.h"
+#include "core/verbs/session_life.h"
 #include "keep/ledger.h"
 #include "keep/vault.h"
 #include "proto/arena.h"
@@ -292,7 +294,7 @@ static int tell_lost(struct peer *peer)
 	if (peer->n_lost == 0 || !outbox_is_empty(&peer->outbox))
 		return 0;
 	notice.kind = (char *)"lost";
-	notice.time_ns = watch_time_ns();
+	notice.time_ns = notice_time_ns();
 	r = pack_notice(&packet, &notice, peer->n_lost);
 	if (r == 0)
 		r = send_packed(peer, packet.data, packet.len, /* fd= */ -1, /* serial= */ 0,

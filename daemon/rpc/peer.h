@@ -7,7 +7,7 @@
  *   GREETING ──hello──> SERVING ──> CLOSING
  *       └── anything else, or 10 s ──^
  *
- * The reply to Hello may require a proof (core/identity.h). Then the client sends Hello again. After release_session the
+ * The reply to Hello may require a proof (core/facts/identity.h). Then the client sends Hello again. After release_session the
  * peer is GREETING again, without a limit of time, and waits for adopt_session, which closes it.
  *
  * A request can have to wait, for example for a port, a result from the kernel, or a reload. That delays only its own
@@ -22,7 +22,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/core.h"
+#include "core/object/core.h"
 #include "rpc/lobby.h"
 #include "rpc/outbox.h"
 #include "rpc/request.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <sys/epoll.h>
 
-#include "core/core.h"
+#include "core/object/core.h"
 #include "proto/packet.h"
 #include "rpc/peer.h"
 #include "rpc/peers.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/id.h"
+#include "core/object/id.h"
+#include "core/verbs/id_life.h"
 #include "keep/ledger.h"
 #include "proto/address.h"
 #include "proto/arena.h"

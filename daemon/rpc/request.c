@@ -3,8 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/id.h"
-#include "core/table.h"
+#include "core/object/id.h"
+#include "core/object/table.h"
+#include "core/verbs/id_life.h"
 #include "rpc/call.h"
 #include "rpc/convert.h"
 #include "rpc/request.h"

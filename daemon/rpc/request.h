@@ -6,7 +6,7 @@
  * is not in the table is refused. Only request.c turns a handler's result into a reply.
  */
 
-#include "core/session.h"
+#include "core/object/session.h"
 #include "proto/arena.h"
 #include "proto/rdmabroker.pb-c.h"
 

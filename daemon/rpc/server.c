@@ -9,9 +9,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "core/failure.h"
-#include "core/inquiry.h"
-#include "core/restriction.h"
+#include "core/facts/failure.h"
+#include "core/object/inquiry.h"
+#include "core/object/restriction.h"
 #include "proto/packet.h"
 #include "rpc/control.h"
 #include "rpc/outlet.h"

@@ -5,10 +5,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/id.h"
-#include "core/restore.h"
-#include "core/restriction.h"
-#include "core/whois.h"
+#include "core/object/id.h"
+#include "core/object/restriction.h"
+#include "core/object/whois.h"
+#include "core/rule/restore.h"
+#include "core/verbs/lease.h"
 #include "rpc/outlet.h"
 #include "rpc/peer.h"
 #include "rpc/repeat.h"
@@ -262,7 +263,7 @@ static void restore_ids(struct takeover *takeover, struct core *core, bool event
 
 		if (!taken->peer)
 			continue;
-		restore_leases(taken->peer->session, taken->row, taken->more_leases);
+		lease_restore(taken->peer->session, taken->row, taken->more_leases);
 		restore_others(taken, event_lost, /* listeners= */ false);
 		repeat_go_on(&taken->repeat, taken->peer);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/core.h"
+#include "core/object/core.h"
 #include "proto/packet.h"
 #include "rpc/peers.h"
 #include "rpc/unread.h"

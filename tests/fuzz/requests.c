@@ -6,8 +6,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/enforce.h"
-#include "core/id.h"
+#include "core/object/id.h"
+#include "core/object/token.h"
+#include "core/rule/core_life.h"
+#include "core/rule/enforce.h"
 #include "proto/packet.h"
 #include "rpc/control.h"
 #include "rpc/server.h"
@@ -187,7 +189,7 @@ static void end(void)
 
 	must(w.core->n_sessions == 0 && w.core->n_ids == 0 && w.core->n_leases == 0);
 	must(w.core->n_listeners == 0 && w.core->n_connections == 0);
-	must(!w.core->tokens.by_cookie);
+	must(!w.core->tokens->by_cookie);
 	must(w.core->restrictions.n_used == 0 && w.core->by_number.n_used == 0);
 	must(list_is_empty(&w.core->watches));
 	must(fake_n_ids(w.core->fabric) == 0);

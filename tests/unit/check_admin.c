@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/session.h"
+#include "core/object/session.h"
 #include "tests/unit/harness.h"
 #include "util/closer.h"
 

@@ -4,7 +4,7 @@
 #include <netinet/in.h>
 #include <string.h>
 
-#include "core/admission.h"
+#include "core/facts/admission.h"
 #include "tests/unit/unit.h"
 #include "util/diag.h"
 

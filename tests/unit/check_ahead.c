@@ -2,13 +2,14 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/admin.h"
-#include "core/ahead.h"
-#include "core/conn.h"
-#include "core/handover.h"
-#include "core/listen.h"
-#include "core/option.h"
-#include "core/resolve.h"
+#include "core/rule/admin.h"
+#include "core/verbs/ahead.h"
+#include "core/verbs/conn.h"
+#include "core/verbs/handover.h"
+#include "core/verbs/id_life.h"
+#include "core/verbs/listen.h"
+#include "core/verbs/option.h"
+#include "core/verbs/resolve.h"
 #include "tests/unit/pair.h"
 #include "tests/unit/stopped.h"
 
@@ -226,8 +227,8 @@ START_TEST(an_option_that_is_set_in_between)
 	ck_assert_uint_eq(port_of(id), port);
 	ck_assert_int_eq(fake_get_option(core->fabric, port, RDMA_OPTION_ID_TOS), 32);
 	ck_assert_int_eq(fake_get_option(core->fabric, port, RDMA_OPTION_ID_ACK_TIMEOUT), 9);
-	ck_assert_int_eq(id->tos, 32);
-	ck_assert_int_eq(id->route_tos, 32);
+	ck_assert_int_eq(id->options.now[OPTION_TOS], 32);
+	ck_assert_int_eq(id->route.tos, 32);
 	ck_assert_uint_eq(fake_n_ids(core->fabric), 1);
 }
 END_TEST
@@ -333,7 +334,7 @@ START_TEST(an_admin_ends_the_id_meanwhile)
 	fake_hold_events(core->fabric, false);
 	/* The ADDR_RESOLVED that was held back is not sent any more. */
 	step_time(HOLD_USEC + 1000);
-	ck_assert_ptr_eq(core->aheads.ids.next, &core->aheads.ids);
+	ck_assert_ptr_eq(core->aheads->ids.next, &core->aheads->ids);
 	for (unsigned i = 0; i < client.n; i++)
 		ck_assert_int_ne(client.events[i].type, RDMA_CM_EVENT_ADDR_RESOLVED);
 }
@@ -360,7 +361,7 @@ END_TEST
 START_TEST(the_id_is_freed_meanwhile)
 {
 	id_free(hold_route());
-	ck_assert(list_is_empty(&core->aheads.ids));
+	ck_assert(list_is_empty(&core->aheads->ids));
 	fake_hold_events(core->fabric, false);
 	run_loop();
 	ck_assert_uint_eq(client.n, 0);

@@ -3,12 +3,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/bind.h"
-#include "core/conn.h"
-#include "core/handover.h"
-#include "core/listen.h"
-#include "core/resolve.h"
-#include "core/watch.h"
+#include "core/admit/watch.h"
+#include "core/verbs/bind.h"
+#include "core/verbs/conn.h"
+#include "core/verbs/handover.h"
+#include "core/verbs/id_life.h"
+#include "core/verbs/listen.h"
+#include "core/verbs/resolve.h"
+#include "core/verbs/session_life.h"
 #include "tests/unit/pair.h"
 #include "tests/unit/stopped.h"
 
@@ -112,7 +114,7 @@ START_TEST(requests_past_the_backlog_are_busy)
 	fake_remove_device(core->fabric, "fake0");
 	run_loop();
 	ck_assert_int_eq(requests[2]->state, ID_REMOVED);
-	ck_assert_ptr_null(requests[2]->backlog);
+	ck_assert_ptr_null(requests[2]->handshake.backlog);
 }
 END_TEST
 

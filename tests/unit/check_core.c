@@ -6,14 +6,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/admin.h"
-#include "core/bind.h"
-#include "core/conn.h"
-#include "core/lease.h"
+#include "core/rule/admin.h"
+#include "core/verbs/bind.h"
+#include "core/verbs/conn.h"
+#include "core/verbs/lease.h"
 #include "keep/ledger.h"
-#include "core/listen.h"
-#include "core/option.h"
-#include "core/resolve.h"
+#include "core/verbs/listen.h"
+#include "core/verbs/option.h"
+#include "core/verbs/resolve.h"
+#include "core/verbs/id_life.h"
+#include "core/verbs/session_life.h"
 #include "proto/status.h"
 #include "tests/unit/pair.h"
 #include "util/diag.h"
@@ -205,9 +207,9 @@ START_TEST(tos_by_policy)
 	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 200, &why), 0);
 	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, false, &why), 0);
 	run_loop();
-	ck_assert_int_eq(id->tos, 32);
+	ck_assert_int_eq(id->options.now[OPTION_TOS], 32);
 	active = pair_resolve(1, 7471);
-	ck_assert_int_eq(active->tos, -1);
+	ck_assert_int_eq(active->options.now[OPTION_TOS], -1);
 	ck_assert_int_eq(conn_connect(active, &p, NULL, &why), 0);
 	pair_expect(&server, 0, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
 	ck_assert_int_eq(server.events[0].traffic_class, 26 << 2);
@@ -226,7 +228,7 @@ START_TEST(reuseaddr_by_policy)
 	/* REUSEADDR is not set on a port where a rule allows the program to listen. */
 	c = make(&client, 3);
 	ck_assert_int_eq(bind_addr(c, pair_addr("10.9.0.1", 9000), &why), 0);
-	ck_assert(!c->reuseaddr);
+	ck_assert(!options_has_reuseaddr(&c->options));
 	ck_assert_int_eq(listen_start(c, 1, &why), 0);
 	ck_assert_int_eq(listen_start(a, 1, &why), STATUS_DENIED);
 
@@ -271,7 +273,7 @@ START_TEST(reuseaddr_of_a_listener)
 		"allow connect\n");
 	id = make_reusing(1, 6000);
 	ck_assert_ptr_nonnull(id);
-	ck_assert(id->reuseaddr);
+	ck_assert(options_has_reuseaddr(&id->options));
 	ck_assert_int_eq(listen_start(id, 1, &why), 0);
 	ck_assert_ptr_null(make_reusing(2, 6000));
 	ck_assert_int_eq(why.error, EADDRINUSE);
@@ -283,7 +285,7 @@ START_TEST(reuseaddr_of_a_listener)
 	/* A listener is not given the option if it has not asked for it. */
 	id = make(&client, 4);
 	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", 6002), &why), 0);
-	ck_assert(!id->reuseaddr);
+	ck_assert(!options_has_reuseaddr(&id->options));
 	ck_assert_int_eq(listen_start(id, 1, &why), 0);
 
 	/* The rule for listen lets it bind, and that for connect does not let it connect. */
@@ -347,7 +349,7 @@ START_TEST(resolving_goes_on_until_the_deadline)
 
 	fake_fail_addresses(core->fabric, 1, -ETIMEDOUT);
 	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 60000, false, &why), 0);
-	id->resolve_until_ms = 0;
+	id->route.until_ms = 0;
 	pair_expect(&client, 2, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
 	ck_assert_int_eq(id->state, ID_BOUND);
 }
@@ -474,21 +476,23 @@ START_TEST(access_of_leases)
 		{ "allow device access acl\nallow any\n", FABRIC_ACCESS_ACL },
 		{ "allow device access open\nallow any\n", FABRIC_ACCESS_OPEN },
 	};
-	struct ledger_lease rows[2];
+	struct ledger_session row = { 0 }, before;
 	struct fabric_device *device;
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		pair_set_policy(cases[i].rules);
+		client.session->row = &row;
 		ck_assert_int_eq(lease_open(client.session, "fake0", &device, &why), 0);
 		ck_assert_int_eq(fake_last_access(core->fabric), cases[i].access);
-		lease_list(client.session, rows, 2);
+		before = row;
 		lease_close(client.session, "fake0");
 		pair_set_policy("allow any\n");
-		lease_restore(client.session, &rows[0]);
+		lease_restore(client.session, &before, /* more= */ NULL);
 		ck_assert_int_eq(fake_last_access(core->fabric), cases[i].access);
 		ck_assert_uint_eq(lease_count(client.session), 1);
 		lease_close(client.session, "fake0");
 		ck_assert_uint_eq(lease_count(client.session), 0);
+		client.session->row = NULL;
 	}
 }
 END_TEST

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <unistd.h>
 
-#include "core/conn.h"
-#include "core/handover.h"
+#include "core/object/timewait.h"
+#include "core/verbs/conn.h"
+#include "core/verbs/handover.h"
+#include "core/verbs/id_life.h"
 #include "tests/unit/pair.h"
 
 /* Who replies to a peer's disconnect: the broker, or the client, if it has announced that it does. */
@@ -68,8 +70,8 @@ START_TEST(no_reply_is_owed_for_the_clients_own_disconnect)
 	run_loop();
 	ck_assert_int_eq(active->state, ID_DISCONNECTED);
 	ck_assert_int_eq(passive->state, ID_DISCONNECTED);
-	ck_assert(!active->unconfirmed);
-	ck_assert(!passive->unconfirmed);
+	ck_assert(!active->handshake.unconfirmed);
+	ck_assert(!passive->handshake.unconfirmed);
 }
 END_TEST
 
@@ -80,9 +82,9 @@ START_TEST(the_time_wait_begins_with_the_reply)
 	establish(&active, &passive);
 	ck_assert_int_eq(conn_disconnect(active, &why), 0);
 	pair_expect(&server, 2, RDMA_CM_EVENT_DISCONNECTED, 0);
-	ck_assert_ptr_null(passive->timewait);
+	ck_assert_ptr_null(passive->handshake.timewait);
 	ck_assert_int_eq(conn_disconnect(passive, &why), 0);
-	ck_assert_ptr_nonnull(passive->timewait);
+	ck_assert_ptr_nonnull(passive->handshake.timewait);
 }
 END_TEST
 
@@ -92,10 +94,10 @@ START_TEST(an_id_that_is_destroyed_replies)
 	unsigned n;
 
 	disconnect(true);
-	n = core->timewaits.n;
+	n = core->timewaits->n;
 	id_free(passive);
 	ck_assert_uint_eq(count_calls(), 3);
-	ck_assert_uint_eq(core->timewaits.n, n + 1);
+	ck_assert_uint_eq(core->timewaits->n, n + 1);
 }
 END_TEST
 
@@ -112,7 +114,7 @@ START_TEST(the_broker_replies_for_a_session_that_does_not)
 	close(fd);
 	ck_assert_int_eq(moved->state, ID_DISCONNECTED);
 	ck_assert_uint_eq(count_calls(), 3);
-	ck_assert_ptr_nonnull(moved->timewait);
+	ck_assert_ptr_nonnull(moved->handshake.timewait);
 }
 END_TEST
 

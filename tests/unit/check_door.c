@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <unistd.h>
 
-#include "core/inquiry.h"
-#include "core/lease.h"
-#include "core/record.h"
+#include "core/object/inquiry.h"
+#include "core/verbs/lease.h"
+#include "core/verbs/session_life.h"
 #include "keep/ledger.h"
 #include "tests/unit/pair.h"
 
@@ -17,7 +17,7 @@ static unsigned permits_by(enum door door)
 	struct session *session;
 	unsigned permits;
 
-	core->inquiries.helper_uid = geteuid();
+	core->inquiries->helper_uid = geteuid();
 	ck_assert_int_eq(session_new(&session, core, sockets[0], door, NULL, client.session->ops,
 				     &client),
 			 0);
@@ -45,7 +45,7 @@ static unsigned permits_after(const struct ledger_session *row)
 	struct session *session;
 	unsigned permits;
 
-	core->inquiries.helper_uid = geteuid();
+	core->inquiries->helper_uid = geteuid();
 	ck_assert_int_eq(session_new(&session, core, sockets[0], DOOR_COMMON, NULL,
 				     client.session->ops, &client),
 			 0);
@@ -83,7 +83,7 @@ START_TEST(a_door_is_kept)
 	struct ledger_session row = { 0 };
 
 	client.session->row = &row;
-	record_session(client.session);
+	session_save(client.session);
 	ck_assert_uint_eq(row.door, DOOR_ADMIN);
 	client.session->row = NULL;
 }
@@ -93,11 +93,11 @@ END_TEST
 /* What status tells the admin whose rules ask who peers are, step by step. */
 START_TEST(what_the_helper_lacks)
 {
-	core->inquiries.helper_uid = (uid_t)-1;
+	core->inquiries->helper_uid = (uid_t)-1;
 	ck_assert_ptr_null(inquiries_find_fault(core));
 	pair_set_policy("allow any peer-user 1000\n");
 	ck_assert_ptr_nonnull(strstr(inquiries_find_fault(core), "install rdmabroker-peerd"));
-	core->inquiries.helper_uid = geteuid();
+	core->inquiries->helper_uid = geteuid();
 	ck_assert_ptr_nonnull(strstr(inquiries_find_fault(core), "has no socket to come to"));
 	inquiries_set_door(core);
 	ck_assert_ptr_nonnull(

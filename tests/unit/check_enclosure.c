@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/enclosure.h"
+#include "core/facts/enclosure.h"
 #include "tests/unit/unit.h"
 
 static struct enclosure_root own;

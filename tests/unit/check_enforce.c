@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/enforce.h"
-#include "core/session.h"
+#include "core/rule/enforce.h"
+#include "core/object/session.h"
 #include "tests/unit/harness.h"
 
 /* OnReload=enforce: what a new policy does to what exists. */

@@ -3,9 +3,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/conn.h"
-#include "core/handover.h"
-#include "core/held.h"
+#include "core/object/held.h"
+#include "core/verbs/conn.h"
+#include "core/verbs/handover.h"
+#include "core/verbs/id_life.h"
 #include "tests/unit/pair.h"
 #include "tests/unit/stopped.h"
 
@@ -39,7 +40,7 @@ static void expect_refused(struct record *record, unsigned i)
 	pair_expect(record, i, RDMA_CM_EVENT_CONNECT_ERROR, -EPERM);
 	ck_assert_ptr_nonnull(strstr(record->events[i].text, "does not belong"));
 	ck_assert_int_eq(next->state, ID_FAILED);
-	ck_assert_ptr_null(next->held);
+	ck_assert_ptr_null(next->handshake.held);
 }
 
 START_TEST(a_held_connect_is_looked_up_again)
@@ -67,7 +68,7 @@ START_TEST(a_held_accept_is_looked_up_again)
 	ck_assert_int_eq(
 		table_find(server.session, server.events[server.n - 1].request, &next, &why), 0);
 	ck_assert_int_eq(conn_accept(next, &p, NULL, &why), 0);
-	ck_assert_ptr_nonnull(next->held);
+	ck_assert_ptr_nonnull(next->handshake.held);
 	fake_estrange_qp(core->fabric, QPN);
 	pair_end_time_wait(active, passive);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_ACCEPT), 1);
@@ -84,7 +85,7 @@ START_TEST(a_look_up_of_a_held_connect)
 	wait_for_the_look_up();
 	answer();
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), 2);
-	ck_assert_ptr_null(next->held);
+	ck_assert_ptr_null(next->handshake.held);
 }
 END_TEST
 
@@ -159,7 +160,7 @@ START_TEST(an_id_that_fails_while_it_is_held_back)
 	answer();
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), 1);
 	ck_assert_uint_eq(client.n, n);
-	ck_assert_ptr_null(next->held);
+	ck_assert_ptr_null(next->handshake.held);
 }
 END_TEST
 
@@ -171,7 +172,7 @@ START_TEST(a_time_wait_during_the_look_up)
 
 	stop_time();
 	establish(&active, &passive);
-	active->qp_timeout = passive->qp_timeout = 14;
+	active->handshake.qp_timeout = passive->handshake.qp_timeout = 14;
 	other = pair_resolve(2, 7471);
 	ck_assert_int_eq(conn_connect(other, &p, NULL, &why), 0);
 	run_loop();
@@ -188,11 +189,11 @@ START_TEST(a_time_wait_during_the_look_up)
 	next = pair_resolve(3, 7471);
 	p.qp_num = QPN;
 	ck_assert_int_eq(conn_connect(next, &p, NULL, &why), 0);
-	ck_assert_ptr_nonnull(next->held);
+	ck_assert_ptr_nonnull(next->handshake.held);
 	fake_hold_lookups(core->fabric, true);
 	step_time(64000);
-	ck_assert_ptr_nonnull(next->held->lookup);
-	other->qp_timeout = 14;
+	ck_assert_ptr_nonnull(next->handshake.held->lookup);
+	other->handshake.qp_timeout = 14;
 	id_free(other);
 	answer();
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), 2);

@@ -3,10 +3,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/inquiry.h"
-#include "core/peerid.h"
-#include "core/session.h"
-#include "core/wish.h"
+#include "core/object/inquiry.h"
+#include "core/facts/peerid.h"
+#include "core/object/session.h"
+#include "core/admit/wish.h"
 #include "tests/unit/helper.h"
 #include "util/util.h"
 
@@ -15,7 +15,7 @@
 static void do_forget_helpers(void *arg)
 {
 	(void)arg;
-	harness.core->inquiries.without_helper_ms -= HELPER_RETURNS_MS;
+	harness.core->inquiries->without_helper_ms -= HELPER_RETURNS_MS;
 }
 
 START_TEST(without_a_helper_nothing_waits)
@@ -179,15 +179,16 @@ static void on_answer(void *userdata, struct peerid *answer)
 static void do_ask_while_it_ends(void *ret)
 {
 	struct session *session = container_of(harness.core->sessions.prev, struct session, link);
-	struct session *helper = harness.core->inquiries.helper;
-	const struct wish wish = { .question = { .operation = POLICY_ACCEPT,
-						 .port_space = RDMA_PS_TCP,
-						 .local = addr(7471),
-						 .peer = addr(40001) } };
+	struct session *helper = harness.core->inquiries->helper;
+	const struct policy_question question = { .operation = POLICY_ACCEPT,
+						  .port_space = RDMA_PS_TCP,
+						  .local = addr(7471),
+						  .peer = addr(40001) };
 	struct peerid *unknown;
 
 	helper->ops->end(helper->userdata, "a test");
-	*(struct inquiry **)ret = inquiry_new(session, &wish, on_answer, NULL, &unknown);
+	*(struct inquiry **)ret =
+		inquiry_new(session, &question, /* peer_qpn= */ 0, on_answer, NULL, &unknown);
 	peerid_free(unknown);
 }
 

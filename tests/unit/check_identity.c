@@ -16,7 +16,7 @@
 #include <systemd/sd-login.h>
 #include <unistd.h>
 
-#include "core/session.h"
+#include "core/object/session.h"
 #include "proto/packet.h"
 #include "proto/rdmabroker.pb-c.h"
 #include "proto/status.h"

@@ -4,13 +4,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/bind.h"
-#include "core/conn.h"
-#include "core/handover.h"
-#include "core/listen.h"
-#include "core/resolve.h"
-#include "core/settings.h"
-#include "core/watch.h"
+#include "core/admit/settings.h"
+#include "core/admit/watch.h"
+#include "core/verbs/bind.h"
+#include "core/verbs/conn.h"
+#include "core/verbs/handover.h"
+#include "core/verbs/id_life.h"
+#include "core/verbs/listen.h"
+#include "core/verbs/resolve.h"
 #include "tests/unit/pair.h"
 #include "tests/unit/stopped.h"
 
@@ -171,7 +172,7 @@ START_TEST(each_state_needs_a_rule_for_its_operation)
 				(table[i].state == ID_BOUND && one[j].operation != POLICY_ACCEPT);
 			struct id *id = reach(table[i].state, table[i].passive), *moved = NULL;
 			enum id_state state = id->state;
-			struct policy_rule const *rule = id->rule;
+			struct policy_rule const *rule = id->grant.rule;
 			int r;
 
 			ck_assert_int_eq(state, table[i].state);
@@ -181,7 +182,7 @@ START_TEST(each_state_needs_a_rule_for_its_operation)
 			ck_assert_ptr_nonnull(strstr(why.text, "not yours"));
 			ck_assert_int_eq(id->state, state);
 			ck_assert_ptr_eq(id->session, from);
-			ck_assert_ptr_eq(id->rule, rule);
+			ck_assert_ptr_eq(id->grant.rule, rule);
 
 			pair_set_policy(one[j].rules);
 			r = hand_over(id, &moved);
@@ -190,8 +191,8 @@ START_TEST(each_state_needs_a_rule_for_its_operation)
 			ck_assert_int_eq(id->state, good ? ID_MOVED : state);
 			if (good) {
 				ck_assert_int_eq(moved->state, state);
-				if (moved->rule)
-					ck_assert_uint_eq(moved->rule->line, 2);
+				if (moved->grant.rule)
+					ck_assert_uint_eq(moved->grant.rule->line, 2);
 			}
 			pair_set_policy("allow any\n");
 			let_go();
@@ -230,7 +231,7 @@ START_TEST(a_refused_import_keeps_the_export)
 	become(to, 3000, 20, "to.service");
 	ck_assert_int_eq(handover_import(to, fd, &moved, &why), 0);
 	ck_assert_int_eq(moved->state, ID_LISTENING);
-	ck_assert_uint_eq(moved->rule->line, 3);
+	ck_assert_uint_eq(moved->grant.rule->line, 3);
 	close(fd);
 }
 END_TEST
@@ -400,9 +401,9 @@ START_TEST(a_request_is_handed_to_a_worker)
 	/* Settings that the exporter's rule forced do not apply to the importer. */
 	pair_set_policy("allow any user 1000 tos 8\nallow any user 2000 tos-max 4\n");
 	request = reach(ID_REQUEST, true);
-	ck_assert_int_eq(request->tos, 8);
+	ck_assert_int_eq(request->options.now[OPTION_TOS], 8);
 	ck_assert_int_eq(hand_over(request, &moved), 0);
-	ck_assert_int_eq(id_qp_attr(moved, IBV_QPS_RTR, &rtr, &why), 0);
+	ck_assert_int_eq(settings_get_qp_attr(moved, IBV_QPS_RTR, &rtr, &why), 0);
 	ck_assert_uint_eq(rtr.attr.ah_attr.grh.traffic_class, 0);
 	id_free(moved);
 	run_loop();
@@ -414,7 +415,7 @@ START_TEST(a_request_is_handed_to_a_worker)
 		"allow accept user 2000 data \"hello\" tos 104 pending 1 initiator-depth 4\n");
 	ck_assert_int_eq(hand_over(request, &moved), 0);
 	ck_assert_uint_eq(tally_of(2)->n_pending, 1);
-	ck_assert_int_eq(id_qp_attr(moved, IBV_QPS_RTR, &rtr, &why), 0);
+	ck_assert_int_eq(settings_get_qp_attr(moved, IBV_QPS_RTR, &rtr, &why), 0);
 	ck_assert_uint_eq(rtr.attr.ah_attr.grh.traffic_class, 104);
 	ck_assert_int_eq(settings_get_caps(moved)->initiator_depth, 4);
 	/* The importer's rule limits pending requests. */
@@ -445,7 +446,7 @@ START_TEST(a_route_of_another_traffic_class)
 	ck_assert_int_eq(conn_connect(moved, &p, NULL, &why), STATUS_BAD_STATE);
 	ck_assert_int_eq(why.error, ESTALE);
 	ck_assert_int_eq(hand_over(resolved, &moved), 0);
-	ck_assert_int_eq(moved->tos, 104);
+	ck_assert_int_eq(moved->options.now[OPTION_TOS], 104);
 	ck_assert_int_eq(resolve_route(moved, 100, &why), 0);
 	run_loop();
 	ck_assert_int_eq(conn_connect(moved, &p, NULL, &why), 0);
@@ -458,9 +459,9 @@ START_TEST(a_route_of_another_traffic_class)
 	pair_set_policy("allow any user 1000\nallow connect user 2000 ack-timeout 14\n");
 	fake_fail_next(core->fabric, FAKE_SET_OPTION, -EIO);
 	ck_assert_int_eq(hand_over(resolved, &moved), 0);
-	ck_assert_ptr_null(moved->rule);
+	ck_assert_ptr_null(moved->grant.rule);
 	ck_assert_int_eq(resolve_route(moved, 100, &why), 0);
-	ck_assert_int_eq(moved->ack_timeout, 14);
+	ck_assert_int_eq(moved->options.now[OPTION_ACK_TIMEOUT], 14);
 	run_loop();
 }
 END_TEST
@@ -486,7 +487,7 @@ START_TEST(a_privileged_or_shared_port_is_decided)
 	ck_assert_int_eq(resolve_addr(shared, NULL, pair_addr("10.9.0.1", 7471), 100, false, &why),
 			 0);
 	run_loop();
-	ck_assert(shared->reuseaddr);
+	ck_assert(options_has_reuseaddr(&shared->options));
 	ck_assert_int_eq(hand_over(shared, &moved), STATUS_DENIED);
 	ck_assert_ptr_nonnull(strstr(why.text, "REUSEADDR"));
 }
@@ -503,7 +504,7 @@ START_TEST(while_the_address_is_resolved)
 
 	pair_set_policy("allow session\nallow connect user 2000\n");
 	ck_assert_int_eq(hand_over(id, &moved), 0);
-	ck_assert_ptr_null(moved->rule);
+	ck_assert_ptr_null(moved->grant.rule);
 	pair_set_policy("allow session\nallow connect user 1000\n");
 	fake_hold_events(core->fabric, false);
 	pair_expect(&client, n, RDMA_CM_EVENT_ADDR_ERROR, -EACCES);

@@ -6,14 +6,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/admin.h"
-#include "core/enforce.h"
-#include "core/session.h"
+#include "core/object/session.h"
+#include "core/rule/admin.h"
+#include "core/rule/core_life.h"
+#include "core/rule/enforce.h"
 #include "tests/patience.h"
 #include "tests/unit/unit.h"
 #include "tests/unit/wire.h"
 
-/* Clients that lose their sockets, and what becomes of their leases (core/linger.h). */
+/* Clients that lose their sockets, and what becomes of their leases (core/verbs/linger.h). */
 
 #define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
 

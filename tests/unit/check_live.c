@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/conn.h"
-#include "core/id.h"
-#include "core/session.h"
+#include "core/verbs/conn.h"
+#include "core/object/id.h"
+#include "core/object/session.h"
 #include "tests/unit/program.h"
 #include "util/owner.h"
 

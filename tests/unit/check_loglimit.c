@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/conn.h"
-#include "core/loglimit.h"
+#include "core/verbs/conn.h"
+#include "core/facts/loglimit.h"
 #include "tests/unit/pair.h"
 #include "tests/unit/stopped.h"
 
@@ -133,7 +133,7 @@ START_TEST(an_id_that_a_reload_overtakes)
 	pair_start_listening(7471);
 	a = pair_resolve(1, 7471);
 	b = pair_resolve(2, 7471);
-	gone = tally_ref(b->tally);
+	gone = tally_ref(b->grant.tally);
 	pair_set_policy("reject join\nallow connect rate 1/s burst 1\nallow any\n");
 	ck_assert_int_eq(conn_connect(a, &p, NULL, &why), 0);
 	ck_assert_int_eq(conn_connect(b, &q, NULL, &why), STATUS_BUSY);

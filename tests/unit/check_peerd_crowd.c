@@ -6,7 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/session.h"
+#include "core/object/inquiry.h"
+#include "core/object/session.h"
 #include "tests/unit/asking.h"
 #include "util/util.h"
 
@@ -208,7 +209,7 @@ static void *answer_many(void *arg)
 static void do_be_patient(void *unused)
 {
 	(void)unused;
-	harness.core->inquiries.wait_ms = T;
+	harness.core->inquiries->wait_ms = T;
 }
 
 /* While many are asked about, others are served, and all are decided about. */

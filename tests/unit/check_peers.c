@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <netinet/in.h>
 
-#include "core/enforce.h"
-#include "core/session.h"
+#include "core/rule/enforce.h"
+#include "core/object/session.h"
 #include "proto/addr.h"
 #include "tests/unit/helper.h"
 

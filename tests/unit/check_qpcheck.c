@@ -4,10 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/conn.h"
-#include "core/handover.h"
-#include "core/resolve.h"
-#include "core/timewait.h"
+#include "core/verbs/conn.h"
+#include "core/verbs/handover.h"
+#include "core/verbs/resolve.h"
+#include "core/object/timewait.h"
 #include "tests/unit/pair.h"
 
 /*
@@ -199,7 +199,8 @@ static struct id *rest(void)
 	pair_expect(&client, n, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
 	ck_assert_int_eq(conn_establish(active, &why), 0);
 	run_loop();
-	active->qp_timeout = 31; /* the time wait lasts a minute, unless end_rest() ends it */
+	active->handshake.qp_timeout =
+		31; /* the time wait lasts a minute, unless end_rest() ends it */
 	ck_assert_int_eq(conn_disconnect(active, &why), 0);
 	run_loop();
 	return active;
@@ -222,7 +223,7 @@ START_TEST(a_reload_while_a_connect_is_held_back)
 	n_connects = fake_count(core->fabric, FAKE_CONNECT);
 	id = pair_resolve(2, 7471);
 	ck_assert_int_eq(connect_with(id, NOBODYS), 0);
-	ck_assert_ptr_nonnull(id->held);
+	ck_assert_ptr_nonnull(id->handshake.held);
 	/* The rule in force also decides about a held connect whose id another session has imported. */
 	imported = pair_resolve(3, 7471);
 	ck_assert_int_eq(connect_with(imported, NOBODYS), 0);
@@ -230,7 +231,7 @@ START_TEST(a_reload_while_a_connect_is_held_back)
 	ck_assert_int_eq(handover_import(server.session, fd, &imported, &why), 0);
 	close(fd);
 	run_loop();
-	ck_assert_ptr_nonnull(imported->held);
+	ck_assert_ptr_nonnull(imported->handshake.held);
 
 	pair_set_policy(OWN);
 	n = client.n;
@@ -276,7 +277,7 @@ START_TEST(a_reload_while_an_accept_is_held_back)
 	n_accepts = fake_count(core->fabric, FAKE_ACCEPT);
 	request = request_from(2, QPN + 1);
 	ck_assert_int_eq(accept_with(request, NOBODYS), 0);
-	ck_assert_ptr_nonnull(request->held);
+	ck_assert_ptr_nonnull(request->handshake.held);
 	pair_set_policy(OWN);
 	n = client.n;
 	n_server = server.n;

@@ -2,12 +2,13 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/bind.h"
-#include "core/conn.h"
-#include "core/listen.h"
-#include "core/option.h"
-#include "core/resolve.h"
-#include "core/timewait.h"
+#include "core/object/timewait.h"
+#include "core/verbs/bind.h"
+#include "core/verbs/conn.h"
+#include "core/verbs/id_life.h"
+#include "core/verbs/listen.h"
+#include "core/verbs/option.h"
+#include "core/verbs/resolve.h"
 #include "tests/unit/pair.h"
 #include "tests/unit/stopped.h"
 
@@ -74,7 +75,7 @@ START_TEST(connect_is_decided_by_the_policy_in_force)
 	ck_assert_int_eq(conn_connect(id, &p, NULL, &why), 0);
 	ck_assert_uint_eq(n_decided(POLICY_CONNECT, DECISION_ALLOWED), n_allowed + 1);
 	ck_assert_uint_eq(tally_of(1)->n_now, 1);
-	ck_assert_uint_eq(id->rule->line, 2);
+	ck_assert_uint_eq(id->grant.rule->line, 2);
 	run_loop();
 }
 END_TEST
@@ -160,7 +161,7 @@ START_TEST(the_traffic_class_of_a_route)
 	ck_assert_int_eq(why.error, ESTALE);
 	pair_set_policy("allow session\nallow connect tos-max 48\n");
 	ck_assert_int_eq(conn_connect(id, &p, NULL, &why), 0);
-	ck_assert_int_eq(id->tos, 40);
+	ck_assert_int_eq(id->options.now[OPTION_TOS], 40);
 	run_loop();
 }
 END_TEST
@@ -174,7 +175,7 @@ START_TEST(caps_ack_timeout_and_reuseaddr_of_the_new_rule)
 	pair_start_listening(7471);
 	pair_set_policy("allow session\nallow connect reuseaddr yes\nallow any\n");
 	id = pair_resolve(1, 7471);
-	ck_assert(id->reuseaddr);
+	ck_assert(options_has_reuseaddr(&id->options));
 	pair_set_policy("allow any\n");
 	ck_assert_int_eq(conn_connect(id, &p, NULL, &why), STATUS_DENIED);
 	ck_assert_ptr_nonnull(strstr(why.text, "REUSEADDR"));
@@ -192,8 +193,8 @@ START_TEST(caps_ack_timeout_and_reuseaddr_of_the_new_rule)
 	ck_assert_uint_eq(server.events[n].conn.responder_resources, 5);
 	ck_assert_uint_eq(server.events[n].conn.retry_count, 3);
 	ck_assert_uint_eq(server.events[n].conn.rnr_retry_count, 2);
-	ck_assert_int_eq(id->ack_timeout, 14);
-	ck_assert(id->reuseaddr);
+	ck_assert_int_eq(id->options.now[OPTION_ACK_TIMEOUT], 14);
+	ck_assert(options_has_reuseaddr(&id->options));
 }
 END_TEST
 
@@ -343,7 +344,7 @@ END_TEST
 static void rest(struct id **ret_active, struct id **ret_passive)
 {
 	establish(ret_active, ret_passive);
-	(*ret_active)->qp_timeout = (*ret_passive)->qp_timeout = 31;
+	(*ret_active)->handshake.qp_timeout = (*ret_passive)->handshake.qp_timeout = 31;
 	ck_assert_int_eq(conn_disconnect(*ret_active, &why), 0);
 	run_loop();
 }
@@ -351,7 +352,7 @@ static void rest(struct id **ret_active, struct id **ret_passive)
 /* Puts ACTIVE's QP number into time wait again, as a further connection of the same number would. */
 static void rest_again(struct id *active)
 {
-	active->timewait_over = false;
+	active->handshake.timewait_over = false;
 	timewait_enter(active);
 }
 
@@ -380,7 +381,7 @@ START_TEST(a_connect_that_was_held_back)
 	ck_assert_uint_eq(client.events[n + 1].id, 2);
 	ck_assert_ptr_nonnull(strstr(client.events[n + 1].text, "closed"));
 	ck_assert_int_eq(denied->state, ID_FAILED);
-	ck_assert_ptr_null(denied->held);
+	ck_assert_ptr_null(denied->handshake.held);
 
 	/*
 	 * A held connect is refused if the new rule requires other settings than its route has. A connect that is
@@ -436,8 +437,8 @@ START_TEST(an_accept_that_was_held_back)
 		n_accepts = fake_count(core->fabric, FAKE_ACCEPT);
 		p = param("");
 		ck_assert_int_eq(conn_accept(request, &p, NULL, &why), 0);
-		ck_assert_ptr_nonnull(request->held);
-		ck_assert_ptr_null(request->request);
+		ck_assert_ptr_nonnull(request->handshake.held);
+		ck_assert_ptr_null(request->handshake.request);
 		pair_set_policy(table[i].rules);
 		n = server.n;
 		fake_send_event_to(core->fabric, active->fabric, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
@@ -448,7 +449,7 @@ START_TEST(an_accept_that_was_held_back)
 		ck_assert_uint_eq(fake_count(core->fabric, FAKE_ACCEPT),
 				  n_accepts + table[i].goes_out);
 		ck_assert_int_eq(request->state, table[i].goes_out ? ID_ACCEPTED : ID_FAILED);
-		ck_assert_ptr_null(request->request);
+		ck_assert_ptr_null(request->handshake.request);
 		if (table[i].goes_out)
 			continue;
 		pair_expect(&server, server.n - 1, RDMA_CM_EVENT_CONNECT_ERROR, -EACCES);

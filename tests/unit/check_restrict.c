@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/restriction.h"
-#include "core/session.h"
+#include "core/object/restriction.h"
+#include "core/object/session.h"
 #include "proto/packet.h"
 #include "proto/proof.h"
 #include "proto/rdmabroker.pb-c.h"

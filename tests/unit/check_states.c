@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/enforce.h"
+#include "core/rule/enforce.h"
 #include "proto/status.h"
 #include "tests/unit/unit.h"
 #include "tests/unit/wire.h"

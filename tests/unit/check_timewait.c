@@ -4,11 +4,12 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "core/bind.h"
-#include "core/conn.h"
-#include "core/resolve.h"
-#include "core/handover.h"
-#include "core/timewait.h"
+#include "core/object/timewait.h"
+#include "core/verbs/bind.h"
+#include "core/verbs/conn.h"
+#include "core/verbs/handover.h"
+#include "core/verbs/id_life.h"
+#include "core/verbs/resolve.h"
 #include "tests/unit/pair.h"
 #include "tests/unit/stopped.h"
 
@@ -38,7 +39,7 @@ START_TEST(a_connect_waits_for_the_end_of_time_wait)
 
 	establish(&active, &passive);
 	/* With timeout 31, time wait ends here only by the fabric's event. */
-	active->qp_timeout = passive->qp_timeout = 31;
+	active->handshake.qp_timeout = passive->handshake.qp_timeout = 31;
 	ck_assert_int_eq(conn_disconnect(active, &why), 0);
 	pair_expect(&server, 2, RDMA_CM_EVENT_DISCONNECTED, 0);
 	next = pair_resolve(2, 7471);
@@ -73,7 +74,7 @@ START_TEST(time_wait_of_a_destroyed_id)
 
 	stop_time();
 	establish(&active, &passive);
-	active->qp_timeout = passive->qp_timeout = 14; /* 64 ms */
+	active->handshake.qp_timeout = passive->handshake.qp_timeout = 14; /* 64 ms */
 	id_free(active);
 	id_free(passive);
 	run_loop();
@@ -98,21 +99,21 @@ START_TEST(time_waits_of_different_durations)
 
 	stop_time();
 	establish(&active, &passive);
-	active->qp_timeout = 9; /* 2 ms */
-	passive->qp_timeout = 20; /* 4 s */
-	passive->qpn = QPN + 1;
+	active->handshake.qp_timeout = 9; /* 2 ms */
+	passive->handshake.qp_timeout = 20; /* 4 s */
+	passive->handshake.qpn = QPN + 1;
 	id_free(passive);
 	id_free(active);
 	run_loop();
-	ck_assert_uint_le(core->timewaits.n, 2);
+	ck_assert_uint_le(core->timewaits->n, 2);
 	next = pair_resolve(2, 7471);
 	ck_assert_int_eq(conn_connect(next, &p, NULL, &why), 0);
 	step_time(2001);
 	ck_assert_uint_eq(server.n, 3);
 	ck_assert_int_eq(server.events[2].type, RDMA_CM_EVENT_CONNECT_REQUEST);
 	/* The time wait of PASSIVE goes on. */
-	ck_assert_uint_eq(core->timewaits.n, 1);
-	ck_assert_uint_eq(core->timewaits.n_orphans, 1);
+	ck_assert_uint_eq(core->timewaits->n, 1);
+	ck_assert_uint_eq(core->timewaits->n_orphans, 1);
 }
 END_TEST
 
@@ -123,19 +124,19 @@ START_TEST(time_wait_of_an_id_that_is_destroyed_late)
 
 	stop_time();
 	establish(&active, &passive);
-	active->qp_timeout = 9;
-	passive->qp_timeout = 10;
-	passive->qpn = QPN + 1;
+	active->handshake.qp_timeout = 9;
+	passive->handshake.qp_timeout = 10;
+	passive->handshake.qpn = QPN + 1;
 	ck_assert_int_eq(conn_disconnect(active, &why), 0);
 	run_loop();
-	ck_assert_uint_eq(core->timewaits.n, 2);
+	ck_assert_uint_eq(core->timewaits->n, 2);
 	/* This call starts the timer, which frees the entry of PASSIVE, but not that of ACTIVE. */
 	id_free(passive);
 	step_time(1000000);
-	ck_assert_uint_eq(core->timewaits.n, 1);
-	ck_assert_ptr_nonnull(active->timewait);
+	ck_assert_uint_eq(core->timewaits->n, 1);
+	ck_assert_ptr_nonnull(active->handshake.timewait);
 	id_free(active);
-	ck_assert_uint_eq(core->timewaits.n, 0);
+	ck_assert_uint_eq(core->timewaits->n, 0);
 }
 END_TEST
 
@@ -148,7 +149,7 @@ START_TEST(time_wait_of_an_imported_id)
 
 	stop_time();
 	establish(&active, &passive);
-	active->qp_timeout = passive->qp_timeout = 14; /* 64 ms */
+	active->handshake.qp_timeout = passive->handshake.qp_timeout = 14; /* 64 ms */
 	id_free(active);
 	id_free(passive);
 	run_loop();
@@ -203,7 +204,7 @@ START_TEST(no_second_time_wait_after_the_timer)
 
 	stop_time();
 	establish(&active, &passive);
-	active->qp_timeout = passive->qp_timeout = 14; /* 64 ms */
+	active->handshake.qp_timeout = passive->handshake.qp_timeout = 14; /* 64 ms */
 	ck_assert_int_eq(conn_disconnect(active, &why), 0);
 	pair_expect(&server, 2, RDMA_CM_EVENT_DISCONNECTED, 0);
 	next = pair_resolve(2, 7471);
@@ -213,7 +214,7 @@ START_TEST(no_second_time_wait_after_the_timer)
 	step_time(64001);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n + 1);
 	run_loop();
-	active->qp_timeout = passive->qp_timeout = 31;
+	active->handshake.qp_timeout = passive->handshake.qp_timeout = 31;
 	id_free(active);
 	id_free(passive);
 	expect_no_time_wait(3);
@@ -249,7 +250,7 @@ START_TEST(a_held_connect_is_sent_exactly_at_the_end)
 
 	stop_time();
 	establish(&active, &passive);
-	active->qp_timeout = passive->qp_timeout = 14; /* 64 ms */
+	active->handshake.qp_timeout = passive->handshake.qp_timeout = 14; /* 64 ms */
 	step_time(12345);
 	id_free(active);
 	id_free(passive);
@@ -280,25 +281,25 @@ START_TEST(an_entry_that_is_over_is_not_found)
 
 	stop_time();
 	establish(&active, &passive);
-	active->qp_timeout = 9; /* 2 ms */
-	passive->qp_timeout = 14; /* 64 ms */
+	active->handshake.qp_timeout = 9; /* 2 ms */
+	passive->handshake.qp_timeout = 14; /* 64 ms */
 	id_free(active);
 	run_loop();
 	id_free(passive);
 	next = pair_resolve(2, 7471);
 	step_time(2000);
-	ck_assert_uint_eq(core->timewaits.n, 2);
+	ck_assert_uint_eq(core->timewaits->n, 2);
 	n = fake_count(core->fabric, FAKE_CONNECT);
 	ck_assert_int_eq(conn_connect(next, &p, NULL, &why), 0);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n);
-	ck_assert_uint_eq(core->timewaits.n, 1);
+	ck_assert_uint_eq(core->timewaits->n, 1);
 	id_free(next);
 	next = pair_resolve(3, 7471);
 	stopped_usec += 62000;
-	ck_assert_uint_eq(core->timewaits.n, 1);
+	ck_assert_uint_eq(core->timewaits->n, 1);
 	ck_assert_int_eq(conn_connect(next, &p, NULL, &why), 0);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n + 1);
-	ck_assert_uint_eq(core->timewaits.n, 0);
+	ck_assert_uint_eq(core->timewaits->n, 0);
 	run_loop();
 }
 END_TEST
@@ -309,13 +310,13 @@ START_TEST(entries_are_freed_without_traffic)
 	struct id *active, *passive;
 
 	establish(&active, &passive);
-	active->qp_timeout = passive->qp_timeout = 14; /* 64 ms */
+	active->handshake.qp_timeout = passive->handshake.qp_timeout = 14; /* 64 ms */
 	id_free(active);
 	id_free(passive);
 	run_loop();
-	while (core->timewaits.n > 0)
+	while (core->timewaits->n > 0)
 		ck_assert_int_gt(sd_event_run(loop, PATIENCE_MS * 1000ULL), 0);
-	ck_assert_uint_eq(core->timewaits.n_orphans, 0);
+	ck_assert_uint_eq(core->timewaits->n_orphans, 0);
 }
 END_TEST
 
@@ -327,8 +328,8 @@ static void make_row(struct id **ids)
 	for (uint32_t i = 0; i < N_ROW; i++) {
 		ids[i] = make(&client, i + 1);
 		ck_assert_int_eq(bind_addr(ids[i], pair_addr("10.9.0.1", 0), &why), 0);
-		ids[i]->qpn = QPN + i;
-		ids[i]->qp_timeout = 14;
+		ids[i]->handshake.qpn = QPN + i;
+		ids[i]->handshake.qp_timeout = 14;
 	}
 	stop_time();
 	run_loop();
@@ -340,7 +341,7 @@ static void end_row(void)
 	for (int i = 0; i < N_ROW; i++)
 		step_time(1000);
 	step_time(64000);
-	ck_assert_uint_eq(core->timewaits.n, 0);
+	ck_assert_uint_eq(core->timewaits->n, 0);
 	/* The timer is set for the first time wait and, every 50 ms, for the next one. */
 	ck_assert_uint_ge(n_set, 1);
 	ck_assert_uint_le(n_set, N_ROW / 10);

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "config.h"
-#include "core/session.h"
+#include "core/object/session.h"
 #include "instance.h"
 #include "rpc/upstream.h"
 #include "tests/unit/harness.h"

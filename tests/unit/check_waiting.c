@@ -308,7 +308,7 @@ END_TEST
 /* The bind is tried once more at the deadline, and then fails. */
 START_TEST(a_port_that_is_never_freed)
 {
-	wire.core->waits.max_ms = 0;
+	wire.core->waits->max_ms = 0;
 	bind_to_a_port_that_is_being_freed();
 	while (fake_count(wire.core->fabric, FAKE_BIND) < 2)
 		ck_assert_int_gt(sd_event_run(wire.loop, 0), 0);
@@ -354,7 +354,7 @@ START_TEST(devices_that_are_never_open)
 {
 	ask(&server, OP(CREATE_ID), 2);
 	fake_hold_devices(wire.core->fabric, true);
-	wire.core->waits.max_ms = 0;
+	wire.core->waits->max_ms = 0;
 	send_only(&server, OP(BIND_ADDR), 2);
 	ck_assert_uint_eq(server.n_answers, 1);
 	ck_assert_int_eq(server.error, ETIMEDOUT);

@@ -12,9 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/enforce.h"
-#include "core/session.h"
-#include "core/watch.h"
+#include "core/rule/enforce.h"
+#include "core/object/session.h"
+#include "core/admit/watch.h"
 #include "tests/unit/program.h"
 #include "tests/unit/watch.h"
 

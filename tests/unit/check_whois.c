@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/session.h"
+#include "core/object/session.h"
 #include "proto/addr.h"
 #include "tests/unit/helper.h"
 #include "util/util.h"

@@ -10,7 +10,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "core/enforce.h"
+#include "core/rule/core_life.h"
+#include "core/rule/enforce.h"
 #include "tests/unit/harness.h"
 #include "util/diag.h"
 

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "client/rdmabroker-admin.h"
-#include "core/core.h"
+#include "core/object/core.h"
 #include "rpc/control.h"
 #include "rpc/server.h"
 #include "tests/fake/fake.h"

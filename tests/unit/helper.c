@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/inquiry.h"
-#include "core/session.h"
+#include "core/object/inquiry.h"
+#include "core/object/session.h"
 #include "tests/unit/helper.h"
 
 uint32_t last_qpn = 16;

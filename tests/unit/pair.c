@@ -4,10 +4,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/bind.h"
-#include "core/conn.h"
-#include "core/listen.h"
-#include "core/resolve.h"
+#include "core/rule/core_life.h"
+#include "core/verbs/bind.h"
+#include "core/verbs/conn.h"
+#include "core/verbs/id_life.h"
+#include "core/verbs/listen.h"
+#include "core/verbs/resolve.h"
+#include "core/verbs/session_life.h"
 #include "tests/unit/pair.h"
 #include "util/diag.h"
 
@@ -200,7 +203,7 @@ void establish(struct id **ret_active, struct id **ret_passive)
 void pair_enter_time_wait(struct id **ret_active, struct id **ret_passive)
 {
 	establish(ret_active, ret_passive);
-	(*ret_active)->qp_timeout = (*ret_passive)->qp_timeout = 31;
+	(*ret_active)->handshake.qp_timeout = (*ret_passive)->handshake.qp_timeout = 31;
 	ck_assert_int_eq(conn_disconnect(*ret_active, &why), 0);
 	pair_expect(&server, 2, RDMA_CM_EVENT_DISCONNECTED, 0);
 	ck_assert_int_eq((*ret_active)->state, ID_DISCONNECTED);

@@ -5,8 +5,8 @@
 
 #include <sys/socket.h>
 
-#include "core/id.h"
-#include "core/session.h"
+#include "core/object/id.h"
+#include "core/object/session.h"
 #include "tests/fake/fake.h"
 #include "tests/unit/unit.h"
 

@@ -18,6 +18,7 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+#include "core/object/inquiry.h"
 #include "tests/unit/peerd.h"
 #include "tests/unit/program.h"
 
@@ -150,7 +151,7 @@ static void make_key(int which)
 static void do_name_helper(void *arg)
 {
 	(void)arg;
-	harness.core->inquiries.helper_uid = geteuid();
+	harness.core->inquiries->helper_uid = geteuid();
 	harness.core->settings.max_ids_per_session = 4096;
 	harness.core->settings.backlog = 4096;
 	harness.core->account.limit_per_user[ACCOUNT_SESSIONS] = 64;

@@ -30,7 +30,7 @@
 
 #define WAITED(what, ...) ck_abort_msg("waited %d s for " what, PATIENCE_S, ##__VA_ARGS__)
 
-static inline int unit_run(const char *name, SFun set_up, SFun tear_down, const TTest *const *tests,
+static inline int unit_run(const char *name, SFun before, SFun after, const TTest *const *tests,
 			   size_t n_tests)
 {
 	Suite *suite = suite_create(name);
@@ -39,8 +39,8 @@ static inline int unit_run(const char *name, SFun set_up, SFun tear_down, const 
 	int failed;
 
 	tcase_set_timeout(tcase, UNIT_TIMEOUT);
-	if (set_up)
-		tcase_add_checked_fixture(tcase, set_up, tear_down);
+	if (before)
+		tcase_add_checked_fixture(tcase, before, after);
 	for (size_t i = 0; i < n_tests; i++)
 		tcase_add_test(tcase, tests[i]);
 	suite_add_tcase(suite, tcase);

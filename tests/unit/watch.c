@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/watch.h"
+#include "core/admit/watch.h"
 #include "tests/unit/program.h"
 #include "tests/unit/watch.h"
 

@@ -4,7 +4,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/workload.h"
+#include "core/facts/workload.h"
+#include "core/object/inquiry.h"
+#include "core/rule/core_life.h"
 #include "tests/unit/unit.h"
 #include "tests/unit/wire.h"
 #include "util/closer.h"
@@ -56,7 +58,7 @@ void wire_start(const char *rules)
 	ck_assert_int_eq(core_new(&wire.core, wire.loop, FABRIC_ACCESS_ACL, policy), 0);
 	policy_unref(policy);
 	/* All requests are tried, so every client may be the helper. */
-	wire.core->inquiries.helper_uid = geteuid();
+	wire.core->inquiries->helper_uid = geteuid();
 	wire.core->settings = (struct core_settings){
 		.max_ids_per_session = 100,
 		.backlog = 128,

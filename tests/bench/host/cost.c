@@ -308,7 +308,7 @@ static void add_results(const char *where, const struct flow *flow, const struct
 	}
 }
 
-static void run(const struct options *options, const int *cpus, const char *where)
+static void run(const struct host_options *options, const int *cpus, const char *where)
 {
 	static struct measured measured[N_FLOWS];
 
@@ -326,7 +326,7 @@ static void run(const struct options *options, const int *cpus, const char *wher
 		add_results(where, &flows[i], &measured[i]);
 }
 
-void measure_cost(const struct options *options)
+void measure_cost(const struct host_options *options)
 {
 	cpu_set_t all;
 	int cpus[2];

@@ -83,7 +83,7 @@ static double end_together(const struct daemon *daemon, unsigned n_fds, unsigned
 	return (double)(cpu_of(daemon) - begin) / 1000 / n;
 }
 
-void measure_crowd(const struct options *options)
+void measure_crowd(const struct host_options *options)
 {
 	struct series series[2] = { { .name = "a request" }, { .name = "the end of a session" } };
 	double us[CROWD_ROUNDS];

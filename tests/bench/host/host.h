@@ -211,15 +211,15 @@ void result_add_plot(const char *title, const char *x, const char *y, const char
 		     const struct series *series, size_t n_series);
 void result_write(const char *path);
 
-struct options {
+struct host_options {
 	unsigned rounds;
 	unsigned connections; /* the largest number of connections, and of idle sessions */
 	unsigned idle_s;
 };
 
-void measure_rpc(const struct options *options);
-void measure_cost(const struct options *options);
-void measure_scale(const struct options *options);
-void measure_crowd(const struct options *options);
-void measure_memory(const struct options *options);
-void measure_idle(const struct options *options);
+void measure_rpc(const struct host_options *options);
+void measure_cost(const struct host_options *options);
+void measure_scale(const struct host_options *options);
+void measure_crowd(const struct host_options *options);
+void measure_memory(const struct host_options *options);
+void measure_idle(const struct host_options *options);

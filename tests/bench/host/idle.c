@@ -5,7 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "core/session.h"
+#include "core/object/session.h"
 #include "rpc/peer.h"
 #include "tests/bench/host/host.h"
 
@@ -59,7 +59,7 @@ static void await_quiet(const struct daemon *daemon)
 	die("the daemon does not come to rest");
 }
 
-void measure_idle(const struct options *options)
+void measure_idle(const struct host_options *options)
 {
 	unsigned n = allow_sessions(options->connections);
 	int *fds = calloc(n, sizeof(*fds));

@@ -23,7 +23,7 @@ static const char usage[] =
 
 static const struct measurement {
 	const char *name;
-	void (*measure)(const struct options *options);
+	void (*measure)(const struct host_options *options);
 } measurements[] = {
 	{ "rpc", measure_rpc },     { "cost", measure_cost },     { "scale", measure_scale },
 	{ "crowd", measure_crowd }, { "memory", measure_memory }, { "idle", measure_idle },
@@ -59,7 +59,7 @@ int main(int argc, char **argv)
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
-	struct options options = { .rounds = 21, .connections = 10000, .idle_s = 5 };
+	struct host_options options = { .rounds = 21, .connections = 10000, .idle_s = 5 };
 	const char *json = NULL;
 	int c;
 

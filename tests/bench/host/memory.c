@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/id.h"
-#include "core/session.h"
+#include "core/object/id.h"
+#include "core/object/session.h"
 #include "fabric/internal.h"
 #include "rpc/peer.h"
 #include "tests/bench/host/host.h"
@@ -33,7 +33,7 @@ static double per(const struct daemon_memory *before, const struct daemon_memory
 	return (double)bytes / n;
 }
 
-static double measure_ids(const struct options *options)
+static double measure_ids(const struct host_options *options)
 {
 	struct daemon_memory before, after;
 	struct rdmabroker_id *id;
@@ -52,7 +52,7 @@ static double measure_ids(const struct options *options)
 	return per(&before, &after, options->connections);
 }
 
-static double measure_connections(const struct options *options, double *ret_fake)
+static double measure_connections(const struct host_options *options, double *ret_fake)
 {
 	struct daemon_memory before, after;
 	struct connection connection;
@@ -75,7 +75,7 @@ static double measure_connections(const struct options *options, double *ret_fak
 	return per(&before, &after, options->connections);
 }
 
-void measure_memory(const struct options *options)
+void measure_memory(const struct host_options *options)
 {
 	size_t fabric = on_heap(sizeof(struct fabric_id));
 	double id = measure_ids(options) + (double)fabric, fake;

@@ -112,7 +112,7 @@ static double run_turn(enum way way)
 	return median_of(us, n);
 }
 
-static void run(const struct options *options, const struct daemon *daemon, const int *cpus,
+static void run(const struct host_options *options, const struct daemon *daemon, const int *cpus,
 		const char *where)
 {
 	static struct figure figures[_WAY_MAX];
@@ -146,7 +146,7 @@ static void run(const struct options *options, const struct daemon *daemon, cons
 	result_add_target(name, "ratio", ratio.median, RPC_TARGET, detail);
 }
 
-void measure_rpc(const struct options *options)
+void measure_rpc(const struct host_options *options)
 {
 	struct daemon daemon;
 	cpu_set_t all;

@@ -94,7 +94,7 @@ static void judge(const char *what, const struct level *most, const struct figur
 	result_add_target(name, "ratio", ratio.median, SCALE_TARGET, detail);
 }
 
-void measure_scale(const struct options *options)
+void measure_scale(const struct host_options *options)
 {
 	static struct level levels[LEVELS_MAX];
 	struct series series[2] = { { .name = "connect" }, { .name = "disconnect+destroy" } };

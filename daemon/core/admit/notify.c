@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/object/id.h"
+#include "core/admit/notify.h"
+#include "core/admit/settings.h"
+#include "core/admit/watch.h"
+
+void notify_event(struct id *id, struct session_event *event)
+{
+	event->id = id;
+	if (!event->quiet) {
+		if ((unsigned)event->type < METRICS_N_EVENTS)
+			id->session->core->metrics.events[event->type]++;
+		if (id->route.info_pending) {
+			event->with_info = true;
+			event->caps = settings_get_caps(id);
+			id->route.info_pending = false;
+		}
+		id->session->ops->event(id->session->userdata, event);
+	}
+	if (core_is_watched(id->session->core))
+		watch_cm(event);
+}
+
+void notify_failure(struct id *id, enum rdma_cm_event_type type, int r,
+		    const struct failure *failure)
+{
+	struct session_event out = { .id = id, .type = type };
+
+	out.status = r < 0 ? r : -failure->error;
+	out.failure = r < 0 ? NULL : failure;
+	notify_event(id, &out);
+}

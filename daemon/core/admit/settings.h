@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/* The rule that has decided about an id, and the rule's settings. */
+
+#include <rdma/rdma_cma.h>
+
+#include "policy/policy.h"
+
+struct failure;
+struct id;
+struct qp_attr;
+
+void settings_set_rule(struct id *id, const struct policy_rule *rule);
+/* Returns 0; or STATUS_DENIED: the id is bound with REUSEADDR, which RULE does not allow for OPERATION. */
+int settings_check_reuseaddr(const struct id *id, const struct policy_rule *rule,
+			     enum policy_operation operation, struct failure *failure);
+/*
+ * VERDICT must allow the id. Sets the id's rule, and applies the settings that can still be changed. Returns 0;
+ * STATUS_DENIED: the id is bound with REUSEADDR, which the rule does not allow; or STATUS_FABRIC.
+ */
+int settings_admit(struct id *id, const struct policy_verdict *verdict, struct failure *failure);
+/* Applies the TOS and the ACK timeout of the id's rule. No effect on a listener, or on an id without a rule. */
+int settings_apply(struct id *id, struct failure *failure);
+/* The traffic class that RULE gives the id; -1: the kernel's default. */
+int settings_choose_tos(const struct id *id, const struct policy_rule *rule);
+
+/* The settings that limit the client's connection parameters; NULL: there is no limit. */
+const struct policy_settings *settings_get_caps(const struct id *id);
+/* Reduces the values that the client has requested to the limits of settings_get_caps(). */
+void settings_cap_param(const struct id *id, struct rdma_conn_param *param);
+/* The attributes for a QP that enters STATE, with the rule's settings. Returns 0, a status, or a negative errno. */
+int settings_get_qp_attr(struct id *id, enum ibv_qp_state state, struct qp_attr *ret,
+			 struct failure *failure);

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/facts/loglimit.h"
+#include "util/owner.h"
+
+/* If memory runs out, uthash does not add an element, and sets the element's hh.tbl to NULL. */
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+/* The struct must have no padding, because uthash hashes its bytes. */
+struct key {
+	uint64_t subject;
+	uint64_t uid;
+};
+
+struct log_user {
+	uid_t uid;
+	unsigned n;
+	struct list pairs; /* log_limit.of_user, the oldest at the front */
+	struct ratelimit lines; /* of all pairs */
+	UT_hash_handle hh;
+};
+
+struct log_limit {
+	struct key key;
+	struct log_user *user;
+	struct ratelimit limit;
+	struct list link; /* log_limits.limiting or log_limits.pending */
+	struct list of_user; /* log_user.pairs */
+	UT_hash_handle hh;
+};
+
+void log_limits_init(struct log_limits *limits)
+{
+	*limits = (struct log_limits){ .max_of_user = LOG_LINES_OF_USER, .max = LOG_LINES };
+	list_init(&limits->limiting);
+	list_init(&limits->pending);
+}
+
+static void tell_left_out(unsigned n, uid_t uid)
+{
+	if (n > 0)
+		log_notice("(%u entries about uid %u were left out)", n, uid);
+}
+
+static void put_user(struct log_limits *limits, struct log_user *user)
+{
+	if (user->n > 0)
+		return;
+	tell_left_out(user->lines.n_suppressed, user->uid);
+	HASH_DEL(limits->users, user);
+	free(user);
+}
+
+static struct log_user *get_user(struct log_limits *limits, uid_t uid)
+{
+	struct log_user *user;
+
+	HASH_FIND(hh, limits->users, &uid, sizeof(uid), user);
+	if (user)
+		return user;
+	user = calloc(1, sizeof(*user));
+	if (!user)
+		return NULL;
+	user->uid = uid;
+	list_init(&user->pairs);
+	HASH_ADD(hh, limits->users, uid, sizeof(user->uid), user);
+	if (!user->hh.tbl) {
+		free(user);
+		return NULL;
+	}
+	return user;
+}
+
+static void drop(struct log_limits *limits, struct log_limit *pair)
+{
+	HASH_DEL(limits->pairs, pair);
+	list_remove(&pair->link);
+	list_remove(&pair->of_user);
+	pair->user->n--;
+	put_user(limits, pair->user);
+	free(pair);
+}
+
+void log_limits_done(struct log_limits *limits)
+{
+	struct log_limit *pair, *next;
+
+	HASH_ITER(hh, limits->pairs, pair, next)
+	drop(limits, pair);
+}
+
+static void drop_finished(struct log_limits *limits)
+{
+	struct list *l;
+
+	while ((l = list_first(&limits->limiting))) {
+		struct log_limit *pair = container_of(l, struct log_limit, link);
+
+		if (!ratelimit_is_over(&pair->limit))
+			return;
+		if (pair->limit.n_suppressed > 0) {
+			list_remove(&pair->link);
+			list_insert(&limits->pending, &pair->link);
+		} else {
+			drop(limits, pair);
+		}
+	}
+}
+
+static struct log_user *find_greatest(struct log_limits *limits)
+{
+	struct log_user *user, *next, *greatest = limits->users;
+
+	HASH_ITER(hh, limits->users, user, next)
+	if (user->n > greatest->n)
+		greatest = user;
+	return greatest;
+}
+
+static void make_room(struct log_limits *limits)
+{
+	struct list *l = list_first(&limits->pending);
+	struct log_limit *pair;
+
+	if (l)
+		pair = container_of(l, struct log_limit, link);
+	else
+		pair = container_of(list_first(&find_greatest(limits)->pairs), struct log_limit,
+				    of_user);
+	tell_left_out(pair->limit.n_suppressed, pair->user->uid);
+	drop(limits, pair);
+}
+
+static struct log_limit *add(struct log_limits *limits, const struct key *key)
+{
+	struct log_user *user = get_user(limits, (uid_t)key->uid);
+	struct log_limit *pair = user ? calloc(1, sizeof(*pair)) : NULL;
+
+	if (pair) {
+		pair->key = *key;
+		HASH_ADD(hh, limits->pairs, key, sizeof(pair->key), pair);
+		if (!pair->hh.tbl) {
+			free(pair);
+			pair = NULL;
+		}
+	}
+	if (!pair) {
+		if (user)
+			put_user(limits, user);
+		return NULL;
+	}
+	pair->user = user;
+	user->n++;
+	list_init(&pair->link);
+	list_init(&pair->of_user);
+	return pair;
+}
+
+/*
+ * The limit of PAIR, or one that lets nothing pass, because of the user's other lines or of all lines. Lines that the pair
+ * leaves out itself do not count.
+ */
+static struct ratelimit *limit_of(struct log_limits *limits, struct log_limit *pair)
+{
+	struct log_user *user = pair->user;
+	unsigned n;
+
+	if (!ratelimit_is_over(&pair->limit) && pair->limit.n >= RATELIMIT_BURST)
+		return &pair->limit;
+	ratelimit_mute(&limits->mute);
+	if (!ratelimit_pass_burst(&user->lines, limits->max_of_user, &n))
+		return &limits->mute;
+	tell_left_out(n, user->uid);
+	if (!ratelimit_pass_burst(&limits->all, limits->max, &n))
+		return &limits->mute;
+	if (n > 0)
+		log_notice(
+			"(%u entries about users were left out: there were more than %u in 10 s)",
+			n, limits->max);
+	return &pair->limit;
+}
+
+struct ratelimit *log_limits_get(struct log_limits *limits, uid_t uid, uint64_t subject)
+{
+	const struct key key = { .subject = subject, .uid = owner_of(uid) };
+	struct log_limit *pair;
+
+	drop_finished(limits);
+	HASH_FIND(hh, limits->pairs, &key, sizeof(key), pair);
+	if (pair && !ratelimit_is_over(&pair->limit))
+		return limit_of(limits, pair);
+	if (!pair) {
+		if (log_limits_count(limits) >= LOG_LIMITS_MAX)
+			make_room(limits);
+		pair = add(limits, &key);
+	}
+	if (!pair) {
+		/* If memory runs out, the line is logged without a limit. */
+		limits->spare = (struct ratelimit){ 0 };
+		return &limits->spare;
+	}
+	/* The next line begins a new window, so the pair becomes the newest one in both lists. */
+	list_remove(&pair->link);
+	list_insert(&limits->limiting, &pair->link);
+	list_remove(&pair->of_user);
+	list_insert(&pair->user->pairs, &pair->of_user);
+	return limit_of(limits, pair);
+}
+
+unsigned log_limits_count(const struct log_limits *limits)
+{
+	return HASH_COUNT(limits->pairs);
+}

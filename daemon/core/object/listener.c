@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/object/id.h"
+#include "core/object/listener.h"
+#include "core/object/quota.h"
+#include "util/util.h"
+
+static int backlog_new(struct backlog **ret, unsigned max)
+{
+	struct backlog *backlog = calloc(1, sizeof(*backlog));
+
+	if (!backlog)
+		return -ENOMEM;
+	backlog->n_refs = 1;
+	backlog->max = max;
+	*ret = backlog;
+	return 0;
+}
+
+static struct backlog *backlog_unref(struct backlog *backlog)
+{
+	if (backlog && --backlog->n_refs == 0)
+		free(backlog);
+	return NULL;
+}
+
+void listener_add(struct listener *listener, struct id *request)
+{
+	listener->backlog->n_refs++;
+	listener->backlog->n_waiting++;
+	request->handshake.backlog = listener->backlog;
+}
+
+void listener_answered(struct id *request)
+{
+	if (request->handshake.backlog)
+		request->handshake.backlog->n_waiting--;
+	request->handshake.backlog = backlog_unref(request->handshake.backlog);
+}
+
+void listener_set_rule(struct listener *listener, const struct policy_rule *rule)
+{
+	int max = rule->settings.backlog;
+
+	if (max > 0 && listener->backlog->max > (unsigned)max)
+		listener->backlog->max = (unsigned)max;
+}
+
+int listener_charge(struct session *session, struct charge *charge, struct failure *failure)
+{
+	return quota_charge(session, charge, ACCOUNT_LISTENERS, 1, "listeners",
+			    "ListenersPerUser=", failure);
+}
+
+DEFINE_CLEANUP(struct listener *, listener_free)
+
+int listener_new(struct listener **ret, struct id *id, unsigned backlog, struct failure *failure)
+{
+	_cleanup_(listener_freep) struct listener *listener = calloc(1, sizeof(*listener));
+	int r;
+
+	if (!listener)
+		return failure_errno(failure, -ENOMEM);
+	listener->id = id;
+	list_init(&listener->asked);
+	r = failure_errno(failure, backlog_new(&listener->backlog, backlog));
+	if (r == 0)
+		r = listener_charge(id->session, &listener->charge, failure);
+	if (r != 0)
+		return r;
+	*ret = TAKE_PTR(listener);
+	return 0;
+}
+
+struct listener *listener_free(struct listener *listener)
+{
+	if (!listener)
+		return NULL;
+	charge_done(&listener->charge);
+	backlog_unref(listener->backlog);
+	free(listener);
+	return NULL;
+}
+
+void listener_set_charge(struct listener *listener, struct charge *charge)
+{
+	charge_done(&listener->charge);
+	listener->charge = *charge;
+}
+
+void listener_turn_away(struct id *request, enum refusal_code code, uint32_t retry_after_ms,
+			const char *text)
+{
+	uint8_t data[REFUSAL_MAX];
+	size_t max = id_is_datagram(request) ? REFUSAL_MAX_LOOKUP : REFUSAL_MAX;
+	size_t len = refusal_pack(data, max, code, retry_after_ms, text);
+
+	fabric_id_reject(request->fabric, data, (uint8_t)len, /* ece= */ false);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <rdma/rdma_cma.h>
+
+#include "core/object/id_state.h"
+#include "core/object/options.h"
+#include "fabric/fabric.h"
+#include "keep/ledger.h"
+
+#define IN(state) (1u << (state))
+#define ANY (~(IN(ID_MOVED) | IN(ID_REVOKED)))
+
+/* The states are those in which the kernel allows it. */
+const struct option_kind option_kinds[_OPTION_MAX] = {
+	[OPTION_TOS] = { RDMA_OPTION_ID_TOS, "TOS", 255, ANY, false },
+	[OPTION_REUSEADDR] = { RDMA_OPTION_ID_REUSEADDR, "REUSEADDR", 1, ANY & ~IN(ID_LISTENING),
+			       true },
+	[OPTION_AFONLY] = { RDMA_OPTION_ID_AFONLY, "AFONLY", 1, IN(ID_IDLE) | IN(ID_BOUND), true },
+	[OPTION_ACK_TIMEOUT] = { RDMA_OPTION_ID_ACK_TIMEOUT, "ACK_TIMEOUT", 255, ANY, true },
+};
+
+void options_init(struct options *options)
+{
+	for (int i = 0; i < _OPTION_MAX; i++)
+		options->asked[i] = options->now[i] = -1;
+}
+
+void options_save(const struct options *options, struct ledger_id *row)
+{
+	row->tos_asked = (int16_t)options->asked[OPTION_TOS];
+	row->tos = (int16_t)options->now[OPTION_TOS];
+	row->reuseaddr_asked = options_wants_reuseaddr(options);
+	row->reuseaddr = options_has_reuseaddr(options);
+	row->afonly = (int16_t)options->now[OPTION_AFONLY];
+	row->ack_timeout = (int16_t)options->now[OPTION_ACK_TIMEOUT];
+}
+
+void options_load(struct options *options, const struct ledger_id *row)
+{
+	options->asked[OPTION_TOS] = row->tos_asked;
+	options->now[OPTION_TOS] = row->tos;
+	options->asked[OPTION_REUSEADDR] = row->reuseaddr_asked ? 1 : -1;
+	options->now[OPTION_REUSEADDR] = row->reuseaddr ? 1 : -1;
+	options->now[OPTION_AFONLY] = row->afonly;
+	options->now[OPTION_ACK_TIMEOUT] = row->ack_timeout;
+}
+
+int options_put(const struct options *options, struct fabric_id *fabric)
+{
+	int r = 0;
+
+	for (int i = 0; i < _OPTION_MAX && r == 0; i++)
+		if (option_kinds[i].is_kept && options->now[i] >= 0)
+			r = fabric_id_set_option(fabric, option_kinds[i].number, options->now[i]);
+	return r;
+}
+
+int options_set(struct options *options, struct fabric_id *fabric, enum option option, int value)
+{
+	int r = fabric_id_set_option(fabric, option_kinds[option].number, value);
+
+	if (r == 0)
+		options->now[option] = value;
+	return r;
+}

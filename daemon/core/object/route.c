@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/object/route.h"
+#include "fabric/fabric.h"
+#include "keep/ledger.h"
+#include "util/util.h"
+
+#define IN(state) (1u << (state))
+
+/* The addresses of the old fabric id, which the new one gets, and its device, to which they must lead again. */
+struct route_ends {
+	struct sockaddr_storage local, peer;
+	char device[64];
+};
+
+void route_init(struct route *route)
+{
+	route->tos = route->ack_timeout = -1;
+	list_init(&route->link);
+}
+
+void route_done(struct route *route)
+{
+	list_remove(&route->link);
+	free(route->again);
+	route->again = NULL;
+}
+
+void route_move(struct route *to, struct route *from)
+{
+	*to = *from;
+	list_init(&to->link);
+	/* TO takes the place of FROM in aheads.ids, whose timer stays as it is. */
+	if (!list_is_empty(&from->link))
+		list_insert(&from->link, &to->link);
+	from->again = NULL;
+	from->ahead = AHEAD_NONE;
+	route_done(from);
+}
+
+static enum id_state state_for_client(const struct route *route, enum id_state state)
+{
+	if (route->ahead == AHEAD_NONE ||
+	    !(IN(state) & (IN(ID_BOUND) | IN(ID_ADDR_QUERY) | IN(ID_ADDR_RESOLVED) |
+			   IN(ID_ROUTE_QUERY) | IN(ID_ROUTE_RESOLVED))))
+		return state;
+	switch (route->ahead) {
+	case AHEAD_HELD:
+		return ID_ADDR_QUERY;
+	case AHEAD_UNASKED:
+	case AHEAD_REBIND:
+		return ID_ADDR_RESOLVED;
+	case AHEAD_DUE:
+	case AHEAD_AGAIN:
+		return ID_ROUTE_QUERY;
+	case AHEAD_AGAIN_FOR_CONNECT:
+		return ID_ROUTE_RESOLVED;
+	default:
+		return state;
+	}
+}
+
+void route_save(const struct route *route, enum id_state state, struct ledger_id *row)
+{
+	row->state = (uint8_t)state_for_client(route, state);
+	row->route = route->timeout_ms > 0;
+	row->ahead = route->ahead == AHEAD_WANTED || route->ahead == AHEAD_HELD;
+}
+
+int route_resolve_again(struct route *route, const struct fabric_id_info *info)
+{
+	struct route_ends *again = calloc(1, sizeof(*again));
+
+	if (!again)
+		return -ENOMEM;
+	again->local = info->local;
+	again->peer = info->peer;
+	if (info->device)
+		snprintf(again->device, sizeof(again->device), "%s", info->device);
+	route_done(route);
+	route->again = again;
+	route->ahead = AHEAD_REBIND;
+	return 0;
+}
+
+void route_get_old_info(const struct route *route, struct fabric_id_info *ret)
+{
+	const struct route_ends *again = route->again;
+
+	if (!again)
+		return;
+	ret->local = again->local;
+	ret->peer = again->peer;
+	ret->device = again->device;
+}

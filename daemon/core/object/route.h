@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/* How far an id has come in finding its peer's address and the route to it, see verbs/resolve.h and verbs/ahead.h. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/object/id_state.h"
+#include "util/list.h"
+
+struct fabric_id_info;
+struct ledger_id;
+struct route_ends;
+
+/* A route that is resolved before the client has requested it, or once more. */
+enum ahead {
+	AHEAD_NONE,
+	AHEAD_WANTED, /* the address is being resolved, the route is next */
+	AHEAD_HELD, /* the route is being resolved, ADDR_RESOLVED is held back */
+	AHEAD_UNASKED, /* the route is being resolved or is resolved, but the client has not requested it */
+	AHEAD_DUE, /* the client has requested the route, which is resolved already: ROUTE_RESOLVED is sent soon */
+	AHEAD_REBIND, /* the new fabric id is not bound yet: it can have to wait for the port of the old one */
+	AHEAD_AGAIN, /* the address is being resolved again, the route is next */
+	/* the same, for a client that has the route already, and whose connect waits */
+	AHEAD_AGAIN_FOR_CONNECT,
+};
+
+struct route {
+	/* the TOS and the ACK timeout that the route was resolved with; -1: the kernel's default, and none */
+	int tos, ack_timeout;
+	/* CLOCK_MONOTONIC: deadline of the address resolution, and of a route resolution ahead */
+	uint64_t until_ms;
+	/* timeout of a route resolution that was requested with the address and has not begun; 0: none */
+	unsigned timeout_ms;
+	bool info_pending; /* the next event has to have the id's addresses, device and port */
+
+	enum ahead ahead;
+	bool unreported; /* UNASKED: the client knows no more than that the address is resolved */
+	struct list link; /* aheads.ids, in HELD and DUE */
+	uint64_t held_until_ms; /* CLOCK_MONOTONIC, HELD and DUE: the deadline */
+	struct route_ends *again; /* REBIND and AGAIN: where the route led before; else NULL */
+};
+
+void route_init(struct route *route);
+void route_done(struct route *route); /* idempotent */
+void route_move(struct route *to, struct route *from);
+/*
+ * STATE: the id's. ROW gets the one that the client knows of: if the route is resolved ahead, the id is further than the
+ * client knows; if it is resolved again, less far.
+ */
+void route_save(const struct route *route, enum id_state state, struct ledger_id *row);
+
+/* The route is to be resolved again, to the ends that INFO has. Returns 0 or -ENOMEM. */
+int route_resolve_again(struct route *route, const struct fabric_id_info *info);
+/* If the route is to be resolved again, sets RET to the addresses and the device that it had. */
+void route_get_old_info(const struct route *route, struct fabric_id_info *ret);

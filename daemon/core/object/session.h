@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/* A session: a client's connection to the broker, with the client's ids and leases. */
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/object/core.h"
+#include "core/facts/door.h"
+#include "core/facts/failure.h"
+#include "core/facts/identity.h"
+#include "core/object/table.h"
+#include "core/object/wait.h"
+#include "util/account.h"
+#include "util/handles.h"
+#include "util/list.h"
+#include "util/log.h"
+
+struct id;
+struct lease;
+struct ledger_leases;
+struct ledger_session;
+struct notice;
+struct outlet;
+struct restriction;
+struct session;
+struct workload_lookup;
+struct watch;
+
+/* The kinds of requests that a session is allowed to make. */
+enum session_permit {
+	SESSION_PERMIT_CLIENT = 1 << 0, /* to use ids and devices: operation "session" of policy */
+	/*
+	 * to end sessions and ids, drain the broker and reload the policy: operation "admin"; clients of DOOR_ADMIN have
+	 * this permit too
+	 */
+	SESSION_PERMIT_ADMIN = 1 << 1,
+	/* to see the rules, the status and all sessions: operation "observe"; all admins have this permit too */
+	SESSION_PERMIT_OBSERVE = 1 << 2,
+	SESSION_PERMIT_PEERS =
+		1 << 3, /* to answer who peers are: the user in Helper=, by DOOR_HELPER */
+};
+
+struct qp_attr {
+	struct ibv_qp_attr attr;
+	int mask; /* enum ibv_qp_attr_mask; 0: ATTR is not set */
+};
+
+struct session_event {
+	struct id *id;
+	struct id *request; /* the new id of a CONNECT_REQUEST, else NULL */
+	const struct fabric_event *fabric; /* the fabric's event that led to this one; NULL: none */
+	int status;
+	enum rdma_cm_event_type type;
+	struct qp_attr init, rtr, rts; /* QP attributes for the client's next steps */
+	/* why the broker has refused a step or ended the id; NULL: it has not */
+	const struct failure *failure;
+	const struct sockaddr *group; /* of a MULTICAST_JOIN or MULTICAST_ERROR, else NULL */
+	const struct policy_settings *caps; /* limits of the connection parameters; NULL: none */
+	bool quiet; /* not sent to the client, only reported to the sessions that watch */
+	bool with_info; /* the event has the id's addresses, device and port */
+	bool routed; /* of ADDR_RESOLVED: the route is resolved too, see ahead.h */
+};
+
+struct session_ops {
+	/* Sends EVENT to the client. The callee must not free the session. */
+	void (*event)(void *userdata, const struct session_event *event);
+	/* Drops ID's events that wait to be sent (id.events). Can be called while the session ends. */
+	void (*forget)(void *userdata, struct id *id);
+	/* Policy or an admin ends the session: the callee has to free it, but not from within this call. */
+	void (*end)(void *userdata, const char *why);
+	/*
+	 * The request that returned -EINPROGRESS can be repeated. The callee must not repeat it from within this
+	 * call.
+	 */
+	void (*resume)(void *userdata);
+	/*
+	 * Sends NOTICE to the client. False: it is dropped, because the client does not read. A session that is ending
+	 * gets none, which is true. The callee must not free the session, nor end it because the client does not read.
+	 */
+	bool (*notice)(void *userdata, const struct notice *notice);
+};
+
+struct session {
+	struct core *core;
+	struct list link; /* core.sessions */
+	uint64_t number; /* identifies the session to users and in logs */
+	struct identity identity;
+	enum door door; /* where the client has connected */
+	/* whoever sends adopt_session gets a session with the same restriction, and this one ends */
+	bool released;
+	struct restriction *restriction; /* NULL: none */
+	struct outlet *outlet; /* rpc's: what the session has published; NULL: nothing */
+	struct ledger_session *row; /* in the ledger; NULL: the session is not kept */
+	struct ledger_leases *more_leases; /* in the ledger; NULL: ROW has all leases */
+	unsigned permits;
+	bool opened; /* its Hello has succeeded */
+	bool confirms; /* the client itself replies to a peer's disconnect, see handshake.unconfirmed */
+	bool lingers; /* the client has lost its socket, see linger.h */
+	/* the client says goodbye before it closes its socket, and has not said it yet, see linger.h */
+	bool keeps_leases;
+	const struct session_ops *ops;
+	void *userdata;
+
+	struct handles ids; /* ids whose handle the client chose */
+	/* ids whose handle the broker chose, from SESSION_FIRST_REQUEST on */
+	struct handles requests;
+	struct list leases; /* lease.link, see lease.c */
+	bool lends; /* the session is an instance's, which has requested access for others */
+	struct lease *opening; /* the lease that the session's request waits for; NULL: none */
+	/* in waits.sessions or control.reloading, while a request of the session waits */
+	struct list waiting;
+	struct wait wait;
+	bool workload_asked;
+	struct workload_lookup
+		*workload_lookup; /* of the client's workload; NULL: none is pending */
+	struct charge charge;
+	uint64_t since_ms; /* CLOCK_MONOTONIC: when the session began */
+	struct policy *policy; /* the policy of RULE; NULL: no rule has admitted the session */
+	const struct policy_rule *rule;
+	/* for identity.pidfd; the caller of session_new() charges the socket */
+	struct charge fds;
+	struct admitted admitted;
+	uint64_t last_request; /* number of the latest request, from 1; 0: none yet */
+	size_t n_examined; /* rules, see session_take_examined() */
+	struct watch *watch; /* NULL: none */
+	bool serves; /* the session is the helper that answers inquiries, see inquiry.h */
+	/* empty: no reason is known, for example because the client has disconnected */
+	char end_reason[96];
+	bool ending; /* the session's ids are being freed */
+	struct table_walk walk; /* how far session_end() or enforce.c has come */
+	/* in core.enforcing, until a new policy has decided about the session and its ids */
+	struct list enforcing;
+};
+
+void session_begin_request(struct session *session);
+/* Makes the session's request wait until session_resume_all() is called for the list WAITING. */
+void session_wait(struct session *session, struct list *waiting);
+void session_count_refusal(struct session *session, enum status status);
+void session_resume_all(struct list *waiting);
+
+/*
+ * What the next process of the daemon has to know of the session. To be called after each change. If the ledger has no room
+ * for a session, the session ends with this process.
+ */
+void session_save(struct session *session);
+/* Sets the names that ROW has, and that are not known yet. */
+void session_load_workload(struct session *session, const struct ledger_session *row);
+/* See session.keeps_leases. */
+void session_set_keeps_leases(struct session *session, bool keeps);
+/* Sets the reason for the notice of SESSION's end, which the sessions that watch get. */
+void session_set_end_reason(struct session *session, const char *why);
+
+/* SUBJECT: LOG_ABOUT_*. */
+static inline struct ratelimit *session_log_limit_about(struct session *session, uint64_t subject)
+{
+	return log_limits_get(&session->core->log_limits, session->identity.uid, subject);
+}
+
+static inline struct ratelimit *session_log_limit(struct session *session)
+{
+	return session_log_limit_about(session, LOG_ABOUT_OTHER);
+}
+
+/* Getters for rpc/, which does not access the members: */
+
+static inline struct core *session_get_core(const struct session *session)
+{
+	return session->core;
+}
+
+static inline uint64_t session_get_number(const struct session *session)
+{
+	return session->number;
+}
+
+static inline struct identity *session_get_identity(struct session *session)
+{
+	return &session->identity;
+}
+
+static inline uid_t session_get_uid(const struct session *session)
+{
+	return session->identity.uid;
+}
+
+static inline pid_t session_get_pid(const struct session *session)
+{
+	return session->identity.pid;
+}
+
+static inline void session_set_confirms(struct session *session, bool confirms)
+{
+	session->confirms = confirms;
+}
+
+/* The session's decisions have compared N rules with its questions. */
+static inline void session_count_examined(struct session *session, size_t n)
+{
+	session->n_examined += n;
+}
+
+/* The number of rules since the last call. */
+static inline size_t session_take_examined(struct session *session)
+{
+	size_t n = session->n_examined;
+
+	session->n_examined = 0;
+	return n;
+}
+
+static inline bool session_lingers(const struct session *session)
+{
+	return session->lingers;
+}
+
+static inline bool session_is_released(const struct session *session)
+{
+	return session->released;
+}
+
+static inline struct restriction *session_get_restriction(const struct session *session)
+{
+	return session->restriction;
+}
+
+static inline struct outlet *session_get_outlet(const struct session *session)
+{
+	return session->outlet;
+}
+
+static inline void session_set_outlet(struct session *session, struct outlet *outlet)
+{
+	session->outlet = outlet;
+}
+
+/* See identity_ask(). Empty: no proof was requested. */
+static inline const char *session_get_question(const struct session *session)
+{
+	return session->identity.question;
+}
+
+/* What the client belongs to. Empty: to none, or not known. */
+static inline const char *session_get_workload(const struct session *session,
+					       enum workload_name name)
+{
+	return session->identity.workload.names[name] ?: "";
+}
+
+/* NULL: the session is not kept. */
+static inline struct ledger_session *session_get_row(const struct session *session)
+{
+	return session->row;
+}
+
+static inline unsigned session_get_permits(const struct session *session)
+{
+	return session->permits;
+}
+
+/* CLOCK_MONOTONIC: when the session began. */
+static inline uint64_t session_get_since_ms(const struct session *session)
+{
+	return session->since_ms;
+}
+
+/* The rule that has admitted the session; NULL: none. */
+static inline const struct policy_rule *session_get_rule(const struct session *session)
+{
+	return session->rule;
+}
+
+static inline size_t session_count_ids(const struct session *session)
+{
+	return session->ids.n_used + session->requests.n_used;
+}

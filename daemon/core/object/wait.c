@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+
+#include "core/object/session.h"
+#include "core/object/wait.h"
+#include "util/clock.h"
+#include "util/util.h"
+
+#define WAIT_MS 5000 /* shorter than a client waits for a reply */
+#define WAIT_FOR_OTHERS_MS 100 /* a limit, because a busy loop is never idle */
+
+static struct session *session_of(struct list *l)
+{
+	return container_of(l, struct session, waiting);
+}
+
+static void rearm(struct waits *waits)
+{
+	uint64_t first = UINT64_MAX, now = clock_ms();
+	struct list *l;
+
+	list_for_each(l, &waits->sessions)
+		if (session_of(l)->wait.until_ms < first)
+			first = session_of(l)->wait.until_ms;
+	if (first == UINT64_MAX) {
+		sd_event_source_set_enabled(waits->timer, SD_EVENT_OFF);
+		return;
+	}
+	sd_event_source_set_time_relative(waits->timer, first > now ? (first - now) * 1000 : 0);
+	sd_event_source_set_enabled(waits->timer, SD_EVENT_ONESHOT);
+}
+
+static bool is_over(const struct session *session, in_port_t port)
+{
+	(void)port;
+	return clock_ms() >= session->wait.until_ms;
+}
+
+static bool may_go_on(const struct session *session, in_port_t port)
+{
+	return port == 0 || (session->wait.port == port && !session->wait.for_others);
+}
+
+static bool is_for_others(const struct session *session, in_port_t port)
+{
+	(void)port;
+	return session->wait.for_others;
+}
+
+static void resume_if(struct waits *waits, bool (*filter)(const struct session *session, in_port_t),
+		      in_port_t port)
+{
+	struct list *l, *n;
+
+	list_for_each_safe(l, n, &waits->sessions) {
+		struct session *session = session_of(l);
+
+		if (!filter(session, port))
+			continue;
+		list_remove(l);
+		session->ops->resume(session->userdata);
+	}
+}
+
+static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct waits *waits = userdata;
+
+	(void)source;
+	(void)usec;
+	resume_if(waits, is_over, 0);
+	rearm(waits);
+	return 0;
+}
+
+static int on_idle(sd_event_source *source, void *userdata)
+{
+	(void)source;
+	resume_if(userdata, is_for_others, 0);
+	return 0;
+}
+
+int waits_init(struct waits *waits, sd_event *loop)
+{
+	int r;
+
+	list_init(&waits->sessions);
+	waits->max_ms = WAIT_MS;
+	r = sd_event_add_time_relative(loop, &waits->timer, CLOCK_MONOTONIC, 0, 0, on_timer, waits);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(waits->timer, SD_EVENT_OFF);
+	if (r >= 0)
+		r = sd_event_add_defer(loop, &waits->idle, on_idle, waits);
+	if (r >= 0)
+		r = sd_event_source_set_priority(waits->idle, SD_EVENT_PRIORITY_IDLE);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(waits->idle, SD_EVENT_OFF);
+	return r < 0 ? r : 0;
+}
+
+void waits_done(struct waits *waits)
+{
+	waits->timer = sd_event_source_disable_unref(waits->timer);
+	waits->idle = sd_event_source_disable_unref(waits->idle);
+}
+
+int wait_for_fabric(struct session *session, in_port_t port)
+{
+	struct waits *waits = session->core->waits;
+	struct wait *wait = &session->wait;
+
+	if (wait->request != session->last_request || wait->for_others) {
+		wait->request = session->last_request;
+		wait->until_ms = clock_ms() + waits->max_ms;
+	} else if (is_over(session, port)) {
+		return 0;
+	}
+	wait->port = port;
+	wait->for_others = false;
+	list_remove(&session->waiting);
+	list_insert(&waits->sessions, &session->waiting);
+	rearm(waits);
+	return -EINPROGRESS;
+}
+
+int wait_for_others(struct session *session)
+{
+	struct waits *waits = session->core->waits;
+	struct wait *wait = &session->wait;
+
+	if (wait->waited_for_others == session->last_request)
+		return 0;
+	wait->waited_for_others = session->last_request;
+	/* FOR_OTHERS makes a later wait_for_fabric() set a new deadline. */
+	wait->until_ms = clock_ms() + WAIT_FOR_OTHERS_MS;
+	wait->for_others = true;
+	list_remove(&session->waiting);
+	list_insert(&waits->sessions, &session->waiting);
+	sd_event_source_set_enabled(waits->idle, SD_EVENT_ONESHOT);
+	rearm(waits);
+	return -EINPROGRESS;
+}
+
+void waits_go_on(struct waits *waits, in_port_t port)
+{
+	resume_if(waits, may_go_on, port);
+}
+
+int wait_for_devices(struct session *session, const char *what, struct failure *failure)
+{
+	int r;
+
+	if (!fabric_is_opening(session->core->fabric))
+		return 0;
+	r = wait_for_fabric(session, /* port= */ 0);
+	if (r != 0)
+		return r;
+	failure_set(failure, STATUS_FABRIC,
+		    "cannot %s: the host's RDMA devices are still being opened; try again", what);
+	failure->error = ETIMEDOUT;
+	return STATUS_FABRIC;
+}

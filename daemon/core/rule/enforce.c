@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdio.h>
+
+#include "core/verbs/conn.h"
+#include "core/admit/decide.h"
+#include "core/rule/enforce.h"
+#include "core/verbs/group.h"
+#include "core/object/id.h"
+#include "core/verbs/lease.h"
+#include "core/object/listener.h"
+#include "core/admit/notify.h"
+#include "core/rule/revoke.h"
+#include "core/verbs/session_life.h"
+#include "core/object/table.h"
+#include "core/admit/watch.h"
+#include "core/admit/wish.h"
+
+/* Enforcement ends connections, but a program that holds a device and a QP can go on using both. */
+
+#define SLICE 256 /* the most ids and sessions that one turn of the loop checks */
+
+static bool is_allowed(struct id *id, struct id_wish *wish, struct failure *ret_why)
+{
+	struct policy_verdict verdict;
+	char object[WISH_OBJECT_LEN];
+
+	/*
+	 * Nobody has asked who the peer is, because no rule needed that, or the answer was lost with a previous process of
+	 * the daemon. A connection that goes on does not end because of that.
+	 */
+	wish->wish.question.can_ask = !wish->wish.asked;
+	decide_ask(id->session, &wish->wish, &verdict);
+	if (verdict.answer == POLICY_ALLOW || verdict.answer == POLICY_ASK)
+		return true;
+	decide_audit(id->session, &wish->wish, &verdict, /* overflow= */ NULL);
+	failure_set_denied(ret_why, &verdict, "%s %s is no longer allowed", wish->wish.what,
+			   wish_object(&wish->wish, object));
+	return false;
+}
+
+static void enforce_listener(struct id *id, struct failure *why)
+{
+	struct id_wish wish;
+
+	wish_to_listen(&wish, id);
+	if (!is_allowed(id, &wish, why))
+		revoke_id(id, why);
+}
+
+static void enforce_connection(struct id *id, struct failure *why)
+{
+	struct id_wish wish;
+
+	if (id->handshake.passive)
+		wish_to_accept_id(&wish, id);
+	else
+		wish_to_connect(&wish, id);
+	wish.wish.id = id;
+	if (!is_allowed(id, &wish, why))
+		revoke_connection(id, why, "policy has changed");
+}
+
+static void enforce_id(struct id *id)
+{
+	struct failure why;
+
+	switch (id->state) {
+	case ID_LISTENING:
+		enforce_listener(id, &why);
+		break;
+	case ID_ADDR_RESOLVED:
+	case ID_ROUTE_QUERY:
+	case ID_ROUTE_RESOLVED:
+	case ID_CONNECTING:
+	case ID_RESPONDED:
+	case ID_REQUEST:
+	case ID_ACCEPTED:
+	case ID_ESTABLISHED:
+		enforce_connection(id, &why);
+		break;
+	default:
+		break; /* policy will decide at the id's next step, or the id has ended already */
+	}
+	if (!id_is_empty(id) && id->state != ID_REMOVED)
+		group_enforce(id);
+}
+
+/*
+ * Ends the session's watch. A session without ids and leases ends too, because its client would wait for notices for
+ * ever. Returns false if the session ends.
+ */
+static bool end_watch(struct session *session)
+{
+	session->watch = watch_free(session->watch);
+	if (session_count_ids(session) > 0 || !list_is_empty(&session->leases))
+		return true;
+	session->ops->end(session->userdata, "the policy no longer lets this session observe");
+	return false;
+}
+
+/*
+ * Decides about the session and its leases. Admins and observers keep their sessions even if they are no longer
+ * clients. True: the session's ids have to be checked.
+ */
+static bool enforce_session(struct session *session)
+{
+	struct wish wish = { .question = { .operation = POLICY_SESSION, .port = -1 },
+			     .what = "session" };
+	bool is_client = session->permits & SESSION_PERMIT_CLIENT, was_client = is_client;
+	struct policy_verdict verdict;
+
+	/* The session's Hello has not succeeded yet, or the session is ending already. */
+	if (!session->permits)
+		return false;
+	if (is_client) {
+		decide_ask(session, &wish, &verdict);
+		is_client = verdict.answer == POLICY_ALLOW;
+	}
+	if (was_client && !is_client) {
+		decide_audit(session, &wish, &verdict, /* overflow= */ NULL);
+		admitted_done(&session->admitted);
+	}
+	session->permits = session_permits_over_others(session, /* counts= */ false) |
+			   (is_client ? SESSION_PERMIT_CLIENT : 0);
+	session_save(session);
+	if (!session->permits) {
+		session->ops->end(session->userdata, "the policy no longer allows this session");
+		return false;
+	}
+	if (session->watch && !(session->permits & SESSION_PERMIT_OBSERVE) && !end_watch(session))
+		return false;
+	if (was_client)
+		lease_enforce(session);
+	return was_client;
+}
+
+/*
+ * Checks at most MAX ids of SESSION and, before the first id, the session itself. Returns MAX less the number of ids
+ * checked.
+ */
+static unsigned enforce_some(struct session *session, unsigned max)
+{
+	struct id *id;
+
+	if (session->walk.request == 0 && session->walk.id == 0 && !enforce_session(session)) {
+		list_remove(&session->enforcing);
+		return max;
+	}
+	while (max > 0) {
+		id = table_next(session, &session->walk);
+		if (!id) {
+			list_remove(&session->enforcing);
+			break;
+		}
+		enforce_id(id);
+		max--;
+	}
+	return max;
+}
+
+static int on_enforce(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct core *core = userdata;
+	unsigned left = SLICE;
+	struct list *l;
+
+	(void)usec;
+	/* A session counts too, because checking its leases takes time. It is checked only if an id can be, too. */
+	while (left > 1 && (l = list_first(&core->enforcing)))
+		left = enforce_some(container_of(l, struct session, enforcing), left - 1);
+	if (!list_is_empty(&core->enforcing)) {
+		sd_event_source_set_time_relative(source, 0);
+		sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+	}
+	return 0;
+}
+
+int enforce_init(struct core *core)
+{
+	int r;
+
+	list_init(&core->enforcing);
+	r = sd_event_add_time_relative(core->loop, &core->enforcer, CLOCK_MONOTONIC, 0, 1,
+				       on_enforce, core);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(core->enforcer, SD_EVENT_OFF);
+	return r < 0 ? r : 0;
+}
+
+void enforce_start(struct core *core)
+{
+	struct list *l;
+
+	list_for_each(l, &core->sessions) {
+		struct session *session = container_of(l, struct session, link);
+
+		if (session->ending)
+			continue;
+		session->walk = (struct table_walk){ 0 };
+		list_remove(&session->enforcing);
+		list_insert(&core->enforcing, &session->enforcing);
+	}
+	on_enforce(core->enforcer, 0, core);
+}

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdio.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/verbs/ahead.h"
+#include "core/verbs/id_life.h"
+#include "core/admit/notify.h"
+#include "core/verbs/renew.h"
+#include "core/verbs/resolve.h"
+#include "core/admit/settings.h"
+#include "core/object/wait.h"
+#include "proto/addr.h"
+#include "util/clock.h"
+#include "util/util.h"
+
+/*
+ * ADDR_RESOLVED is held back for this time at most. On Ethernet the kernel resolves a route without the network. On
+ * InfiniBand this usually takes less than a millisecond.
+ */
+#define HOLD_MS 20
+
+static struct id *id_of(struct list *l)
+{
+	return container_of(l, struct id, route.link);
+}
+
+static struct aheads *aheads_of(const struct id *id)
+{
+	return id->session->core->aheads;
+}
+
+static void arm(struct aheads *aheads, uint64_t until_ms)
+{
+	uint64_t now = clock_ms();
+
+	aheads->armed_ms = until_ms;
+	sd_event_source_set_time_relative(aheads->timer,
+					  until_ms > now ? (until_ms - now) * 1000 : 0);
+	sd_event_source_set_enabled(aheads->timer, SD_EVENT_ONESHOT);
+}
+
+/*
+ * Enters STATE, which is HELD or DUE, and puts the id on the list of ids, which is sorted by deadline. The deadline
+ * of an id in DUE is now, so the id goes to the front.
+ */
+static void enlist(struct id *id, enum ahead state)
+{
+	struct aheads *aheads = aheads_of(id);
+
+	id->route.ahead = state;
+	id->route.held_until_ms = clock_ms() + (state == AHEAD_HELD ? HOLD_MS : 0);
+	list_insert(state == AHEAD_DUE ? aheads->ids.next : &aheads->ids, &id->route.link);
+	if (id->route.held_until_ms < aheads->armed_ms)
+		arm(aheads, id->route.held_until_ms);
+	id_save_state(id);
+}
+
+static void leave(struct id *id, enum ahead state)
+{
+	route_done(&id->route);
+	id->route.ahead = state;
+	id_save_state(id);
+}
+
+/*
+ * Sends ADDR_RESOLVED, which was held back. ROUTED: it also reports that the route is resolved. If the QP attributes
+ * cannot be read, the event has none, and the client requests them later.
+ */
+static void send_address(struct id *id, bool routed)
+{
+	struct session_event out = { .type = RDMA_CM_EVENT_ADDR_RESOLVED, .routed = routed };
+	struct failure ignored;
+
+	if (settings_get_qp_attr(id, IBV_QPS_INIT, &out.init, &ignored) != 0)
+		out.init.mask = 0;
+	if (routed)
+		id->session->core->metrics.events[RDMA_CM_EVENT_ROUTE_RESOLVED]++;
+	notify_event(id, &out);
+}
+
+static void send_route(struct id *id)
+{
+	struct session_event out = { .type = RDMA_CM_EVENT_ROUTE_RESOLVED };
+
+	notify_event(id, &out);
+}
+
+/*
+ * Returns the state that follows HELD. It is NONE if the client has requested the route with the address
+ * (ResolveAddr.route), so that there is no route that it still has to request.
+ */
+static enum ahead after_address(struct id *id)
+{
+	bool is_requested = id->route.timeout_ms > 0;
+
+	id->route.timeout_ms = 0;
+	return is_requested ? AHEAD_NONE : AHEAD_UNASKED;
+}
+
+static void on_deadline(struct id *id)
+{
+	bool is_due = id->route.ahead == AHEAD_DUE;
+
+	leave(id, AHEAD_NONE);
+	if (is_due && id->state == ID_ROUTE_RESOLVED) {
+		send_route(id);
+	} else if (!is_due && id->state == ID_ROUTE_QUERY) {
+		id->route.ahead = after_address(id);
+		id->route.unreported = true;
+		send_address(id, /* routed= */ false);
+	}
+}
+
+static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct aheads *aheads = userdata;
+	uint64_t now = clock_ms();
+	struct list *l;
+
+	(void)source;
+	(void)usec;
+	aheads->armed_ms = UINT64_MAX;
+	while ((l = list_first(&aheads->ids)) && id_of(l)->route.held_until_ms <= now)
+		on_deadline(id_of(l));
+	if (l)
+		arm(aheads, id_of(l)->route.held_until_ms);
+	return 0;
+}
+
+int aheads_init(struct aheads *aheads, sd_event *loop)
+{
+	int r;
+
+	list_init(&aheads->ids);
+	aheads->armed_ms = UINT64_MAX;
+	r = sd_event_add_time_relative(loop, &aheads->timer, CLOCK_MONOTONIC, 0, 1, on_timer,
+				       aheads);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(aheads->timer, SD_EVENT_OFF);
+	return r < 0 ? r : 0;
+}
+
+void aheads_done(struct aheads *aheads)
+{
+	aheads->timer = sd_event_source_disable_unref(aheads->timer);
+}
+
+/* Datagram ids are exempt, because they cannot join groups any more when their route is resolved. */
+void ahead_want(struct id *id)
+{
+	if (!id_is_datagram(id) && id->state == ID_ADDR_QUERY) {
+		id->route.ahead = AHEAD_WANTED;
+		id_save_state(id);
+	}
+}
+
+/* True: the address leads to another device than before, where the client's QP, if it has one, cannot be used. */
+static bool is_elsewhere(const struct id *id)
+{
+	struct fabric_id_info info, old = { 0 };
+
+	fabric_id_get_info(id->fabric, &info);
+	route_get_old_info(&id->route, &old);
+	return !info.device || strcmp(info.device, old.device) != 0;
+}
+
+static int start_route(struct id *id)
+{
+	int r = fabric_id_resolve_route(id->fabric, (int)resolve_get_left_ms(id));
+
+	if (r < 0)
+		return r;
+	resolve_on_route_begun(id);
+	return 0;
+}
+
+/* If the client's connect waits for the route, it goes on, or is refused because of the state of ID. */
+static void end_wait(struct id *id)
+{
+	if (id->route.ahead == AHEAD_AGAIN_FOR_CONNECT)
+		id->session->ops->resume(id->session->userdata);
+}
+
+static void route_again(struct id *id)
+{
+	struct session_event out = { .type = RDMA_CM_EVENT_ROUTE_ERROR };
+
+	out.status = is_elsewhere(id) ? -ENODEV : start_route(id);
+	if (out.status == 0 && id->route.ahead == AHEAD_AGAIN_FOR_CONNECT)
+		return;
+	end_wait(id);
+	leave(id, AHEAD_NONE);
+	if (out.status < 0)
+		notify_event(id, &out);
+}
+
+bool ahead_on_address(struct id *id)
+{
+	if (id->route.ahead == AHEAD_AGAIN || id->route.ahead == AHEAD_AGAIN_FOR_CONNECT) {
+		route_again(id);
+		return true;
+	}
+	if (id->route.ahead != AHEAD_WANTED)
+		return false;
+	id->route.ahead = AHEAD_NONE;
+	id->route.unreported = false;
+	if (start_route(id) < 0)
+		return false;
+	/* If another event comes before ADDR_RESOLVED, such as DEVICE_REMOVAL, that event has to carry the info. */
+	id->route.info_pending = true;
+	enlist(id, AHEAD_HELD);
+	return true;
+}
+
+bool ahead_on_route(struct id *id)
+{
+	bool routed = id->state == ID_ROUTE_RESOLVED;
+
+	switch (id->route.ahead) {
+	case AHEAD_HELD:
+		/* If the route has failed, but the client has requested it, resolve_go_on() resolves it again. */
+		leave(id, routed ? after_address(id) : AHEAD_NONE);
+		send_address(id, routed);
+		return true;
+	case AHEAD_UNASKED:
+		if (!routed)
+			id->route.ahead = AHEAD_NONE;
+		return true;
+	case AHEAD_AGAIN_FOR_CONNECT:
+		end_wait(id);
+		leave(id, AHEAD_NONE);
+		return routed;
+	default:
+		return false;
+	}
+}
+
+bool ahead_fails_route(struct id *id)
+{
+	bool ret = id->route.ahead == AHEAD_AGAIN || id->route.ahead == AHEAD_AGAIN_FOR_CONNECT;
+
+	end_wait(id);
+	if (ret || id->route.ahead == AHEAD_WANTED)
+		leave(id, AHEAD_NONE);
+	return ret;
+}
+
+/* Resolving again */
+
+/* Replaces the fabric id by a new one. The TOS is set when the address is resolved, see settings_admit(). */
+static int replace_fabric(struct id *id, struct failure *failure)
+{
+	struct core *core = id->session->core;
+	struct fabric_id_info info;
+	struct fabric_id *fabric;
+	int r = fabric_id_new(&fabric, core->fabric, id->session->identity.uid, id->ps,
+			      core->on_event, id);
+
+	if (r < 0)
+		return failure_set_fabric(failure, r, "resolve the route again");
+	r = options_put(&id->options, fabric);
+	if (r < 0) {
+		fabric_id_free(fabric);
+		return failure_set_fabric(failure, r, "resolve the route again");
+	}
+	fabric_id_get_info(id->fabric, &info);
+	r = route_resolve_again(&id->route, &info);
+	if (r < 0) {
+		fabric_id_free(fabric);
+		return failure_errno(failure, r);
+	}
+	fabric_id_free(id->fabric);
+	id->fabric = fabric;
+	id->options.now[OPTION_TOS] = id->route.tos = -1;
+	id_set_state(id, ID_BOUND);
+	id_save(id);
+	return 0;
+}
+
+/*
+ * Binds the new fabric id to the old address, and resolves the old peer's address again. A thread destroys the old
+ * fabric id; until that is done, the bind can fail, and then the client's request waits.
+ */
+static int rebind(struct id *id, unsigned timeout_ms, struct failure *failure)
+{
+	struct fabric_id_info old = { 0 };
+	const struct sockaddr *local = (struct sockaddr *)&old.local;
+	int r;
+
+	route_get_old_info(&id->route, &old);
+	r = fabric_id_bind(id->fabric, local);
+
+	if (r == -EINPROGRESS) {
+		r = wait_for_fabric(id->session, htons((uint16_t)addr_port(local)));
+		if (r < 0)
+			return r;
+		r = -EADDRINUSE;
+	}
+	if (r == 0)
+		r = resolve_start(id, /* src= */ NULL, (struct sockaddr *)&old.peer, timeout_ms);
+	if (r < 0) {
+		leave(id, AHEAD_NONE);
+		/* The id has lost its address, so nothing can be done with it any more. */
+		id_set_state(id, ID_FAILED);
+		return failure_set_fabric(failure, r, "resolve the route again");
+	}
+	id->route.ahead = AHEAD_AGAIN;
+	return 0;
+}
+
+int ahead_restore(struct id *id, const struct fabric_id_info *info)
+{
+	int r = route_resolve_again(&id->route, info);
+
+	if (r == 0)
+		id_set_state(id, ID_BOUND);
+	return r;
+}
+
+int ahead_before_connect(struct id *id, struct failure *failure)
+{
+	int r;
+
+	if (id->route.ahead == AHEAD_AGAIN_FOR_CONNECT)
+		return -EINPROGRESS;
+	if (id->route.ahead == AHEAD_UNASKED && id->route.unreported)
+		return failure_set(failure, STATUS_BAD_STATE,
+				   "connect: the route of id %u was not requested", id->handle);
+	if (id->route.ahead != AHEAD_REBIND)
+		return 0;
+	r = rebind(id, id->session->core->settings.resolve_timeout_ms, failure);
+	if (r != 0)
+		return r;
+	id->route.ahead = AHEAD_AGAIN_FOR_CONNECT;
+	return -EINPROGRESS;
+}
+
+static bool has_changed(const struct id *id)
+{
+	return id->options.now[OPTION_TOS] != id->route.tos ||
+	       id->options.now[OPTION_ACK_TIMEOUT] != id->route.ack_timeout;
+}
+
+int ahead_resolve_route(struct id *id, unsigned timeout_ms, struct failure *failure)
+{
+	int r;
+
+	if (id->route.ahead == AHEAD_REBIND)
+		return rebind(id, timeout_ms, failure);
+	if (id->route.ahead != AHEAD_UNASKED ||
+	    (id->state != ID_ROUTE_QUERY && id->state != ID_ROUTE_RESOLVED))
+		return resolve_route(id, timeout_ms, failure);
+	r = renew_rule(id, failure);
+	if (r != 0)
+		return r;
+	if (has_changed(id)) {
+		r = replace_fabric(id, failure);
+		return r != 0 ? r : rebind(id, timeout_ms, failure);
+	}
+	if (id->state == ID_ROUTE_RESOLVED)
+		enlist(id, AHEAD_DUE);
+	else
+		id->route.ahead = AHEAD_NONE;
+	return 0;
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/admit/decide.h"
+#include "core/admit/notify.h"
+#include "core/admit/settings.h"
+#include "core/admit/wish.h"
+#include "core/object/held.h"
+#include "core/object/listener.h"
+#include "core/object/timewait.h"
+#include "core/verbs/ahead.h"
+#include "core/verbs/conn.h"
+#include "core/verbs/id_life.h"
+#include "core/verbs/qpcheck.h"
+#include "core/verbs/renew.h"
+#include "proto/addr.h"
+#include "util/clock.h"
+#include "util/util.h"
+
+static int check_qp(struct id *id, const struct fabric_id_info *info, uint32_t qpn,
+		    struct failure *failure)
+{
+	if (!info->device)
+		return failure_set(failure, STATUS_NO_DEVICE, "id %u has no device", id->handle);
+	return qpcheck_run(id, info->device, qpn, failure);
+}
+
+static int set_local_ece(struct id *id, const struct ibv_ece *ece, struct failure *failure)
+{
+	int r;
+
+	if (!ece || ece->vendor_id == 0)
+		return 0;
+	r = fabric_id_set_local_ece(id->fabric, ece);
+	return r < 0 ? failure_set_fabric(failure, r, "set local ECE") : 0;
+}
+
+/* VERB has failed with R, a negative errno. */
+static int fail(const struct id *id, const char *verb, int r, struct failure *failure)
+{
+	if (r != -EOPNOTSUPP || !id_is_datagram(id))
+		return failure_set_fabric(failure, r, "%s", verb);
+	failure_set(failure, STATUS_FABRIC, "%s: the device is of iWARP, which has no datagrams",
+		    verb);
+	failure->error = EOPNOTSUPP;
+	return STATUS_FABRIC;
+}
+
+int conn_connect(struct id *id, const struct rdma_conn_param *param,
+		 const struct ibv_ece *local_ece, struct failure *failure)
+{
+	struct rdma_conn_param capped = *param;
+	struct id_wish wish;
+	int r;
+
+	r = ahead_before_connect(id, failure);
+	if (r != 0)
+		return r;
+	if (id->state != ID_ROUTE_RESOLVED)
+		return id_refuse_state(id, "connect", failure);
+	r = decide_may_begin(id->session, "connect", failure);
+	wish_to_connect(&wish, id);
+	/* The connect of a datagram id is a service look-up, which offers no QP to the peer. */
+	if (r == 0 && !id_is_datagram(id))
+		r = check_qp(id, &wish.info, param->qp_num, failure);
+	if (r == 0)
+		r = set_local_ece(id, local_ece, failure);
+	if (r == 0)
+		r = renew_for_connect(id, failure);
+	if (r == 0)
+		r = qpcheck_by_rule(id, id->grant.rule, failure);
+	if (r != 0)
+		return r;
+	r = decide_admit(id->session, &wish.wish, id->grant.rule, id->grant.tally,
+			 /* pending= */ false, &id->grant.admitted, failure);
+	if (r != 0)
+		return r;
+	qpcheck_report(id, &wish.wish);
+	settings_cap_param(id, &capped);
+	id->handshake.qpn = capped.qp_num;
+	r = failure_errno(failure, timewait_hold(id, &capped, /* accept= */ false));
+	if (r == 0) {
+		r = fabric_id_connect(id->fabric, &capped);
+		if (r < 0)
+			r = fail(id, "connect", r, failure);
+	} else if (r > 0) {
+		r = 0; /* the connect is held back; timewait.c will call conn_resume() */
+	}
+	if (r != 0) {
+		admitted_done(&id->grant.admitted);
+		return r;
+	}
+	id_set_state(id, ID_CONNECTING);
+	return 0;
+}
+
+static void report_accept(struct id *id)
+{
+	struct id_wish wish;
+
+	if (!id->handshake.qp_check.is_unknown)
+		return;
+	wish_to_accept_id(&wish, id);
+	wish.wish.id = id;
+	qpcheck_report(id, &wish.wish);
+}
+
+int conn_accept(struct id *id, const struct rdma_conn_param *param, const struct ibv_ece *local_ece,
+		struct failure *failure)
+{
+	struct rdma_conn_param capped = *param;
+	struct fabric_id_info info;
+	int r;
+
+	if (id->state != ID_REQUEST)
+		return id_refuse_state(id, "accept", failure);
+	r = decide_may_begin(id->session, "accept", failure);
+	if (r != 0) {
+		/* Reject now, so that the peer does not wait until the program rejects it. */
+		listener_turn_away(id, REFUSAL_DRAINING, /* retry_after_ms= */ 0, "draining");
+		id_set_state(id, ID_FAILED);
+		return r;
+	}
+	fabric_id_get_info(id->fabric, &info);
+	r = check_qp(id, &info, param->qp_num, failure);
+	if (r == 0)
+		r = set_local_ece(id, local_ece, failure);
+	if (r == 0)
+		r = renew_for_accept(id, failure);
+	if (r == 0)
+		r = qpcheck_by_rule(id, id->grant.rule, failure);
+	if (r != 0)
+		return r;
+	report_accept(id);
+	settings_cap_param(id, &capped);
+	id->handshake.qpn = capped.qp_num;
+	r = failure_errno(failure, timewait_hold(id, &capped, /* accept= */ true));
+	if (r == 0) {
+		r = fabric_id_accept(id->fabric, &capped);
+		if (r < 0)
+			return fail(id, "accept", r, failure);
+	}
+	if (r < 0)
+		return r;
+	id_set_state(id, ID_ACCEPTED);
+	return 0;
+}
+
+static void on_owner(void *userdata, int answer)
+{
+	struct held *held = userdata;
+	struct id *id = held->id;
+
+	held->lookup = NULL;
+	held->answer = answer;
+	/* If another session has imported the id meanwhile, its process is looked up, too. */
+	held->is_answered = held->asked_by == id->session->number;
+	conn_resume(id);
+}
+
+/* The QP number was the client's when it was held back, and can be another process's now. */
+static int check_held(struct held *held, struct failure *failure)
+{
+	struct id *id = held->id;
+	struct session *session = id->session;
+	uint32_t qpn = held->param.qp_num;
+	struct fabric_id_info info;
+
+	fabric_id_get_info(id->fabric, &info);
+	if (!info.device)
+		return failure_set(failure, STATUS_NO_DEVICE, "id %u has no device", id->handle);
+	if (!held->is_answered) {
+		held->asked_by = session->number;
+		held->answer = fabric_qp_belongs(&held->lookup, session->core->fabric, info.device,
+						 qpn, session->identity.pid, session->identity.uid,
+						 on_owner, held);
+		if (held->answer == -EINPROGRESS)
+			return -EINPROGRESS;
+	}
+	held->is_answered = false;
+	return qpcheck_held(id, info.device, qpn, held->answer, failure);
+}
+
+/* What was true when HELD was held back is decided again. */
+static int decide_held(struct held *held, struct failure *failure)
+{
+	struct id *id = held->id;
+	int r = check_held(held, failure);
+
+	if (r == -EINPROGRESS)
+		return r;
+	id->handshake.request = TAKE_PTR(held->request);
+	if (r == 0)
+		r = decide_may_begin(id->session, held->accept ? "accept" : "connect", failure);
+	if (r != 0) {
+		if (held->accept)
+			listener_turn_away(id,
+					   r == STATUS_DRAINING ? REFUSAL_DRAINING : REFUSAL_DENIED,
+					   /* retry_after_ms= */ 0,
+					   r == STATUS_DRAINING ? "draining" : "no QP");
+		return r;
+	}
+	r = held->accept ? renew_for_accept(id, failure) : renew_for_connect(id, failure);
+	if (r != 0)
+		return r;
+	r = qpcheck_by_rule(id, id->grant.rule, failure);
+	if (r != 0 && held->accept)
+		listener_turn_away(id, REFUSAL_DENIED, /* retry_after_ms= */ 0,
+				   "policy has changed");
+	return r;
+}
+
+static int send_held(struct held *held, struct failure *failure)
+{
+	struct id *id = held->id;
+	struct rdma_conn_param capped = held->param;
+	const char *verb = held->accept ? "accept" : "connect";
+	int r;
+
+	settings_cap_param(id, &capped);
+	r = held->accept ? fabric_id_accept(id->fabric, &capped) :
+			   fabric_id_connect(id->fabric, &capped);
+	return r < 0 ? fail(id, verb, r, failure) : 0;
+}
+
+void conn_resume(struct id *id)
+{
+	struct held *held = id->handshake.held;
+	struct failure failure;
+	int r;
+
+	/* The peer can have given up, or the device has gone. */
+	if (id->state != ID_CONNECTING && id->state != ID_ACCEPTED) {
+		held_free(held);
+		id_save_state(id);
+		return;
+	}
+	/* A QP number that had several connections can have several time waits. */
+	r = timewait_hold_again(id);
+	if (r > 0)
+		return;
+	r = r < 0 ? failure_errno(&failure, r) : decide_held(held, &failure);
+	if (r == -EINPROGRESS)
+		return;
+	if (r == 0)
+		r = send_held(held, &failure);
+	held_free(held);
+	free(id->handshake.request);
+	id->handshake.request = NULL;
+	id_save_state(id); /* it is not held back any more */
+	/*
+	 * The client's request was answered with success when it was held back, so an event has to report the
+	 * failure.
+	 */
+	if (r != 0) {
+		id_set_state(id, ID_FAILED);
+		notify_failure(id, RDMA_CM_EVENT_CONNECT_ERROR, r, &failure);
+	}
+}
+
+int conn_notify(struct id *id, enum ibv_event_type event, struct failure *failure)
+{
+	int r;
+
+	if (id_is_empty(id))
+		return id_refuse_state(id, "notify", failure);
+	r = fabric_id_notify(id->fabric, event);
+	return r < 0 ? failure_set_fabric(failure, r, "notify") : 0;
+}
+
+int conn_establish(struct id *id, struct failure *failure)
+{
+	int r;
+
+	if (id->state != ID_RESPONDED)
+		return id_refuse_state(id, "establish", failure);
+	r = fabric_id_establish(id->fabric);
+	if (r < 0)
+		return failure_set_fabric(failure, r, "establish");
+	id_set_state(id, ID_ESTABLISHED);
+	return 0;
+}
+
+int conn_reject(struct id *id, const void *data, size_t len, bool ece, struct failure *failure)
+{
+	int r;
+
+	/* In state RESPONDED, the active side can reject the peer's response. */
+	if (id->state != ID_REQUEST && id->state != ID_RESPONDED)
+		return id_refuse_state(id, "reject", failure);
+	/* A program must not be able to send a rejection that looks like the broker's. */
+	if (len >= 4 && memcmp(data, REFUSAL_MAGIC, 4) == 0)
+		return failure_set(failure, STATUS_BAD_REQUEST,
+				   "reject: private data must not begin with \"" REFUSAL_MAGIC
+				   "\", which is reserved for the broker");
+	r = fabric_id_reject(id->fabric, data, (uint8_t)len, ece);
+	if (r < 0)
+		return failure_set_fabric(failure, r, "reject");
+	id_set_state(id, ID_FAILED);
+	return 0;
+}
+
+/* Replies to the peer's disconnect, for a client that confirms. Other clients have nothing to do. */
+static int confirm(struct id *id, struct failure *failure)
+{
+	int r;
+
+	if (!id->handshake.unconfirmed)
+		return 0;
+	r = fabric_id_disconnect(id->fabric);
+	id->handshake.unconfirmed = false;
+	timewait_enter(id);
+	id_save_state(id);
+	return r < 0 ? failure_set_fabric(failure, r, "disconnect") : 0;
+}
+
+int conn_disconnect(struct id *id, struct failure *failure)
+{
+	int r;
+
+	switch (id->state) {
+	case ID_IDLE:
+	case ID_BOUND:
+	case ID_ADDR_QUERY:
+	case ID_ADDR_RESOLVED:
+	case ID_ROUTE_QUERY:
+	case ID_ROUTE_RESOLVED:
+	case ID_MOVED:
+	case ID_REVOKED:
+		return id_refuse_state(id, "disconnect", failure);
+	case ID_DISCONNECTED:
+		return confirm(id, failure);
+	default:
+		break; /* if there is no connection, the kernel sends nothing */
+	}
+	/* The peer has not received a connect or accept that is held back (timewait.h), so drop it. */
+	if (id->handshake.held) {
+		timewait_forget(id);
+		id_set_state(id, ID_FAILED);
+		return 0;
+	}
+	r = fabric_id_disconnect(id->fabric);
+	if (r < 0)
+		return failure_set_fabric(failure, r, "disconnect");
+	if (id->state == ID_CONNECTING || id->state == ID_RESPONDED || id->state == ID_ACCEPTED ||
+	    id->state == ID_ESTABLISHED)
+		id_set_state(id, ID_DISCONNECTING);
+	return 0;
+}

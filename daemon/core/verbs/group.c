@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/admit/decide.h"
+#include "core/verbs/group.h"
+#include "core/object/id.h"
+#include "core/admit/notify.h"
+#include "core/object/quota.h"
+#include "core/admit/wish.h"
+#include "keep/ledger.h"
+#include "proto/addr.h"
+
+#define KERNEL_ENOTSUPP 524
+
+/* A multicast group that an id has joined, or is joining. */
+struct group {
+	struct list link; /* id.groups */
+	struct id *id;
+	struct sockaddr_storage addr;
+	struct fabric_join *join;
+	struct charge charge;
+	struct admitted admitted;
+	struct ledger_group *row; /* its row in the ledger; NULL: it is not kept */
+};
+
+static struct group *find_group(struct id *id, const struct sockaddr *addr)
+{
+	struct list *l;
+
+	list_for_each(l, &id->groups) {
+		struct group *group = container_of(l, struct group, link);
+
+		if (addr_is_same_host((struct sockaddr *)&group->addr, addr))
+			return group;
+	}
+	return NULL;
+}
+
+static struct group *group_new(struct id *id, const struct sockaddr *addr)
+{
+	struct group *group = calloc(1, sizeof(*group));
+
+	if (!group)
+		return NULL;
+	list_init(&group->link);
+	group->id = id;
+	memcpy(&group->addr, addr, addr_len(addr));
+	return group;
+}
+
+static void group_free(struct group *group)
+{
+	fabric_join_free(group->join);
+	list_remove(&group->link);
+	admitted_done(&group->admitted);
+	charge_done(&group->charge);
+	ledger_remove_group(group->id->session->core->keep.ledger, group->row);
+	free(group);
+}
+
+/* False: there is no room to keep GROUP. */
+static bool record(struct group *group, uint32_t join_flags, enum ledger_answer answer)
+{
+	struct session *session = group->id->session;
+	struct ledger_group *row = ledger_add_group(session->core->keep.ledger);
+
+	if (!row)
+		return !session->row;
+	row->id = group->id->handle;
+	row->join_flags = join_flags;
+	row->answer = (uint8_t)answer;
+	row->addr = group->addr;
+	row->session = session->number;
+	group->row = row;
+	return true;
+}
+
+static int decide_join(struct id *id, const struct sockaddr *addr, const char *text,
+		       struct admitted *ret, struct failure *failure)
+{
+	struct core *core = id->session->core;
+	struct policy_verdict verdict;
+	struct id_wish wish;
+
+	wish_to_join(&wish, id, addr);
+	if (!wish.info.device)
+		return failure_set(failure, STATUS_BAD_STATE,
+				   "join %s: id %u is not bound to a device", text, id->handle);
+	decide(id->session, &wish.wish, &verdict);
+	if (verdict.answer != POLICY_ALLOW)
+		return failure_set_denied(failure, &verdict, "uid %u may not join %s",
+					  id->session->identity.uid, text);
+	return decide_admit(id->session, &wish.wish, verdict.rule,
+			    admissions_find(core->admissions, verdict.rule), /* pending= */ false,
+			    ret, failure);
+}
+
+/* JOIN_FLAGS is the client's bit mask (1: full member, 2: send only). */
+static int join_kernel(struct group *group, const struct sockaddr *addr, uint32_t join_flags)
+{
+	uint32_t flag = join_flags & 1 ? RDMA_MC_JOIN_FLAG_FULLMEMBER :
+					 RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER;
+	int r = fabric_join_new(&group->join, group->id->fabric, addr, flag, group);
+
+	/* For IPv6 groups on RoCE the kernel returns its internal ENOTSUPP (524), which programs do not know. */
+	return r == -KERNEL_ENOTSUPP ? -EOPNOTSUPP : r;
+}
+
+int group_join(struct id *id, const struct sockaddr *addr, uint32_t join_flags,
+	       struct failure *failure)
+{
+	char text[ADDR_STRLEN];
+	struct group *group;
+	int r;
+
+	addr_to_string(addr, text);
+	if (id_is_empty(id) || id->state == ID_REMOVED || id->token)
+		return id_refuse_state(id, "join_multicast", failure);
+	if (find_group(id, addr)) {
+		failure_set(failure, STATUS_BAD_STATE, "join %s: joined already", text);
+		failure->error = EEXIST;
+		return STATUS_BAD_STATE;
+	}
+	r = decide_may_begin(id->session, "join_multicast", failure);
+	if (r != 0)
+		return r;
+	group = group_new(id, addr);
+	if (!group)
+		return failure_errno(failure, -ENOMEM);
+	r = decide_join(id, addr, text, &group->admitted, failure);
+	if (r == 0)
+		r = quota_charge_id(id->session, &group->charge, failure);
+	if (r == 0 && !record(group, join_flags, LEDGER_UNANSWERED))
+		r = failure_set_not_kept(failure, "multicast groups");
+	if (r == 0) {
+		r = join_kernel(group, addr, join_flags);
+		if (r < 0)
+			r = failure_set_fabric(failure, r, "join %s", text);
+	}
+	if (r != 0) {
+		ledger_remove_group(id->session->core->keep.ledger, group->row);
+		admitted_done(&group->admitted);
+		charge_done(&group->charge);
+		free(group);
+		return r;
+	}
+	list_insert(&id->groups, &group->link);
+	return 0;
+}
+
+/* If the policy allows the group no longer, group_enforce() decides what becomes of it. */
+static void admit_again(struct group *group)
+{
+	struct session *session = group->id->session;
+	struct policy_verdict verdict;
+	struct id_wish wish;
+
+	wish_to_join(&wish, group->id, (struct sockaddr *)&group->addr);
+	decide_ask(session, &wish.wish, &verdict);
+	if (verdict.answer == POLICY_ALLOW)
+		decide_admit_again(session, &wish.wish, verdict.rule, /* pending= */ false,
+				   &group->admitted);
+}
+
+int group_restore(struct id *id, const struct ledger_group *row, bool untold)
+{
+	bool answered = row->answer == LEDGER_ANSWERED ||
+			(row->answer == LEDGER_BEING_ANSWERED && !untold);
+	const struct sockaddr *addr = (const struct sockaddr *)&row->addr;
+	struct group *group = group_new(id, addr);
+	struct failure ignored;
+	int r;
+
+	if (!group)
+		return -ENOMEM;
+	quota_charge_id(id->session, &group->charge, &ignored);
+	/* A join whose outcome was not told is joined once more, because its event may be lost. */
+	r = answered ? fabric_join_inherit(&group->join, id->fabric, addr, group) :
+		       join_kernel(group, addr, row->join_flags);
+	if (r < 0) {
+		charge_done(&group->charge);
+		free(group);
+		return r;
+	}
+	admit_again(group);
+	list_insert(&id->groups, &group->link);
+	record(group, row->join_flags, answered ? LEDGER_ANSWERED : LEDGER_UNANSWERED);
+	return 0;
+}
+
+void group_answered(const struct fabric_join *join, bool told)
+{
+	struct group *group = fabric_join_get_userdata(join);
+
+	if (group->row)
+		group->row->answer = told ? LEDGER_ANSWERED : LEDGER_BEING_ANSWERED;
+}
+
+int group_leave(struct id *id, const struct sockaddr *addr, struct failure *failure)
+{
+	struct group *group = find_group(id, addr);
+	char text[ADDR_STRLEN];
+
+	if (!group) {
+		failure_set(failure, STATUS_BAD_STATE, "leave %s: not joined",
+			    addr_to_string(addr, text));
+		failure->error = EADDRNOTAVAIL;
+		return STATUS_BAD_STATE;
+	}
+	group_free(group);
+	return 0;
+}
+
+void group_leave_all(struct id *id)
+{
+	struct list *l;
+
+	while ((l = list_first(&id->groups)))
+		group_free(container_of(l, struct group, link));
+}
+
+const struct sockaddr *group_addr(const struct fabric_join *join)
+{
+	const struct group *group = fabric_join_get_userdata(join);
+
+	return (const struct sockaddr *)&group->addr;
+}
+
+void group_enforce(struct id *id)
+{
+	struct policy_verdict verdict;
+	struct id_wish wish;
+	struct list *l, *n;
+
+	list_for_each_safe(l, n, &id->groups) {
+		struct group *group = container_of(l, struct group, link);
+		struct session_event out = {
+			.type = RDMA_CM_EVENT_MULTICAST_ERROR,
+			.status = -EACCES,
+			.group = (struct sockaddr *)&group->addr,
+		};
+
+		wish_to_join(&wish, id, out.group);
+		decide_ask(id->session, &wish.wish, &verdict);
+		if (verdict.answer == POLICY_ALLOW)
+			continue;
+		decide_audit(id->session, &wish.wish, &verdict, /* overflow= */ NULL);
+		notify_event(id, &out);
+		group_free(group);
+	}
+}

@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/admit/decide.h"
+#include "core/verbs/lease.h"
+#include "core/object/session.h"
+#include "keep/ledger.h"
+#include "util/util.h"
+
+/*
+ * The request that creates a lease can have to wait until a thread has given the user access. N_OPENS is 0 meanwhile,
+ * and the request is repeated afterwards.
+ */
+struct lease {
+	struct list link; /* session.leases */
+	struct admitted admitted;
+	struct session *session;
+	struct fabric_lease *fabric;
+	char *device;
+	/*
+	 * An instance of the daemon has requested access for UID, about which its own policy has decided. Else UID is the
+	 * session's user.
+	 */
+	bool is_loan;
+	uid_t uid;
+	enum policy_access access;
+	unsigned n_opens;
+	bool waits;
+	int r; /* the wait's result: 0 or a negative errno */
+};
+
+#define LEASES_MAX (LEDGER_LEASES + LEDGER_MORE_LEASES)
+
+/* Makes room for one more lease of SESSION. False: it could not be kept. */
+static bool reserve(struct session *session)
+{
+	unsigned n = lease_count(session);
+
+	if (!session->row || n < LEDGER_LEASES)
+		return true;
+	if (n < LEASES_MAX && !session->more_leases)
+		session->more_leases = ledger_add_leases(session->core->keep.ledger);
+	return n < LEASES_MAX && session->more_leases;
+}
+
+/* Writes at most LEASES_MAX leases to RET, and zeroes the rest of RET. Returns the number of leases in RET. */
+static size_t list_leases(const struct session *session, struct ledger_lease *ret)
+{
+	struct list *l;
+	size_t n = 0;
+
+	memset(ret, 0, LEASES_MAX * sizeof(*ret));
+	list_for_each(l, &session->leases) {
+		const struct lease *lease = container_of(l, struct lease, link);
+
+		if (n == LEASES_MAX)
+			break;
+		if (lease->is_loan || lease->n_opens == 0 ||
+		    strlen(lease->device) >= sizeof(ret[n].device))
+			continue;
+		strcpy(ret[n].device, lease->device);
+		ret[n].n_opens = lease->n_opens;
+		ret[n].access = lease->access;
+		n++;
+	}
+	return n;
+}
+
+static void save(struct session *session)
+{
+	struct ledger_lease leases[LEASES_MAX];
+	struct ledger_leases *more = session->more_leases;
+	size_t n;
+
+	if (!session->row)
+		return;
+	n = list_leases(session, leases);
+	memcpy(session->row->leases, leases, sizeof(session->row->leases));
+	if (!more)
+		return;
+	if (n <= LEDGER_LEASES) {
+		session->more_leases = ledger_remove_leases(session->core->keep.ledger, more);
+		return;
+	}
+	memcpy(more->leases, leases + LEDGER_LEASES, sizeof(more->leases));
+	more->session = session->number;
+}
+
+static struct lease *lease_free(struct lease *lease)
+{
+	struct session *session;
+
+	if (!lease)
+		return NULL;
+	session = lease->session;
+	if (lease->fabric) {
+		fabric_lease_free(lease->fabric);
+		list_remove(&lease->link);
+		session->core->n_leases--;
+		save(session);
+	}
+	if (session->opening == lease) {
+		session->opening = NULL;
+		if (!session->ending)
+			session->ops->resume(session->userdata);
+	}
+	admitted_done(&lease->admitted);
+	free(lease->device);
+	free(lease);
+	return NULL;
+}
+
+DEFINE_CLEANUP(struct lease *, lease_free)
+
+static struct lease *find(struct session *session, const char *name, bool is_loan, uid_t uid)
+{
+	struct list *l;
+
+	list_for_each(l, &session->leases) {
+		struct lease *lease = container_of(l, struct lease, link);
+
+		if (lease->is_loan == is_loan && lease->uid == uid &&
+		    strcmp(lease->device, name) == 0)
+			return lease;
+	}
+	return NULL;
+}
+
+static struct lease *find_lease(struct session *session, const char *name)
+{
+	return find(session, name, /* is_loan= */ false, session->identity.uid);
+}
+
+static int refuse(struct session *session, const struct fabric_device *device, uid_t uid, int r,
+		  struct failure *failure)
+{
+	log_limited(session_log_limit(session), LOG_ERR, "Cannot give uid %u access to %s: %s.",
+		    uid, fabric_device_node(device), strerror(-r));
+	return failure_set_fabric(failure, r, "give access to %s", fabric_device_node(device));
+}
+
+static void on_answer(void *userdata, int answer)
+{
+	struct lease *lease = userdata;
+
+	lease->waits = false;
+	lease->r = answer;
+	lease->session->ops->resume(lease->session->userdata);
+}
+
+static enum fabric_access fabric_access(enum policy_access access)
+{
+	switch (access) {
+	case POLICY_ACCESS_ACL:
+		return FABRIC_ACCESS_ACL;
+	case POLICY_ACCESS_OPEN:
+		return FABRIC_ACCESS_OPEN;
+	default:
+		return FABRIC_ACCESS_DEFAULT;
+	}
+}
+
+static int make(struct lease **ret, struct session *session, struct fabric_device *device,
+		bool is_loan, uid_t uid, enum policy_access access, struct admitted *admitted,
+		struct failure *failure)
+{
+	_cleanup_(lease_freep) struct lease *lease = calloc(1, sizeof(*lease));
+	int r;
+
+	if (!lease)
+		return failure_errno(failure, -ENOMEM);
+	lease->session = session;
+	lease->device = strdup(fabric_device_name(device));
+	if (!lease->device)
+		return failure_errno(failure, -ENOMEM);
+	lease->access = access;
+	lease->is_loan = is_loan;
+	lease->uid = uid;
+	r = fabric_lease_new(&lease->fabric, device, uid, fabric_access(access), on_answer, lease);
+	if (r < 0 && r != -EINPROGRESS)
+		return refuse(session, device, uid, r, failure);
+	lease->waits = r == -EINPROGRESS;
+	lease->admitted = *admitted;
+	*admitted = (struct admitted){ 0 };
+	list_insert(&session->leases, &lease->link);
+	session->core->n_leases++;
+	*ret = TAKE_PTR(lease);
+	return 0;
+}
+
+static int lease_new(struct lease **ret, struct session *session, struct fabric_device *device,
+		     enum policy_access access, struct admitted *admitted, struct failure *failure)
+{
+	return make(ret, session, device, /* is_loan= */ false, session->identity.uid, access,
+		    admitted, failure);
+}
+
+static void make_wish(struct wish *ret, const char *name)
+{
+	*ret = (struct wish){
+		.question = { .operation = POLICY_DEVICE, .device = name, .port = -1 },
+		.what = "device",
+		.object = name,
+	};
+}
+
+/* AGAIN: the request is repeated, so a decision that allows is neither counted nor reported. */
+static int decide_device(struct session *session, const char *name, bool again, struct wish *wish,
+			 struct policy_verdict *ret, struct failure *failure)
+{
+	make_wish(wish, name);
+	if (again)
+		decide_ask(session, wish, ret);
+	if (!again || ret->answer != POLICY_ALLOW)
+		decide(session, wish, ret);
+	if (ret->answer != POLICY_ALLOW)
+		return failure_set_denied(failure, ret, "uid %u may not use device %s",
+					  session->identity.uid, name);
+	return 0;
+}
+
+static int open_new(struct session *session, struct fabric_device *device, struct failure *failure)
+{
+	struct admitted admitted = { 0 };
+	struct policy_verdict verdict;
+	struct lease *lease = NULL;
+	struct wish wish;
+	int r;
+
+	r = reserve(session) ? 0 : failure_set_not_kept(failure, "devices of a session");
+	if (r == 0)
+		r = decide_device(session, fabric_device_name(device), /* again= */ false, &wish,
+				  &verdict, failure);
+	if (r == 0)
+		r = decide_admit(session, &wish, verdict.rule,
+				 admissions_find(session->core->admissions, verdict.rule),
+				 /* pending= */ false, &admitted, failure);
+	if (r == 0)
+		r = lease_new(&lease, session, device, verdict.rule->settings.access, &admitted,
+			      failure);
+	admitted_done(&admitted);
+	if (r != 0)
+		return r;
+	if (lease->waits) {
+		session->opening = lease;
+		return -EINPROGRESS;
+	}
+	lease->n_opens = 1;
+	save(session);
+	return 0;
+}
+
+/* Repeats the request that created LEASE, or was made while a restored LEASE had, or has, no access. */
+static int open_again(struct session *session, struct fabric_device *device, struct lease *lease,
+		      struct failure *failure)
+{
+	struct policy_verdict verdict;
+	struct wish wish;
+	int r;
+
+	if (lease->waits) {
+		session->opening = lease;
+		return -EINPROGRESS;
+	}
+	r = lease->r < 0 ? refuse(session, device, lease->uid, lease->r, failure) :
+			   decide_device(session, lease->device, /* again= */ true, &wish, &verdict,
+					 failure);
+	if (r != 0) {
+		lease_free(lease);
+		return r;
+	}
+	lease->n_opens++;
+	save(session);
+	return 0;
+}
+
+static int find_device(struct session *session, const char *name, struct fabric_device **ret,
+		       struct failure *failure)
+{
+	struct fabric *fabric = session->core->fabric;
+
+	*ret = *name ? fabric_find_device(fabric, name) : fabric_next_device(fabric, NULL);
+	if (*ret)
+		return 0;
+	return *name ? failure_set(failure, STATUS_NO_DEVICE, "there is no RDMA device %s", name) :
+		       failure_set(failure, STATUS_NO_DEVICE, "this host has no RDMA device now");
+}
+
+int lease_open(struct session *session, const char *name, struct fabric_device **ret,
+	       struct failure *failure)
+{
+	struct lease *waited = TAKE_PTR(session->opening), *lease = NULL;
+	int r;
+
+	r = find_device(session, name, ret, failure);
+	if (r == 0)
+		lease = find_lease(session, fabric_device_name(*ret));
+	/* If another device is the first one now, the lease that the request waited for is not needed. */
+	if (waited && waited != lease)
+		lease_free(waited);
+	if (r != 0)
+		return r;
+	if (!lease)
+		return open_new(session, *ret, failure);
+	if (lease == waited || lease->waits || lease->r < 0)
+		return open_again(session, *ret, lease, failure);
+	lease->n_opens++;
+	save(session);
+	return 0;
+}
+
+int lease_lend(struct session *session, const char *name, uid_t uid, struct failure *failure)
+{
+	struct lease *waited = TAKE_PTR(session->opening), *lease;
+	struct admitted none = { 0 };
+	struct fabric_device *device;
+	int r;
+
+	if (session->door != DOOR_ADMIN || session->identity.uid != geteuid())
+		return failure_set(failure, STATUS_NOT_PERMITTED,
+				   "lend_device: only the daemon's own user may do this, on the "
+				   "socket for administration");
+	/* Not kept over a restart, see LendDevice: so the session is not taken over. */
+	session->lends = true;
+	session_save(session);
+	r = find_device(session, name, &device, failure);
+	if (r != 0)
+		return r;
+	lease = find(session, name, /* is_loan= */ true, uid);
+	if (!lease)
+		r = make(&lease, session, device, /* is_loan= */ true, uid, POLICY_ACCESS_DEFAULT,
+			 &none, failure);
+	if (r != 0)
+		return r;
+	if (lease->waits) {
+		session->opening = lease;
+		return -EINPROGRESS;
+	}
+	if (waited == lease && lease->r < 0) {
+		r = refuse(session, device, uid, lease->r, failure);
+		lease_free(lease);
+		return r;
+	}
+	lease->n_opens = 1;
+	return 0;
+}
+
+int lease_end_loan(struct session *session, const char *name, uid_t uid)
+{
+	/* It is no error if there is no lease, because a lease ends when its device is removed. */
+	lease_free(find(session, name, /* is_loan= */ true, uid));
+	return 0;
+}
+
+void lease_enforce(struct session *session)
+{
+	struct policy_verdict verdict;
+	struct list *l, *n;
+
+	list_for_each_safe(l, n, &session->leases) {
+		struct lease *lease = container_of(l, struct lease, link);
+		struct wish wish;
+
+		if (lease->is_loan)
+			continue;
+		make_wish(&wish, lease->device);
+		decide_ask(session, &wish, &verdict);
+		if (verdict.answer == POLICY_ALLOW)
+			continue;
+		decide_audit(session, &wish, &verdict, NULL);
+		lease_free(lease);
+	}
+}
+
+int lease_close(struct session *session, const char *name)
+{
+	struct lease *lease = find_lease(session, name);
+
+	/* It is no error if there is no lease, because a lease ends when its device is removed. */
+	if (lease && --lease->n_opens == 0)
+		lease_free(lease);
+	else if (lease)
+		save(session);
+	return 0;
+}
+
+void lease_drop_unopened(struct session *session)
+{
+	struct list *l, *n;
+
+	list_for_each_safe(l, n, &session->leases) {
+		struct lease *lease = container_of(l, struct lease, link);
+
+		if (lease->n_opens == 0)
+			lease_free(lease);
+	}
+}
+
+void lease_take_over(struct session *to, struct session *from)
+{
+	struct list *l, *n;
+
+	list_for_each_safe(l, n, &from->leases) {
+		struct lease *lease = container_of(l, struct lease, link);
+
+		if (find_lease(to, lease->device))
+			continue;
+		list_remove(&lease->link);
+		list_insert(&to->leases, &lease->link);
+		lease->session = to;
+		lease->n_opens = 1;
+	}
+	lease_enforce(to);
+	save(to);
+}
+
+void lease_forget_device(struct session *session, const char *name)
+{
+	struct list *l, *n;
+
+	list_for_each_safe(l, n, &session->leases) {
+		struct lease *lease = container_of(l, struct lease, link);
+
+		if (strcmp(lease->device, name) == 0)
+			lease_free(lease);
+	}
+}
+
+static void restore(struct session *session, const struct ledger_lease *row)
+{
+	struct fabric_device *device = fabric_find_device(session->core->fabric, row->device);
+	struct admitted none = { 0 };
+	struct failure ignored;
+	struct lease *lease;
+
+	if (!device || lease_new(&lease, session, device, (enum policy_access)row->access, &none,
+				 &ignored) != 0)
+		return;
+	lease->n_opens = row->n_opens;
+}
+
+static void restore_all(struct session *session, const struct ledger_lease *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (rows[i].device[0] && rows[i].n_opens > 0 && reserve(session))
+			restore(session, &rows[i]);
+}
+
+void lease_restore(struct session *session, const struct ledger_session *row,
+		   const struct ledger_leases *more)
+{
+	restore_all(session, row->leases, LEDGER_LEASES);
+	if (more)
+		restore_all(session, more->leases, LEDGER_MORE_LEASES);
+	save(session);
+}
+
+unsigned lease_count(const struct session *session)
+{
+	struct list *l;
+	unsigned n = 0;
+
+	list_for_each(l, &session->leases)
+		n++;
+	return n;
+}
+
+void lease_free_all(struct session *session)
+{
+	struct list *l, *n;
+
+	list_for_each_safe(l, n, &session->leases)
+		lease_free(container_of(l, struct lease, link));
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+
+#include "core/admit/settings.h"
+#include "core/object/id.h"
+#include "core/verbs/bind.h"
+#include "core/verbs/option.h"
+
+#define IN(state) (1u << (state))
+
+static int find(int number, enum option *ret, struct failure *failure)
+{
+	for (int i = 0; i < _OPTION_MAX; i++)
+		if (option_kinds[i].number == number) {
+			*ret = (enum option)i;
+			return 0;
+		}
+	failure_set(failure, STATUS_BAD_REQUEST, "unknown option %d", number);
+	failure->error = ENOSYS;
+	return STATUS_BAD_REQUEST;
+}
+
+static int set_in_kernel(struct id *id, enum option option, int value, struct failure *failure)
+{
+	int r = id_set_option(id, option, value);
+
+	return r < 0 ? failure_set_fabric(failure, r, "set %s to %d", option_kinds[option].name,
+					  value) :
+		       0;
+}
+
+/* Policy decides about TOS and REUSEADDR; before it has decided, their values are only stored. */
+static int set(struct id *id, int number, int value, struct failure *failure)
+{
+	const struct option_kind *kind;
+	enum option option;
+	int r;
+
+	r = find(number, &option, failure);
+	if (r != 0)
+		return r;
+	kind = &option_kinds[option];
+	if (kind->max == 1)
+		value = value != 0;
+	if (value < 0 || value > kind->max)
+		return failure_set(failure, STATUS_BAD_REQUEST, "%s %d is out of range 0..%d",
+				   kind->name, value, kind->max);
+	if (!(IN(id->state) & kind->states))
+		return id_refuse_state(id, "set_option", failure);
+	switch (option) {
+	case OPTION_TOS:
+		id->options.asked[option] = value;
+		return settings_apply(id, failure);
+	case OPTION_REUSEADDR:
+		if (id->state != ID_IDLE)
+			return bind_late_reuseaddr(id, value, failure);
+		id->options.asked[option] = value;
+		return 0;
+	case OPTION_ACK_TIMEOUT:
+		/* If the id's rule sets the ACK timeout, the client's value is ignored. */
+		if (id->grant.rule && !id->listener && id->grant.rule->settings.ack_timeout >= 0)
+			return 0;
+		return set_in_kernel(id, option, value, failure);
+	default:
+		return set_in_kernel(id, option, value, failure);
+	}
+}
+
+int option_set(struct id *id, int number, int value, struct failure *failure)
+{
+	int r = set(id, number, value, failure);
+
+	id_save(id);
+	return r;
+}
+
+int option_get(struct id *id, int number, int *ret, struct failure *failure)
+{
+	const struct options *options = &id->options;
+	enum option option;
+	int r;
+
+	r = find(number, &option, failure);
+	if (r != 0)
+		return r;
+	switch (option) {
+	case OPTION_TOS:
+		*ret = id->grant.rule ? options->now[option] : options->asked[option];
+		break;
+	case OPTION_REUSEADDR:
+		*ret = options_has_reuseaddr(options) || options_wants_reuseaddr(options);
+		break;
+	default:
+		*ret = options->now[option];
+	}
+	return 0;
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/admit/decide.h"
+#include "core/object/id.h"
+#include "core/verbs/qpcheck.h"
+
+static void on_qp_answer(void *userdata, int answer)
+{
+	struct id *id = userdata;
+	struct session *session = id->session;
+
+	id->handshake.qp_check.lookup = NULL;
+	id->handshake.qp_check.answer = answer;
+	/* Only the present request can use the result: later the number can belong to another QP. */
+	id->handshake.qp_check.request = session->last_request;
+	session->ops->resume(session->userdata);
+}
+
+/* Returns the result of fabric_qp_belongs(). -EINPROGRESS: on_qp_answer() will be called with the result. */
+static int ask_about_qp(struct id *id, const char *device, uint32_t qpn)
+{
+	struct session *session = id->session;
+	struct qpcheck *check = &id->handshake.qp_check;
+	bool is_same = check->qpn == qpn && strcmp(check->device, device) == 0;
+
+	if (is_same && check->lookup)
+		return -EINPROGRESS;
+	if (is_same && check->request > 0 && check->request == session->last_request)
+		return check->answer;
+	check->lookup = fabric_lookup_cancel(check->lookup);
+	check->request = 0;
+	check->qpn = qpn;
+	snprintf(check->device, sizeof(check->device), "%s", device);
+	return fabric_qp_belongs(&check->lookup, session->core->fabric, device, qpn,
+				 session->identity.pid, session->identity.uid, on_qp_answer, id);
+}
+
+/* The look-up goes by the pid, which must be the client's. */
+static int check_client(const struct session *session, const char *device, uint32_t qpn,
+			struct failure *failure)
+{
+	const char *doubt = identity_doubt(&session->identity);
+
+	if (!doubt)
+		return 0;
+	return failure_set(failure, STATUS_NOT_OWNER,
+			   "QP number %u of %s: cannot verify that process %d is the client: %s",
+			   qpn, device, session->identity.pid, doubt);
+}
+
+/* R: the result of a look-up of QPN, from fabric_qp_belongs(). */
+static int judge(struct id *id, const char *device, uint32_t qpn, int r, struct failure *failure)
+{
+	struct session *session = id->session;
+
+	if (r < 0) {
+		log_limited(session_log_limit(session), LOG_ERR,
+			    "Session %llu: cannot find the owner of QP %u of %s: %s.",
+			    (unsigned long long)session->number, qpn, device, strerror(-r));
+		return failure_set_fabric(failure, r, "find the owner of QP number %u of %s", qpn,
+					  device);
+	}
+	if (r == FABRIC_QP_FOREIGN || !identity_is_alive(&session->identity)) {
+		log_limited(
+			session_log_limit(session), LOG_WARNING,
+			"Session %llu, uid %u, pid %d offered QP %u of %s, which does not belong "
+			"to it.",
+			(unsigned long long)session->number, session->identity.uid,
+			session->identity.pid, qpn, device);
+		return failure_set(failure, STATUS_NOT_OWNER,
+				   "QP number %u of %s does not belong to process %d", qpn, device,
+				   session->identity.pid);
+	}
+	id->handshake.qp_check.is_unknown = r == FABRIC_QP_UNKNOWN;
+	return 0;
+}
+
+int qpcheck_run(struct id *id, const char *device, uint32_t qpn, struct failure *failure)
+{
+	int r;
+
+	id->handshake.qp_check.is_unknown = false;
+	r = check_client(id->session, device, qpn, failure);
+	if (r != 0)
+		return r;
+	r = ask_about_qp(id, device, qpn);
+	return r == -EINPROGRESS ? r : judge(id, device, qpn, r, failure);
+}
+
+int qpcheck_held(struct id *id, const char *device, uint32_t qpn, int answer,
+		 struct failure *failure)
+{
+	/* Another session can have imported the id. */
+	int r = check_client(id->session, device, qpn, failure);
+
+	id->handshake.qp_check.is_unknown = false;
+	id->handshake.qp_check.qpn = qpn;
+	snprintf(id->handshake.qp_check.device, sizeof(id->handshake.qp_check.device), "%s",
+		 device);
+	return r != 0 ? r : judge(id, device, qpn, answer, failure);
+}
+
+int qpcheck_by_rule(struct id *id, const struct policy_rule *rule, struct failure *failure)
+{
+	const struct qpcheck *check = &id->handshake.qp_check;
+	struct session *session = id->session;
+
+	if (!check->is_unknown || rule->settings.qp == POLICY_QP_RESERVED)
+		return 0;
+	log_limited(
+		session_log_limit(session), LOG_WARNING,
+		"Session %llu, uid %u, pid %d offered QP %u of %s, which the kernel does not know. "
+		"%s:%u would accept it with \"qp reserved\".",
+		(unsigned long long)session->number, session->identity.uid, session->identity.pid,
+		check->qpn, check->device, rule->file, rule->line);
+	return failure_set(failure, STATUS_NOT_OWNER,
+			   "QP number %u of %s does not belong to process %d: the kernel knows no "
+			   "such QP",
+			   check->qpn, check->device, session->identity.pid);
+}
+
+void qpcheck_report(struct id *id, const struct wish *wish)
+{
+	const struct qpcheck *check = &id->handshake.qp_check;
+	struct policy_verdict verdict = { .answer = POLICY_ALLOW, .rule = id->grant.rule };
+	char text[128];
+
+	if (!check->is_unknown)
+		return;
+	snprintf(text, sizeof(text), "qp reserved: the kernel knows no QP %u of %s", check->qpn,
+		 check->device);
+	verdict.reason = text;
+	decide_audit(id->session, wish, &verdict, /* overflow= */ NULL);
+}

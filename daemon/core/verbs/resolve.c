@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+
+#include "core/admit/decide.h"
+#include "core/admit/notify.h"
+#include "core/admit/wish.h"
+#include "core/object/inquiry.h"
+#include "core/object/wait.h"
+#include "core/verbs/bind.h"
+#include "core/verbs/id_life.h"
+#include "core/verbs/renew.h"
+#include "core/verbs/resolve.h"
+#include "proto/addr.h"
+#include "util/clock.h"
+
+/*
+ * The kernel can miss a neighbour's reply, and then waits for its whole timeout. So the broker makes several attempts
+ * of at most this length.
+ */
+#define RESOLVE_SLICE_MS 1000
+
+static unsigned cap_timeout(struct id *id, unsigned timeout_ms)
+{
+	unsigned cap = id->session->core->settings.resolve_timeout_ms;
+
+	return timeout_ms == 0 || timeout_ms > cap ? cap : timeout_ms;
+}
+
+static int resolve_slice(struct id *id, const struct sockaddr *src, const struct sockaddr *dst)
+{
+	uint64_t left = id->route.until_ms - clock_ms();
+
+	return fabric_id_resolve_addr(id->fabric, src, dst,
+				      left < RESOLVE_SLICE_MS ? (int)left : RESOLVE_SLICE_MS);
+}
+
+int resolve_start(struct id *id, const struct sockaddr *src, const struct sockaddr *dst,
+		  unsigned timeout_ms)
+{
+	int r;
+
+	id->route.until_ms = clock_ms() + cap_timeout(id, timeout_ms);
+	r = resolve_slice(id, src, dst);
+	if (r == 0)
+		id_set_state(id, ID_ADDR_QUERY);
+	return r;
+}
+
+unsigned resolve_get_left_ms(const struct id *id)
+{
+	uint64_t now = clock_ms();
+
+	return id->route.until_ms > now ? (unsigned)(id->route.until_ms - now) : 1;
+}
+
+bool resolve_again(struct id *id, int status)
+{
+	struct fabric_id_info info;
+
+	if (id->state != ID_ADDR_QUERY || status != -ETIMEDOUT || clock_ms() >= id->route.until_ms)
+		return false;
+	fabric_id_get_info(id->fabric, &info);
+	return resolve_slice(id, NULL, (struct sockaddr *)&info.peer) == 0;
+}
+
+const struct failure *resolve_explain(const struct id *id, int status, struct failure *failure)
+{
+	struct fabric_id_info info;
+
+	if (status != -ENODEV)
+		return NULL;
+	fabric_id_get_info(id->fabric, &info);
+	if (!addr_is_loopback((struct sockaddr *)&info.peer))
+		return NULL;
+	failure_set(failure, STATUS_FABRIC, "%s", failure_loopback);
+	failure->error = ENODEV;
+	return failure;
+}
+
+static void on_answer(void *userdata, struct peerid *answer)
+{
+	struct fabric_event event = { .type = RDMA_CM_EVENT_ADDR_RESOLVED };
+	struct id *id = userdata;
+
+	id->who.inquiry = NULL;
+	id_set_peerid(id, answer);
+	/* Otherwise another event, such as DEVICE_REMOVAL, has come. */
+	if (id->state == ID_ADDR_QUERY)
+		id->session->core->on_event(id, &event);
+}
+
+bool resolve_asks(struct id *id)
+{
+	struct policy_verdict verdict;
+	struct peerid *unknown;
+	struct id_wish wish;
+
+	if (!policy_asks(id->session->core->policy) || id->state != ID_ADDR_QUERY ||
+	    id->who.state == WHO_ANSWERED || id->who.inquiry)
+		return id->who.inquiry != NULL;
+	wish_to_connect(&wish, id);
+	wish.wish.question.can_ask = true;
+	decide_ask(id->session, &wish.wish, &verdict);
+	if (verdict.answer != POLICY_ASK)
+		return false;
+	id->who.inquiry = inquiry_new(id->session, &wish.wish.question, /* peer_qpn= */ 0,
+				      on_answer, id, &unknown);
+	if (!id->who.inquiry)
+		id_set_peerid(id, unknown);
+	return id->who.inquiry != NULL;
+}
+
+int resolve_addr(struct id *id, const struct sockaddr *src, const struct sockaddr *dst,
+		 unsigned timeout_ms, bool route, struct failure *failure)
+{
+	struct policy_verdict verdict;
+	int r;
+
+	/* An id whose address is going to be resolved again keeps its peer. */
+	if ((id->state != ID_IDLE && id->state != ID_BOUND) || id->route.ahead == AHEAD_REBIND)
+		return id_refuse_state(id, "resolve_addr", failure);
+	id_forget_peerid(id);
+	r = decide_may_begin(id->session, "resolve_addr", failure);
+	if (r == 0)
+		r = wait_for_devices(id->session, "resolve_addr", failure);
+	if (r != 0)
+		return r;
+	/* A bound id keeps its address, as in the kernel. */
+	if (id->state == ID_BOUND)
+		src = NULL;
+	r = decide_connect(id, true, src, dst, &verdict, failure);
+	if (r != 0)
+		return r;
+	if (src && addr_port(src) > 0) {
+		r = bind_addr(id, src, failure);
+		if (r != 0)
+			return r;
+		src = NULL;
+	}
+	r = resolve_start(id, src, dst, timeout_ms);
+	if (r < 0)
+		return failure_set_resolve(failure, r, src, dst);
+	id->route.timeout_ms = route ? cap_timeout(id, timeout_ms) : 0;
+	id_save_state(id);
+	return 0;
+}
+
+void resolve_on_route_begun(struct id *id)
+{
+	id->route.tos = id->options.now[OPTION_TOS];
+	id->route.ack_timeout = id->options.now[OPTION_ACK_TIMEOUT];
+	id_set_state(id, ID_ROUTE_QUERY);
+}
+
+int resolve_route(struct id *id, unsigned timeout_ms, struct failure *failure)
+{
+	int r;
+
+	if (id->state != ID_ADDR_RESOLVED)
+		return id_refuse_state(id, "resolve_route", failure);
+	r = renew_rule(id, failure);
+	if (r != 0)
+		return r;
+	r = fabric_id_resolve_route(id->fabric, (int)cap_timeout(id, timeout_ms));
+	if (resolve_explain(id, r, failure))
+		return STATUS_FABRIC;
+	if (r < 0)
+		return failure_set_fabric(failure, r, "resolve the route");
+	resolve_on_route_begun(id);
+	return 0;
+}
+
+void resolve_go_on(struct id *id)
+{
+	unsigned timeout_ms = id->route.timeout_ms;
+	struct failure failure;
+	int r;
+
+	if (id->state == ID_ADDR_QUERY || id->state == ID_ROUTE_QUERY)
+		return;
+	id->route.timeout_ms = 0;
+	if (id->state != ID_ADDR_RESOLVED || timeout_ms == 0)
+		return;
+	r = resolve_route(id, timeout_ms, &failure);
+	if (r != 0)
+		notify_failure(id, RDMA_CM_EVENT_ROUTE_ERROR, r, &failure);
+}
