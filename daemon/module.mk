@@ -1,4 +1,5 @@
-# The daemon's floors from the top down: main, rpc, core, policy | fabric, keep, util. In policy: policy, index, rule.
+# The daemon's floors from the top down: main, rpc, core, policy | fabric, keep, util. In core: rule, verbs, admit,
+# object, facts. In policy: policy, rule.
 DAEMON_SRC := \
 	daemon/broker.c \
 	daemon/config.c \

@@ -67,8 +67,8 @@ $(O)/tests/unit/check_bounded: $(call objs,client/lib/wire/bounded.c)
 $(O)/tests/unit/check_bounded: HARNESS += $(call objs,client/lib/wire/bounded.c)
 
 # Random policies and questions.
-$(addprefix $(O)/tests/unit/check_policy_,property shadow): $(O)/obj/tests/unit/randompolicy.o
-$(addprefix $(O)/tests/unit/check_policy_,property shadow): HARNESS += $(O)/obj/tests/unit/randompolicy.o
+$(addprefix $(O)/tests/unit/check_policy_,property shadow): $(O)/obj/tests/unit/randompolicy.o $(O)/obj/tests/unit/oracle.o
+$(addprefix $(O)/tests/unit/check_policy_,property shadow): HARNESS += $(O)/obj/tests/unit/randompolicy.o $(O)/obj/tests/unit/oracle.o
 
 # Part of rdmabrokerctl.
 $(O)/tests/unit/check_cdi: $(call objs,client/ctl/cdispec.c)

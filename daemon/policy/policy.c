@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "policy/index/index.h"
 #include "policy/policy.h"
 #include "policy/rules.h"
 #include "policy/source.h"
@@ -109,14 +108,7 @@ int policy_add_rule(struct policy *policy, const struct policy_rule *rule, unsig
 
 int policy_finish(struct policy *policy)
 {
-	const struct policy_index_rules rules = {
-		.conditions = policy->conditions,
-		.n_rules = policy->n_rules,
-		.matches = policy->matches,
-		.n_sets = policy->n_sets,
-	};
-
-	return policy_index_new(&policy->index, &rules);
+	return rows_make(policy);
 }
 
 struct policy *policy_ref(struct policy *policy)
@@ -146,7 +138,7 @@ struct policy *policy_unref(struct policy *policy)
 		free(block);
 	}
 	policy_forget_sources(policy);
-	policy_index_free(policy->index);
+	rows_done(&policy->rows);
 	free(policy->rules);
 	free(policy->conditions);
 	free(policy->matches);

@@ -121,7 +121,7 @@ struct policy_verdict {
 	const char *reason;
 	/* the policy does not reject, but the restriction of the client's session does; RULE is NULL */
 	bool by_restriction;
-	size_t n_examined; /* the number of rules that were compared with the question: what the decision has cost */
+	size_t n_examined; /* what the decision has cost, in comparisons of the question with a rule */
 };
 
 /* What to do if the name of a user or group cannot be looked up. */

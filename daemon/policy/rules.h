@@ -3,7 +3,7 @@
 
 /*
  * The internals of a policy, for daemon/policy/ only. A rule has two parts: struct policy_rule for other folders, and
- * struct policy_condition, which is small because each decision reads many of them.
+ * struct policy_condition, its matches. Most decisions read neither, but the rows of rows.h.
  */
 
 #include <stdbool.h>
@@ -11,13 +11,13 @@
 #include <stdint.h>
 
 #include "policy/policy.h"
+#include "policy/rows.h"
 #include "policy/rule/condition.h"
 
 #define POLICY_RULES_MAX 100000
 /* in all sets together; a set has copies of the prefixes of the sets that it refers to */
 #define POLICY_PREFIXES_MAX 1000000
 
-struct policy_index;
 struct source;
 
 struct policy {
@@ -32,9 +32,8 @@ struct policy {
 	size_t n_matches;
 	size_t n_matches_allocated;
 
-	size_t n_sets; /* including a set for each match with a single prefix */
 	size_t n_prefixes; /* in all sets together */
-	struct policy_index *index; /* NULL: there are so few rules that they need no index */
+	struct policy_rows rows;
 
 	struct policy_block *blocks; /* memory from policy_alloc() */
 
@@ -61,9 +60,5 @@ int policy_add_rule(struct policy *policy, const struct policy_rule *rule, unsig
 		    size_t n_matches);
 /* A policy without missing names does not need its sources. */
 void policy_forget_sources(struct policy *policy);
-/* Makes the index, after the last rule was added. Returns 0 or -ENOMEM. */
+/* Makes the rows, after the last rule was added. Returns 0 or -ENOMEM. */
 int policy_finish(struct policy *policy);
-
-/* As policy_decide(), but examines all rules instead of using the index. For tests. */
-void policy_decide_scan(const struct policy *policy, const struct policy_question *question,
-			struct policy_verdict *ret);

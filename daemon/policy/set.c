@@ -116,7 +116,6 @@ static int set_new(struct parser *parser, const struct token *token, const struc
 	if (!set)
 		return -ENOMEM;
 	memcpy(set->prefixes, prefixes, n * sizeof(set->prefixes[0]));
-	set->number = parser->policy->n_sets++;
 	set->n = n;
 	parser->policy->n_prefixes += n;
 	*ret = set;

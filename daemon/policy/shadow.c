@@ -3,17 +3,14 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-#include "policy/index/index.h"
 #include "policy/policy.h"
+#include "policy/rows.h"
 #include "policy/rules.h"
 #include "policy/shadow.h"
 #include "proto/names.h"
 #include "util/diag.h"
 
-/*
- * A request that a rule matches, as far as the rule says. It finds, in the index, all earlier rules that match whatever the
- * rule matches. A pattern stands for the names that it matches.
- */
+/* A request that a rule matches, as far as the rule says. A pattern stands for the names that it matches. */
 struct sample {
 	struct policy_question question;
 	struct policy_facts facts;
@@ -33,53 +30,53 @@ static void add_fact(struct sample *sample, const struct policy_match *match)
 	struct policy_question *question = &sample->question;
 	const union policy_value *value = &match->value;
 
-	switch (match->word->dimension) {
-	case KEY_USER:
+	switch (match->word->fact) {
+	case FACT_USER:
 		question->uid = value->ids->ids[0];
 		break;
-	case KEY_GROUP:
+	case FACT_GROUP:
 		sample->gid = value->ids->ids[0];
 		question->n_gids = 1;
 		break;
-	case KEY_UNIT:
+	case FACT_UNIT:
 		question->workload[WORKLOAD_UNIT] = value->glob;
 		break;
-	case KEY_CONTAINER:
+	case FACT_CONTAINER:
 		question->workload[WORKLOAD_CONTAINER] = value->glob;
 		break;
-	case KEY_POD:
+	case FACT_POD:
 		question->workload[WORKLOAD_POD] = value->glob;
 		break;
-	case KEY_JOB:
+	case FACT_JOB:
 		question->workload[WORKLOAD_JOB] = value->glob;
 		break;
-	case KEY_CGROUP:
+	case FACT_CGROUP:
 		question->workload[WORKLOAD_CGROUP] = value->glob;
 		break;
-	case KEY_PS:
+	case FACT_PS:
 		question->port_space = value->number;
 		break;
-	case KEY_PORT:
+	case FACT_PORT:
 		question->port = value->ports->ranges[0].first;
 		break;
-	case KEY_DEVICE:
+	case FACT_DEVICE:
 		question->device = value->glob;
 		break;
-	case KEY_PEER:
+	case FACT_PEER:
 		sample->facts.knows_peer = true;
 		sample->facts.peer = first_address(value->prefixes);
 		break;
-	case KEY_LOCAL:
+	case FACT_LOCAL:
 		sample->facts.knows_local = true;
 		sample->facts.local = first_address(value->prefixes);
 		break;
-	case KEY_DATA:
+	case FACT_DATA:
 		question->knows_data = true;
 		question->data = value->data->bytes;
 		question->data_len = value->data->len;
 		break;
-	case KEY_NONE:
-	case _KEY_DIMENSION_MAX:
+	case FACT_NONE:
+	case _FACT_MAX:
 		break;
 	}
 }
@@ -181,7 +178,7 @@ static bool contains_glob(const struct policy_match *outer, const char *inner,
 	if (!inner[head_of(inner)])
 		return outer->word->match(&outer->value, &sample->facts) == TERNARY_YES;
 	/* In other dimensions '*' does not match a slash. */
-	if (outer->word->dimension != KEY_UNIT && outer->word->dimension != KEY_DEVICE)
+	if (outer->word->fact != FACT_UNIT && outer->word->fact != FACT_DEVICE)
 		return false;
 	return strcmp(glob + head, "*") == 0 && head_of(inner) >= head &&
 	       memcmp(glob, inner, head) == 0;
@@ -198,28 +195,28 @@ static bool contains_data(const struct policy_data *outer, const struct policy_d
 static bool contains(const struct policy_match *outer, const struct policy_match *inner,
 		     const struct sample *sample, size_t *steps)
 {
-	switch (outer->word->dimension) {
-	case KEY_USER:
-	case KEY_GROUP:
+	switch (outer->word->fact) {
+	case FACT_USER:
+	case FACT_GROUP:
 		return contains_ids(outer->value.ids, inner->value.ids, steps);
-	case KEY_UNIT:
-	case KEY_CONTAINER:
-	case KEY_POD:
-	case KEY_JOB:
-	case KEY_CGROUP:
-	case KEY_DEVICE:
+	case FACT_UNIT:
+	case FACT_CONTAINER:
+	case FACT_POD:
+	case FACT_JOB:
+	case FACT_CGROUP:
+	case FACT_DEVICE:
 		return contains_glob(outer, inner->value.glob, sample);
-	case KEY_PS:
+	case FACT_PS:
 		return outer->value.number == inner->value.number;
-	case KEY_PORT:
+	case FACT_PORT:
 		return contains_ports(outer->value.ports, inner->value.ports, steps);
-	case KEY_PEER:
-	case KEY_LOCAL:
+	case FACT_PEER:
+	case FACT_LOCAL:
 		return contains_prefixes(outer->value.prefixes, inner->value.prefixes, steps);
-	case KEY_DATA:
+	case FACT_DATA:
 		return contains_data(outer->value.data, inner->value.data);
-	case KEY_NONE:
-	case _KEY_DIMENSION_MAX:
+	case FACT_NONE:
+	case _FACT_MAX:
 		break;
 	}
 	/* The decision about who the peer is can be made as if the answer favoured the client. */
@@ -232,16 +229,16 @@ static bool contains(const struct policy_match *outer, const struct policy_match
  */
 static enum shade shade_of_reject(const struct policy_match *match, unsigned operations)
 {
-	switch (match->word->dimension) {
-	case KEY_USER:
+	switch (match->word->fact) {
+	case FACT_USER:
 		return SHADE_ALWAYS;
-	case KEY_GROUP:
-	case KEY_PS:
+	case FACT_GROUP:
+	case FACT_PS:
 		return SHADE_IF_KNOWN;
-	case KEY_PORT:
-	case KEY_DEVICE:
-	case KEY_PEER:
-	case KEY_LOCAL:
+	case FACT_PORT:
+	case FACT_DEVICE:
+	case FACT_PEER:
+	case FACT_LOCAL:
 		/* A listener can be on any port, or on all addresses. */
 		return operations & 1u << POLICY_LISTEN ? SHADE_NONE : SHADE_IF_KNOWN;
 	default:
@@ -283,25 +280,53 @@ static enum shade compare(const struct policy *policy, const struct policy_condi
 	return shade;
 }
 
+/* What is passed by costs less than a comparison. */
+#define ROWS_OF_A_STEP 16
+
+/* Finds the row of RULE among ROWS of one operation, which are in the order of the rules. */
+static const struct policy_row *find_row(const struct policy_row *rows, size_t n, size_t rule)
+{
+	while (n > 0) {
+		size_t half = n / 2;
+
+		if (rows[half].rule == rule)
+			return &rows[half];
+		if (rows[half].rule < rule) {
+			rows += half + 1;
+			n -= half + 1;
+		} else {
+			n = half;
+		}
+	}
+	return NULL;
+}
+
 enum shade shadow_find(const struct policy *policy, size_t rule, size_t *steps, size_t *ret_by)
 {
 	const struct policy_condition *inner = &policy->conditions[rule];
+	const struct policy_rows *rows = &policy->rows;
+	/* What takes all requests of RULE is among the rules for each of its operations. */
+	int operation = __builtin_ctz(inner->operations);
+	const struct policy_row *first = rows->rows + rows->first[operation], *row, *end;
 	enum shade best = SHADE_NONE;
-	struct candidates candidates;
 	struct sample sample;
-	size_t i;
 
+	end = find_row(first, rows->first[operation + 1] - rows->first[operation], rule);
+	if (!end || !take_steps(steps, (size_t)(end - first) / ROWS_OF_A_STEP))
+		return SHADE_NONE;
 	sample_init(&sample, policy, inner);
-	candidates_init(&candidates, policy->index, policy->n_rules, &sample.facts, 0, 0);
-	while (candidates_next(&candidates, &i) && i < rule && take_steps(steps, 1)) {
-		enum shade shade = compare(policy, &policy->conditions[i], inner, &sample, steps);
+	for (row = first; row < end && best != SHADE_ALWAYS; row++) {
+		enum shade shade;
 
+		if (row_is_narrower(row, end))
+			continue;
+		if (!take_steps(steps, 1))
+			break;
+		shade = compare(policy, &policy->conditions[row->rule], inner, &sample, steps);
 		if (shade > best) {
 			best = shade;
-			*ret_by = i;
+			*ret_by = row->rule;
 		}
-		if (best == SHADE_ALWAYS)
-			break;
 	}
 	return best;
 }

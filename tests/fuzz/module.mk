@@ -11,6 +11,7 @@ FUZZ_PACKAGES := $(BUILD_PACKAGES) clang libclang-rt-14-dev
 
 # The make that builds with clang uses these rules:
 $(O)/tests/fuzz/peers: $(call objs,client/peerd/message.c)
+$(O)/tests/fuzz/rules: $(call objs,tests/unit/oracle.c)
 
 $(addprefix $(O)/tests/fuzz/,$(FUZZERS)): $(O)/tests/fuzz/%: $(O)/obj/tests/fuzz/%.o \
 		$(call objs,$(FUZZ_SHARED)) $(HOOKED)

@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "policy/index/index.h"
 #include "policy/policy.h"
 #include "policy/rules.h"
 #include "policy/shadow.h"
 #include "policy/trial.h"
 #include "policy/words.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/unit/oracle.h"
 #include "util/diag.h"
 
 /*
@@ -187,7 +187,7 @@ static bool never_decides(const struct policy *policy, size_t rule)
 	return shadow_find(policy, rule, &steps, &by) == SHADE_ALWAYS;
 }
 
-static void ask(const struct policy *policy, struct input *input)
+static void ask(const struct policy *policy, const struct oracle *oracle, struct input *input)
 {
 	struct policy_verdict fast, slow;
 	struct policy_question question;
@@ -195,7 +195,7 @@ static void ask(const struct policy *policy, struct input *input)
 
 	make_question(policy, input, &facts, &question);
 	policy_decide(policy, &question, &fast);
-	policy_decide_scan(policy, &question, &slow);
+	oracle_decide(oracle, &question, &slow);
 	must(fast.answer == slow.answer);
 	must(fast.rule == slow.rule);
 	must(fast.reason == slow.reason);
@@ -285,24 +285,6 @@ static void read_again(const struct policy *policy, const char *text, size_t len
 	policy_unref(again);
 }
 
-/* The policy is so large that it has an index. */
-static struct policy *load_indexed(const char *text, size_t len)
-{
-	static const char filler[] = "reject session user 4294967000\n";
-	size_t n = INDEX_FIRST_RULE + 1;
-	char *all = malloc(n * (sizeof(filler) - 1) + len);
-	struct policy *policy;
-
-	must(all);
-	for (size_t i = 0; i < n; i++)
-		memcpy(all + i * (sizeof(filler) - 1), filler, sizeof(filler) - 1);
-	memcpy(all + n * (sizeof(filler) - 1), text, len);
-	policy = load(all, n * (sizeof(filler) - 1) + len);
-	must(policy);
-	free(all);
-	return policy;
-}
-
 /* The input as tests of a policy. */
 static void make_tests(const char *text, size_t size)
 {
@@ -325,6 +307,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const char *text = (const char *)data;
 	struct input input = { data, size };
+	struct oracle *oracle;
 	struct policy *policy;
 
 	if (size > 65536)
@@ -333,16 +316,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	policy = load(text, size);
 	if (!policy)
 		return 0;
+	oracle = oracle_new(policy);
 	for (int i = 0; i < QUESTIONS; i++)
-		ask(policy, &input);
+		ask(policy, oracle, &input);
+	oracle_free(oracle);
 	if (policy->n_rules > 0 && size > 0 && text[size - 1] == '\n')
 		read_again(policy, text, size);
-	policy_unref(policy);
-
-	policy = load_indexed(text, size);
-	input = (struct input){ data, size };
-	for (int i = 0; i < QUESTIONS; i++)
-		ask(policy, &input);
 	policy_unref(policy);
 	return 0;
 }

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "policy/index/index.h"
 #include "policy/rule/prefix.h"
 #include "tests/unit/randompolicy.h"
 #include "util/diag.h"
@@ -83,7 +82,7 @@ static int random_size(void)
 {
 	switch (pick(10)) {
 	case 0:
-		return pick(INDEX_FIRST_RULE + 4);
+		return pick(20);
 	case 1:
 		return pick(RULES_MAX + 1);
 	case 2:

@@ -47,29 +47,24 @@ union policy_value {
 	int number;
 };
 
-/*
- * The kinds of match by which rules can be looked up, see index/key.h. Those up to KEY_LAST_CERTAIN are preferred,
- * because their facts are always known.
- */
-enum key_dimension {
-	KEY_NONE,
-	KEY_USER,
-	KEY_GROUP,
-	KEY_UNIT,
-	KEY_CONTAINER,
-	KEY_POD,
-	KEY_JOB,
-	KEY_CGROUP,
-	KEY_PS,
-	KEY_PORT,
-	KEY_DEVICE,
-	KEY_PEER,
-	KEY_LOCAL,
-	KEY_DATA,
-	_KEY_DIMENSION_MAX,
+/* What a match is about. */
+enum policy_fact {
+	FACT_NONE, /* who the peer is; or the word is a setting */
+	FACT_USER,
+	FACT_GROUP,
+	FACT_UNIT,
+	FACT_CONTAINER,
+	FACT_POD,
+	FACT_JOB,
+	FACT_CGROUP,
+	FACT_PS,
+	FACT_PORT,
+	FACT_DEVICE,
+	FACT_PEER,
+	FACT_LOCAL,
+	FACT_DATA,
+	_FACT_MAX,
 };
-
-#define KEY_LAST_CERTAIN KEY_GROUP
 
 /*
  * The result of a match function. TERNARY_UNKNOWN: it depends on an unknown fact, or on a name that could not be
@@ -108,11 +103,7 @@ struct policy_word {
 	 * parsed, even after a complaint; else -EBADMSG or -ENOMEM.
 	 */
 	int (*parse)(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
-	/*
-	 * The dimension by which rules with this match can be looked up. KEY_NONE: not at all, or the word is a
-	 * setting.
-	 */
-	enum key_dimension dimension;
+	enum policy_fact fact;
 	/* the match function; NULL: the word is a setting */
 	enum ternary (*match)(const union policy_value *value, const struct policy_facts *facts);
 	bool is_about_who; /* a match that depends on policy_question.who */

@@ -28,7 +28,6 @@ enum prefix_status {
 
 /* Sorted prefixes, none of which contains another. A set does not change once it is made. */
 struct prefix_set {
-	size_t number; /* number of the set in its policy, from 0 */
 	size_t n;
 	struct prefix prefixes[];
 };
