@@ -124,10 +124,10 @@ define compile
 	$(Q)$(COMPILE) -MMD -MP -c -o $@ $<
 endef
 
-$(O)/obj/tests/unit/%.o: tests/unit/%.c $(PROTO_GEN).h $(O)/stamp-flags | $(O)/stamp-needs $(O)/stamp-needs-tests
+$(O)/obj/tests/unit/%.o: tests/unit/%.c $(O)/stamp-flags | $(PROTO_GEN).h $(O)/stamp-needs $(O)/stamp-needs-tests
 	$(compile)
 
-$(O)/obj/%.o: %.c $(PROTO_GEN).h $(O)/stamp-flags | $(O)/stamp-needs
+$(O)/obj/%.o: %.c $(O)/stamp-flags | $(PROTO_GEN).h $(O)/stamp-needs
 	$(compile)
 
 $(PROTO_GEN).o: $(PROTO_GEN).c $(O)/stamp-flags

@@ -112,21 +112,6 @@ static const struct key keys[] = {
 
 #define N_KEYS (sizeof(keys) / sizeof(keys[0]))
 
-/* Keys of earlier versions. They only cause a warning, so that an upgrade does not stop the daemon. */
-static const struct {
-	const char *section;
-	const char *name;
-	const char *text;
-} moved_keys[] = {
-	{ "Daemon", "MetricsListen",
-	  "MetricsListen= no longer has an effect: rdmabroker-exporter serves the metrics at the "
-	  "address in Listen= of exporter.conf, see rdmabroker-exporter(8)" },
-	{ "Limits", "SpareIds",
-	  "SpareIds= no longer has an effect: the daemon keeps no spare ids" },
-};
-
-#define N_MOVED_KEYS (sizeof(moved_keys) / sizeof(moved_keys[0]))
-
 static int parse_path(const struct key *key, const char *value, void *field)
 {
 	size_t len = strlen(value);
@@ -417,22 +402,6 @@ static void complain_key(struct reading *reading, const char *section, const cha
 	complain(reading, at, message, elsewhere ? NULL : guess.best);
 }
 
-/* True: the key is one of moved_keys, and a warning was added. */
-static bool warn_of_moved_key(struct reading *reading, const char *section, const char *name,
-			      size_t at)
-{
-	const struct source_line *line = &reading->line;
-
-	for (size_t i = 0; i < N_MOVED_KEYS; i++) {
-		if (strcmp(moved_keys[i].section, section) || strcmp(moved_keys[i].name, name))
-			continue;
-		diag_warn(reading->diag, source_name(reading->source), line->number, at + 1,
-			  line->text, line->len, "%s", moved_keys[i].text);
-		return true;
-	}
-	return false;
-}
-
 /* Called by libinih for each key. Returns 1 (success), because failures are recorded in READING. */
 static int handle(void *userdata, const char *section, const char *name, const char *value)
 {
@@ -464,8 +433,7 @@ static int handle(void *userdata, const char *section, const char *name, const c
 		return 1;
 	}
 
-	if (!warn_of_moved_key(reading, section, name, key_at))
-		complain_key(reading, section, name, key_at);
+	complain_key(reading, section, name, key_at);
 	return 1;
 }
 

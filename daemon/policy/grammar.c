@@ -96,17 +96,6 @@ struct said {
 	bool has_setting;
 };
 
-static const struct policy_settings no_settings = {
-	.tos = -1,
-	.tos_max = -1,
-	.backlog = -1,
-	.ack_timeout = -1,
-	.responder_resources = -1,
-	.initiator_depth = -1,
-	.retry_count = -1,
-	.rnr_retry_count = -1,
-};
-
 /* Complains if RULE cannot have WORD at this place. The rest of the line is parsed nevertheless. */
 static void check_word(struct parser *parser, const struct token *token,
 		       const struct policy_word *word, const struct policy_rule *rule,
@@ -161,7 +150,7 @@ static int parse_word(struct parser *parser, struct policy_rule *rule, struct sa
 	const struct token *token = parser_take(parser);
 	const struct policy_word *word;
 	struct policy_match match = {};
-	struct policy_rule again = { .settings = no_settings };
+	struct policy_rule again = { 0 };
 	uint64_t bit;
 	int r;
 
@@ -176,12 +165,14 @@ static int parse_word(struct parser *parser, struct policy_rule *rule, struct sa
 		return parser_complain(parser, parser->token, "'%s' takes its value without '='",
 				       word->name);
 
+	settings_init(&again.settings);
 	check_word(parser, token, word, rule, said);
 	/*
 	 * Store the value of a repeated word in AGAIN. In RULE it could contradict the first value and cause a second
 	 * complaint.
 	 */
 	bit = UINT64_C(1) << policy_word_index(word);
+	parser->word = word;
 	r = word->parse(parser, said->words & bit ? &again : rule, &match.value);
 	if (r < 0)
 		return r;
@@ -241,12 +232,12 @@ static int parse_rule(struct parser *parser, bool allow)
 		.line = start->line.number,
 		.column = start->column,
 		.allow = allow,
-		.settings = no_settings,
 	};
 	struct said said = {};
 	size_t n_matches_before = parser->policy->n_matches;
 	int r;
 
+	settings_init(&rule.settings);
 	r = parse_operation(parser, &rule);
 	if (r < 0)
 		return r;

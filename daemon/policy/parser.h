@@ -11,6 +11,7 @@
 #include "policy/policy.h"
 
 struct diag;
+struct policy_word;
 struct prefix_set;
 struct word_guess;
 
@@ -25,6 +26,7 @@ struct parser {
 	/* for the current source: */
 	const char *file; /* lives as long as the policy */
 	const struct token *token; /* the next token */
+	const struct policy_word *word; /* whose value is read */
 	bool is_line_bad; /* the current line has an error, so it does not become a rule */
 
 	/* for all sources that were read so far: */

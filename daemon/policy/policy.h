@@ -209,4 +209,11 @@ void policy_check_port(const struct policy_question *question, struct policy_ver
 enum policy_reuseaddr policy_rule_reuseaddr(const struct policy_rule *rule,
 					    enum policy_operation operation);
 
+/*
+ * Writes the next setting of RULE that applies to OPERATION to RET ("tos 32"). *I is 0 at first. False: there are no more. A
+ * rule for "any" can have settings that apply to other operations only.
+ */
+bool policy_next_setting(const struct policy_rule *rule, enum policy_operation operation, size_t *i,
+			 char *ret, size_t size);
+
 const char *policy_operation_to_string(enum policy_operation operation);

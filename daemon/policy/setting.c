@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "policy/parser.h"
@@ -9,45 +10,125 @@
 #include "proto/status.h"
 #include "proto/word.h"
 
-/*
- * Complains if tos-max is below the forced traffic class. Called for each of tos, dscp and tos-max, because they can
- * be in any order.
- */
-static void check_tos(struct parser *parser, const struct token *token,
-		      const struct policy_settings *settings)
+#define RATE_MAX 1000000
+
+static void *value_of(struct policy_settings *settings, const struct policy_word *word)
 {
-	if (settings->tos >= 0 && settings->tos_max >= 0 && settings->tos_max < settings->tos)
-		parser_complain(parser, token, "tos-max %d is below the forced traffic class %d",
-				settings->tos_max, settings->tos);
+	return (char *)settings + word->setting.offset;
 }
 
-static void set_tos(struct parser *parser, struct policy_rule *rule, const struct token *word,
-		    const struct token *value, int tos)
+static bool is_about(const struct policy_settings *settings, const struct policy_word *word,
+		     const void *member)
 {
+	return word->setting.form != SETTING_NONE &&
+	       (const char *)settings + word->setting.offset == member;
+}
+
+void settings_init(struct policy_settings *settings)
+{
+	const struct policy_word *word;
+
+	*settings = (struct policy_settings){ 0 };
+	for (size_t i = 0; (word = policy_word_at(i)); i++)
+		if (word->setting.form == SETTING_NUMBER)
+			*(int *)value_of(settings, word) = -1;
+}
+
+/*
+ * Complains if RATE, of the setting WHAT, never takes effect, because the rule's own rate is lower, and its burst is not
+ * larger.
+ */
+static void check_rate(struct parser *parser, const struct token *token, const char *what,
+		       const struct policy_rate *rate, const struct policy_rate *whole)
+{
+	if (rate->per_second && whole->per_second && rate->per_second > whole->per_second &&
+	    rate->burst >= whole->burst)
+		parser_complain(parser, token,
+				"%s %u/s never takes effect, because the rate of the rule is %u/s",
+				what, rate->per_second, whole->per_second);
+}
+
+/* Settings that contradict each other can be in any order, so they are compared after each of them. */
+static void check(struct parser *parser, const struct token *token, const struct policy_word *word,
+		  const struct policy_settings *s)
+{
+	bool is_rate = is_about(s, word, &s->rate);
+	bool is_tos = word->parse == setting_parse_dscp || is_about(s, word, &s->tos);
+
+	if ((is_tos || is_about(s, word, &s->tos_max)) && s->tos >= 0 && s->tos_max >= 0 &&
+	    s->tos_max < s->tos)
+		parser_complain(parser, token, "tos-max %d is below the forced traffic class %d",
+				s->tos_max, s->tos);
+	if ((is_about(s, word, &s->max) || is_about(s, word, &s->max_per_user)) && s->max &&
+	    s->max_per_user > s->max)
+		parser_complain(parser, token,
+				"max-per-user %u never takes effect, because the max of the rule "
+				"is %u",
+				s->max_per_user, s->max);
+	if (is_rate || is_about(s, word, &s->rate_per_user))
+		check_rate(parser, token, "rate-per-user", &s->rate_per_user, &s->rate);
+	if (is_rate || is_about(s, word, &s->rate_per_peer))
+		check_rate(parser, token, "rate-per-peer", &s->rate_per_peer, &s->rate);
+}
+
+int setting_parse_number(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
+{
+	const struct policy_word *word = parser->word;
+	const struct token *value = parser->token;
+	uint32_t n;
+	int r;
+
+	(void)ret;
+	r = parser_take_number(parser, word->name, word->setting.least, word->setting.most, &n);
+	if (r < 0)
+		return r;
+	*(int *)value_of(&rule->settings, word) = (int)n;
+	check(parser, value, word, &rule->settings);
+	return 0;
+}
+
+int setting_parse_name(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
+{
+	const struct policy_word *word = parser->word;
+	const struct token *token = parser_take(parser);
+	struct word_guess guess = { .word = token->text, .len = token->len };
+	const struct setting_name *name;
+
+	(void)ret;
+	for (name = word->setting.names; name->name; name++) {
+		if (token_is(token, name->name)) {
+			*(int *)value_of(&rule->settings, word) = name->value;
+			return 0;
+		}
+		word_guess(&guess, name->name);
+	}
+	return parser_complain_value(parser, token, word->setting.takes, &guess);
+}
+
+static int set_tos(struct parser *parser, struct policy_rule *rule, const struct token *value,
+		   int tos)
+{
+	const struct policy_word *word = parser->word;
 	if (rule->settings.tos >= 0)
-		parser_complain(parser, word, "the traffic class is already set in this rule");
+		parser_complain(parser, value - 1, "the traffic class is already set in this rule");
 	rule->settings.tos = tos;
-	check_tos(parser, value, &rule->settings);
+	check(parser, value, word, &rule->settings);
+	return 0;
 }
 
 int setting_parse_tos(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
 {
+	const struct policy_word *word = parser->word;
 	const struct token *value = parser->token;
 	uint32_t tos;
 	int r;
 
 	(void)ret;
-	r = parser_take_number(parser, "tos", 0, 255, &tos);
-	if (r < 0)
-		return r;
-	set_tos(parser, rule, value - 1, value, tos);
-	return 0;
+	r = parser_take_number(parser, word->name, word->setting.least, word->setting.most, &tos);
+	return r < 0 ? r : set_tos(parser, rule, value, (int)tos);
 }
 
-static const struct {
-	const char *name;
-	int dscp;
-} dscps[] = {
+static const struct setting_name dscps[] = {
 	{ "cs0", 0 },   { "cs1", 8 },   { "cs2", 16 },  { "cs3", 24 },  { "cs4", 32 },
 	{ "cs5", 40 },  { "cs6", 48 },  { "cs7", 56 },  { "af11", 10 }, { "af12", 12 },
 	{ "af13", 14 }, { "af21", 18 }, { "af22", 20 }, { "af23", 22 }, { "af31", 26 },
@@ -55,168 +136,77 @@ static const struct {
 	{ "ef", 46 },
 };
 
-/* Returns the DSCP; -1: no such name, and GUESS has seen all names. */
-static int dscp_from_token(const struct token *token, struct word_guess *guess)
-{
-	for (size_t i = 0; i < sizeof(dscps) / sizeof(dscps[0]); i++) {
-		if (token_is(token, dscps[i].name))
-			return dscps[i].dscp;
-		word_guess(guess, dscps[i].name);
-	}
-	return -1;
-}
-
 int setting_parse_dscp(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
 {
 	const struct token *value = parser_take(parser);
 	struct word_guess guess = { .word = value->text, .len = value->len };
-	int dscp = dscp_from_token(value, &guess);
 
 	(void)ret;
-	if (dscp < 0)
-		return parser_complain_value(parser, value,
-					     "'dscp' takes cs0 to cs7, af11 to af43 or ef", &guess);
-
-	/* The two low bits of the traffic class are for ECN. */
-	set_tos(parser, rule, value - 1, value, dscp << 2);
-	return 0;
+	for (size_t i = 0; i < sizeof(dscps) / sizeof(dscps[0]); i++) {
+		/* The two low bits of the traffic class are for ECN. */
+		if (token_is(value, dscps[i].name))
+			return set_tos(parser, rule, value, dscps[i].value << 2);
+		word_guess(&guess, dscps[i].name);
+	}
+	return parser_complain_value(parser, value, "'dscp' takes cs0 to cs7, af11 to af43 or ef",
+				     &guess);
 }
 
-int setting_parse_tos_max(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
-{
-	const struct token *value = parser->token;
-	uint32_t tos;
-	int r;
-
-	(void)ret;
-	r = parser_take_number(parser, "tos-max", 0, 255, &tos);
-	if (r < 0)
-		return r;
-	rule->settings.tos_max = tos;
-	check_tos(parser, value, &rule->settings);
-	return 0;
-}
-
-/* Takes one of N names. Returns its index, or -EBADMSG. TAKES as in parser_complain_value(). */
-static int take_name(struct parser *parser, const char *const *names, int n, const char *takes)
+/* Reads a rate, as in "200/s". */
+static int take_rate(struct parser *parser, const char *what, uint32_t *ret)
 {
 	const struct token *token = parser_take(parser);
-	struct word_guess guess = { .word = token->text, .len = token->len };
-
-	for (int i = 0; i < n; i++) {
-		if (token_is(token, names[i]))
-			return i;
-		word_guess(&guess, names[i]);
-	}
-	return parser_complain_value(parser, token, takes, &guess);
-}
-
-int setting_parse_reuseaddr(struct parser *parser, struct policy_rule *rule,
-			    union policy_value *ret)
-{
-	static const enum policy_reuseaddr modes[] = { POLICY_REUSEADDR_YES, POLICY_REUSEADDR_NO,
-						       POLICY_REUSEADDR_CLIENT };
-	static const char *const names[] = { "yes", "no", "client" };
-	int r;
-
-	(void)ret;
-	r = take_name(parser, names, sizeof(names) / sizeof(names[0]),
-		      "'reuseaddr' takes yes, no or client");
-	if (r < 0)
-		return r;
-	rule->settings.reuseaddr = modes[r];
-	return 0;
-}
-
-int setting_parse_qp(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
-{
-	static const char *const names[] = {
-		[POLICY_QP_OWN] = "own",
-		[POLICY_QP_RESERVED] = "reserved",
-	};
-	int r;
-
-	(void)ret;
-	r = take_name(parser, names, sizeof(names) / sizeof(names[0]),
-		      "'qp' takes own or reserved");
-	if (r < 0)
-		return r;
-	rule->settings.qp = r;
-	return 0;
-}
-
-int setting_parse_access(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
-{
-	static const char *const names[] = { "acl", "open" };
-	int r;
-
-	(void)ret;
-	r = take_name(parser, names, sizeof(names) / sizeof(names[0]),
-		      "'access' takes acl or open");
-	if (r < 0)
-		return r;
-	rule->settings.access = r == 0 ? POLICY_ACCESS_ACL : POLICY_ACCESS_OPEN;
-	return 0;
-}
-
-int setting_parse_backlog(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
-{
-	uint32_t backlog;
-	int r;
-
-	(void)ret;
-	r = parser_take_number(parser, "backlog", 1, 65535, &backlog);
-	if (r < 0)
-		return r;
-	rule->settings.backlog = backlog;
-	return 0;
-}
-
-static int take_int(struct parser *parser, const char *what, uint32_t max, int *ret)
-{
+	const char *slash = NULL;
+	size_t len = token->len;
 	uint32_t n;
-	int r;
 
-	r = parser_take_number(parser, what, 0, max, &n);
-	if (r < 0)
-		return r;
+	if (token->type == TOKEN_WORD)
+		slash = memchr(token->text, '/', token->len);
+	if (slash)
+		len = slash - token->text;
+	if (token->type != TOKEN_WORD || !parser_is_number(token->text, len, &n) || n < 1 ||
+	    n > RATE_MAX)
+		return parser_complain(parser, token, "'%s' takes N/s, with N from 1 to %u", what,
+				       RATE_MAX);
+	if (token->len != len + 2 || token->text[len + 1] != 's')
+		return parser_complain(parser, token,
+				       "'%s' takes a number per second, did you mean '%u/s'?", what,
+				       n);
 	*ret = n;
 	return 0;
 }
 
-int setting_parse_ack_timeout(struct parser *parser, struct policy_rule *rule,
-			      union policy_value *ret)
+int setting_parse_rate(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
 {
+	const struct policy_word *word = parser->word;
+	const struct token *token = parser->token;
+	uint32_t per_second = 0, burst;
+	int r;
+
 	(void)ret;
-	return take_int(parser, "ack-timeout", 31, &rule->settings.ack_timeout);
+	r = take_rate(parser, word->name, &per_second);
+	if (r < 0)
+		return r;
+	burst = per_second;
+	if (token_is(parser->token, "burst")) {
+		parser_take(parser);
+		r = parser_take_number(parser, "burst", 1, RATE_MAX, &burst);
+		if (r < 0)
+			return r;
+	}
+	*(struct policy_rate *)value_of(&rule->settings, word) =
+		(struct policy_rate){ .per_second = per_second, .burst = burst };
+	check(parser, token, word, &rule->settings);
+	return 0;
 }
 
-int setting_parse_responder_resources(struct parser *parser, struct policy_rule *rule,
-				      union policy_value *ret)
+/* setting_parse_rate() reads the word "burst" after a rate. Anywhere else it is an error. */
+int setting_parse_burst(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
 {
+	(void)rule;
 	(void)ret;
-	return take_int(parser, "responder-resources", 255, &rule->settings.responder_resources);
-}
-
-int setting_parse_initiator_depth(struct parser *parser, struct policy_rule *rule,
-				  union policy_value *ret)
-{
-	(void)ret;
-	return take_int(parser, "initiator-depth", 255, &rule->settings.initiator_depth);
-}
-
-int setting_parse_retry_count(struct parser *parser, struct policy_rule *rule,
-			      union policy_value *ret)
-{
-	(void)ret;
-	return take_int(parser, "retry-count", 7, &rule->settings.retry_count);
-}
-
-int setting_parse_rnr_retry_count(struct parser *parser, struct policy_rule *rule,
-				  union policy_value *ret)
-{
-	(void)ret;
-	return take_int(parser, "rnr-retry-count", 7, &rule->settings.rnr_retry_count);
+	return parser_complain(parser, parser->token - 1,
+			       "'burst' must directly follow the rate that it belongs to");
 }
 
 int setting_parse_reason(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
@@ -245,4 +235,62 @@ int setting_parse_log(struct parser *parser, struct policy_rule *rule, union pol
 	(void)ret;
 	rule->log = true;
 	return 0;
+}
+
+/* The name of VALUE; NULL: it is not set. */
+static const char *name_of(const struct policy_word *word, int value)
+{
+	const struct setting_name *name = word->setting.names;
+
+	while (name->name && name->value != value)
+		name++;
+	return value ? name->name : NULL;
+}
+
+/* False: RULE does not have the setting WORD, or it does not apply to OPERATION. */
+static bool describe(const struct policy_rule *rule, enum policy_operation operation,
+		     const struct policy_word *word, char *ret, size_t size)
+{
+	struct policy_settings settings = rule->settings;
+	const struct policy_rate *rate;
+	const char *name;
+	int value;
+
+	if (!(word->operations & 1u << operation))
+		return false;
+	if (is_about(&settings, word, &settings.reuseaddr)) {
+		settings.reuseaddr = policy_rule_reuseaddr(rule, operation);
+		if (operation == POLICY_LISTEN && settings.reuseaddr != POLICY_REUSEADDR_NO)
+			return false;
+	}
+	value = word->setting.form == SETTING_NONE ? 0 : *(int *)value_of(&settings, word);
+	switch (word->setting.form) {
+	case SETTING_NUMBER:
+		snprintf(ret, size, "%s %d", word->name, value);
+		return value >= 0;
+	case SETTING_COUNT:
+		snprintf(ret, size, "%s %d", word->name, value);
+		return value > 0;
+	case SETTING_NAME:
+		name = name_of(word, value);
+		snprintf(ret, size, "%s %s", word->name, name ?: "");
+		return name;
+	case SETTING_RATE:
+		rate = value_of(&settings, word);
+		snprintf(ret, size, "%s %u/s burst %u", word->name, rate->per_second, rate->burst);
+		return rate->per_second > 0;
+	default:
+		return false;
+	}
+}
+
+bool policy_next_setting(const struct policy_rule *rule, enum policy_operation operation, size_t *i,
+			 char *ret, size_t size)
+{
+	const struct policy_word *word;
+
+	while ((word = policy_word_at((*i)++)))
+		if (describe(rule, operation, word, ret, size))
+			return true;
+	return false;
 }

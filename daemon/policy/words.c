@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
+#include <stddef.h>
 #include <string.h>
 
 #include "policy/lexer.h"
+#include "policy/policy.h"
 #include "policy/words.h"
 #include "proto/word.h"
 
@@ -20,47 +22,80 @@
 #define WORD_NARROWS (WORD_ON_BOTH | WORD_IN_RESTRICTION)
 #define WORD_EXPLAINS (WORD_ON_REJECT | WORD_IN_RESTRICTION)
 
+static const struct setting_name qp_names[] = {
+	{ "own", POLICY_QP_OWN },
+	{ "reserved", POLICY_QP_RESERVED },
+	{ NULL, 0 },
+};
+
+static const struct setting_name reuseaddr_names[] = {
+	{ "yes", POLICY_REUSEADDR_YES },
+	{ "no", POLICY_REUSEADDR_NO },
+	{ "client", POLICY_REUSEADDR_CLIENT },
+	{ NULL, 0 },
+};
+
+static const struct setting_name access_names[] = {
+	{ "acl", POLICY_ACCESS_ACL },
+	{ "open", POLICY_ACCESS_OPEN },
+	{ NULL, 0 },
+};
+
+#define MATCH(about, function) .fact = about, .match = function
+#define MATCH_WHO(function) .match = function, .is_about_who = true
+#define COUNT_MAX 16777216
+#define AT(member) .setting.offset = offsetof(struct policy_settings, member)
+#define NUMBER(member, min, max) \
+	.setting.form = SETTING_NUMBER, AT(member), .setting.least = min, .setting.most = max
+#define COUNT(member) \
+	.setting.form = SETTING_COUNT, AT(member), .setting.least = 1, .setting.most = COUNT_MAX
+#define NAMED(member, text)                                                        \
+	.setting.form = SETTING_NAME, AT(member), .setting.names = member##_names, \
+	.setting.takes = text
+#define RATE(member) .setting.form = SETTING_RATE, AT(member)
+#define OTHER .setting.form = SETTING_NONE
+
 /* clang-format off */
 static const struct policy_word words[] = {
-	/* word                   on              for operations              parse                              about        match */
-	{ "user",                 WORD_ON_BOTH,   ALL,                        match_parse_user,                  FACT_USER,    match_user, false },
-	{ "group",                WORD_ON_BOTH,   ALL,                        match_parse_group,                 FACT_GROUP,   match_group, false },
-	{ "unit",                 WORD_ON_BOTH,   ALL,                        match_parse_glob,                  FACT_UNIT,    match_unit, false },
-	{ "container",             WORD_ON_BOTH,   ALL,                        match_parse_glob,                  FACT_CONTAINER,match_container, false },
-	{ "pod",                   WORD_ON_BOTH,   ALL,                        match_parse_glob,                  FACT_POD,     match_pod, false },
-	{ "job",                   WORD_ON_BOTH,   ALL,                        match_parse_glob,                  FACT_JOB,     match_job, false },
-	{ "cgroup",                WORD_ON_BOTH,   ALL,                        match_parse_cgroup,                FACT_CGROUP,  match_cgroup, false },
-	{ "local",                WORD_NARROWS,   CM,                         match_parse_prefix,                FACT_LOCAL,   match_local, false },
-	{ "peer",                 WORD_NARROWS,   CONNECT | ACCEPT | JOIN,    match_parse_prefix,                FACT_PEER,    match_peer, false },
-	{ "port",                 WORD_NARROWS,   LISTEN | CONNECT | ACCEPT,  match_parse_port,                  FACT_PORT,    match_port, false },
-	{ "device",               WORD_NARROWS,   DEVICE | CM,                match_parse_glob,                  FACT_DEVICE,  match_device, false },
-	{ "ps",                   WORD_NARROWS,   CM,                         match_parse_ps,                    FACT_PS,      match_ps, false },
-	{ "data",                 WORD_NARROWS,   ACCEPT,                     match_parse_data,                  FACT_DATA,    match_data, false },
-	{ "peer-user",            WORD_ON_BOTH,   CONNECT | ACCEPT,           match_parse_user,                  FACT_NONE,    match_peer_user, true },
-	{ "peer-group",           WORD_ON_BOTH,   CONNECT | ACCEPT,           match_parse_group,                 FACT_NONE,    match_peer_group, true },
-	{ "peer-unit",            WORD_ON_BOTH,   CONNECT | ACCEPT,           match_parse_glob,                  FACT_NONE,    match_peer_unit, true },
-	{ "peer-same",            WORD_ON_BOTH,   CONNECT | ACCEPT,           match_parse_same,                  FACT_NONE,    match_peer_same, true },
-	{ "tos",                  WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_tos,                 FACT_NONE,    NULL, false },
-	{ "dscp",                 WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_dscp,                FACT_NONE,    NULL, false },
-	{ "tos-max",              WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_tos_max,             FACT_NONE,    NULL, false },
-	{ "reuseaddr",            WORD_ON_ALLOW,  LISTEN | CONNECT,           setting_parse_reuseaddr,           FACT_NONE,    NULL, false },
-	{ "ack-timeout",          WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_ack_timeout,         FACT_NONE,    NULL, false },
-	{ "qp",                   WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_qp,                  FACT_NONE,    NULL, false },
-	{ "access",               WORD_ON_ALLOW,  DEVICE,                     setting_parse_access,              FACT_NONE,    NULL, false },
-	{ "backlog",              WORD_ON_ALLOW,  LISTEN,                     setting_parse_backlog,             FACT_NONE,    NULL, false },
-	{ "responder-resources",  WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_responder_resources, FACT_NONE,    NULL, false },
-	{ "initiator-depth",      WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_initiator_depth,     FACT_NONE,    NULL, false },
-	{ "retry-count",          WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_retry_count,         FACT_NONE,    NULL, false },
-	{ "rnr-retry-count",      WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_rnr_retry_count,     FACT_NONE,    NULL, false },
-	{ "rate",                 WORD_ON_ALLOW,  COUNTED,                    setting_parse_rate,                FACT_NONE,    NULL, false },
-	{ "rate-per-user",        WORD_ON_ALLOW,  COUNTED,                    setting_parse_rate_per_user,       FACT_NONE,    NULL, false },
-	{ "rate-per-peer",        WORD_ON_ALLOW,  CONNECT | ACCEPT | JOIN,    setting_parse_rate_per_peer,       FACT_NONE,    NULL, false },
-	{ "burst",                WORD_ON_ALLOW,  COUNTED,                    setting_parse_burst,               FACT_NONE,    NULL, false },
-	{ "max",                  WORD_ON_ALLOW,  COUNTED,                    setting_parse_max,                 FACT_NONE,    NULL, false },
-	{ "max-per-user",         WORD_ON_ALLOW,  COUNTED,                    setting_parse_max_per_user,        FACT_NONE,    NULL, false },
-	{ "pending",              WORD_ON_ALLOW,  ACCEPT,                     setting_parse_pending,             FACT_NONE,    NULL, false },
-	{ "reason",               WORD_EXPLAINS, ALL,                        setting_parse_reason,              FACT_NONE,    NULL, false },
-	{ "log",                  WORD_ON_BOTH,   ALL,                        setting_parse_log,                 FACT_NONE,    NULL, false },
+	/* word                 on              for operations              parse                  about */
+	{ "user",                 WORD_ON_BOTH,   ALL,                        match_parse_user,      MATCH(FACT_USER, match_user) },
+	{ "group",                WORD_ON_BOTH,   ALL,                        match_parse_group,     MATCH(FACT_GROUP, match_group) },
+	{ "unit",                 WORD_ON_BOTH,   ALL,                        match_parse_glob,      MATCH(FACT_UNIT, match_unit) },
+	{ "container",            WORD_ON_BOTH,   ALL,                        match_parse_glob,      MATCH(FACT_CONTAINER, match_container) },
+	{ "pod",                  WORD_ON_BOTH,   ALL,                        match_parse_glob,      MATCH(FACT_POD, match_pod) },
+	{ "job",                  WORD_ON_BOTH,   ALL,                        match_parse_glob,      MATCH(FACT_JOB, match_job) },
+	{ "cgroup",               WORD_ON_BOTH,   ALL,                        match_parse_cgroup,    MATCH(FACT_CGROUP, match_cgroup) },
+	{ "local",                WORD_NARROWS,   CM,                         match_parse_prefix,    MATCH(FACT_LOCAL, match_local) },
+	{ "peer",                 WORD_NARROWS,   CONNECT | ACCEPT | JOIN,    match_parse_prefix,    MATCH(FACT_PEER, match_peer) },
+	{ "port",                 WORD_NARROWS,   LISTEN | CONNECT | ACCEPT,  match_parse_port,      MATCH(FACT_PORT, match_port) },
+	{ "device",               WORD_NARROWS,   DEVICE | CM,                match_parse_glob,      MATCH(FACT_DEVICE, match_device) },
+	{ "ps",                   WORD_NARROWS,   CM,                         match_parse_ps,        MATCH(FACT_PS, match_ps) },
+	{ "data",                 WORD_NARROWS,   ACCEPT,                     match_parse_data,      MATCH(FACT_DATA, match_data) },
+	{ "peer-user",            WORD_ON_BOTH,   CONNECT | ACCEPT,           match_parse_user,      MATCH_WHO(match_peer_user) },
+	{ "peer-group",           WORD_ON_BOTH,   CONNECT | ACCEPT,           match_parse_group,     MATCH_WHO(match_peer_group) },
+	{ "peer-unit",            WORD_ON_BOTH,   CONNECT | ACCEPT,           match_parse_glob,      MATCH_WHO(match_peer_unit) },
+	{ "peer-same",            WORD_ON_BOTH,   CONNECT | ACCEPT,           match_parse_same,      MATCH_WHO(match_peer_same) },
+	{ "tos",                  WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_tos,     NUMBER(tos, 0, 255) },
+	{ "dscp",                 WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_dscp,    OTHER },
+	{ "tos-max",              WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_number,  NUMBER(tos_max, 0, 255) },
+	{ "ack-timeout",          WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_number,  NUMBER(ack_timeout, 0, 31) },
+	{ "responder-resources",  WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_number,  NUMBER(responder_resources, 0, 255) },
+	{ "initiator-depth",      WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_number,  NUMBER(initiator_depth, 0, 255) },
+	{ "retry-count",          WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_number,  NUMBER(retry_count, 0, 7) },
+	{ "rnr-retry-count",      WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_number,  NUMBER(rnr_retry_count, 0, 7) },
+	{ "qp",                   WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_name,    NAMED(qp, "'qp' takes own or reserved") },
+	{ "reuseaddr",            WORD_ON_ALLOW,  LISTEN | CONNECT,           setting_parse_name,    NAMED(reuseaddr, "'reuseaddr' takes yes, no or client") },
+	{ "access",               WORD_ON_ALLOW,  DEVICE,                     setting_parse_name,    NAMED(access, "'access' takes acl or open") },
+	{ "backlog",              WORD_ON_ALLOW,  LISTEN,                     setting_parse_number,  NUMBER(backlog, 1, 65535) },
+	{ "rate",                 WORD_ON_ALLOW,  COUNTED,                    setting_parse_rate,    RATE(rate) },
+	{ "rate-per-user",        WORD_ON_ALLOW,  COUNTED,                    setting_parse_rate,    RATE(rate_per_user) },
+	{ "rate-per-peer",        WORD_ON_ALLOW,  CONNECT | ACCEPT | JOIN,    setting_parse_rate,    RATE(rate_per_peer) },
+	{ "burst",                WORD_ON_ALLOW,  COUNTED,                    setting_parse_burst,   OTHER },
+	{ "max",                  WORD_ON_ALLOW,  COUNTED,                    setting_parse_number,  COUNT(max) },
+	{ "max-per-user",         WORD_ON_ALLOW,  COUNTED,                    setting_parse_number,  COUNT(max_per_user) },
+	{ "pending",              WORD_ON_ALLOW,  ACCEPT,                     setting_parse_number,  COUNT(pending) },
+	{ "reason",               WORD_EXPLAINS,  ALL,                        setting_parse_reason,  OTHER },
+	{ "log",                  WORD_ON_BOTH,   ALL,                        setting_parse_log,     OTHER },
 };
 /* clang-format on */
 

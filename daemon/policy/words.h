@@ -12,6 +12,7 @@
 
 struct parser;
 struct policy_rule;
+struct policy_settings;
 struct token;
 
 /* NULL: the table has no row I. */
@@ -57,33 +58,11 @@ enum ternary match_data(const union policy_value *value, const struct policy_fac
  */
 size_t match_data_max(int port_space);
 
-int setting_parse_tos(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
-int setting_parse_dscp(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
-int setting_parse_tos_max(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
-int setting_parse_reuseaddr(struct parser *parser, struct policy_rule *rule,
-			    union policy_value *ret);
-int setting_parse_qp(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
-int setting_parse_access(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
-int setting_parse_backlog(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
-int setting_parse_ack_timeout(struct parser *parser, struct policy_rule *rule,
-			      union policy_value *ret);
-int setting_parse_responder_resources(struct parser *parser, struct policy_rule *rule,
-				      union policy_value *ret);
-int setting_parse_initiator_depth(struct parser *parser, struct policy_rule *rule,
-				  union policy_value *ret);
-int setting_parse_retry_count(struct parser *parser, struct policy_rule *rule,
-			      union policy_value *ret);
-int setting_parse_rnr_retry_count(struct parser *parser, struct policy_rule *rule,
-				  union policy_value *ret);
-int setting_parse_rate(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
-int setting_parse_rate_per_user(struct parser *parser, struct policy_rule *rule,
-				union policy_value *ret);
-int setting_parse_rate_per_peer(struct parser *parser, struct policy_rule *rule,
-				union policy_value *ret);
-int setting_parse_burst(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
-int setting_parse_max(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
-int setting_parse_max_per_user(struct parser *parser, struct policy_rule *rule,
-			       union policy_value *ret);
-int setting_parse_pending(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
-int setting_parse_reason(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
-int setting_parse_log(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
+/* The settings of a rule. Those with a form are read by it, and described by policy_next_setting(). */
+typedef int setting_parse_fn(struct parser *parser, struct policy_rule *rule,
+			     union policy_value *ret);
+setting_parse_fn setting_parse_number, setting_parse_name, setting_parse_rate, setting_parse_tos,
+	setting_parse_dscp, setting_parse_burst, setting_parse_reason, setting_parse_log;
+
+/* The values of a rule that sets nothing. */
+void settings_init(struct policy_settings *settings);

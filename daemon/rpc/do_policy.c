@@ -94,86 +94,19 @@ static int find_operation(const char *name, enum policy_operation *ret)
 	return -ENOENT;
 }
 
-static void add_effect(struct call *call, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
-
-static void add_effect(struct call *call, const char *fmt, ...)
-{
-	Rdmabroker__ExplainResult *result = &call->space.explain;
-	char *text = call->space.effects[result->n_effects];
-	va_list ap;
-
-	if (result->n_effects == MAX_EFFECTS)
-		return;
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(call->space.effects[0]), fmt, ap);
-	va_end(ap);
-	call->space.effect_pointers[result->n_effects++] = text;
-}
-
-static void add_number(struct call *call, const char *name, int value)
-{
-	if (value >= 0)
-		add_effect(call, "%s %d", name, value);
-}
-
-static void add_rate(struct call *call, const char *name, const struct policy_rate *rate)
-{
-	if (rate->per_second > 0)
-		add_effect(call, "%s %u/s burst %u", name, rate->per_second, rate->burst);
-}
-
-static void add_max(struct call *call, const char *name, unsigned max)
-{
-	if (max > 0)
-		add_effect(call, "%s %u", name, max);
-}
-
-/*
- * Adds to the reply the settings of RULE that apply to OPERATION. If RULE names the operation "any", it can also have
- * settings that apply to other operations only.
- */
 static void add_effects(struct call *call, enum policy_operation operation,
 			const struct policy_rule *rule)
 {
-	const struct policy_settings *s = &rule->settings;
-	static const char *const reuseaddr[] = {
-		[POLICY_REUSEADDR_NO] = "no",
-		[POLICY_REUSEADDR_YES] = "yes",
-		[POLICY_REUSEADDR_CLIENT] = "client",
-	};
-	bool connects = operation == POLICY_CONNECT || operation == POLICY_ACCEPT;
+	Rdmabroker__ExplainResult *result = &call->space.explain;
+	size_t i = 0;
 
-	if (connects) {
-		add_number(call, "tos", s->tos);
-		add_number(call, "tos-max", s->tos_max);
-		add_number(call, "ack-timeout", s->ack_timeout);
-		add_number(call, "responder-resources", s->responder_resources);
-		add_number(call, "initiator-depth", s->initiator_depth);
-		add_number(call, "retry-count", s->retry_count);
-		add_number(call, "rnr-retry-count", s->rnr_retry_count);
-		if (s->qp == POLICY_QP_RESERVED)
-			add_effect(call, "qp reserved");
+	while (result->n_effects < MAX_EFFECTS) {
+		char *text = call->space.effects[result->n_effects];
+
+		if (!policy_next_setting(rule, operation, &i, text, sizeof(call->space.effects[0])))
+			return;
+		call->space.effect_pointers[result->n_effects++] = text;
 	}
-	if (operation == POLICY_CONNECT)
-		add_effect(call, "reuseaddr %s", reuseaddr[policy_rule_reuseaddr(rule, operation)]);
-	if (operation == POLICY_LISTEN &&
-	    policy_rule_reuseaddr(rule, operation) == POLICY_REUSEADDR_NO)
-		add_effect(call, "reuseaddr no");
-	if (operation == POLICY_DEVICE && s->access != POLICY_ACCESS_DEFAULT)
-		add_effect(call, "access %s", s->access == POLICY_ACCESS_ACL ? "acl" : "open");
-	if (operation == POLICY_LISTEN)
-		add_number(call, "backlog", s->backlog);
-	if (operation == POLICY_ADMIN || operation == POLICY_OBSERVE)
-		return;
-	add_rate(call, "rate", &s->rate);
-	add_rate(call, "rate-per-user", &s->rate_per_user);
-	if (connects || operation == POLICY_JOIN)
-		add_rate(call, "rate-per-peer", &s->rate_per_peer);
-	add_max(call, "max", s->max);
-	add_max(call, "max-per-user", s->max_per_user);
-	if (operation == POLICY_ACCEPT)
-		add_max(call, "pending", s->pending);
 }
 
 /* The memory that a question points to. */

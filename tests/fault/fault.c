@@ -81,11 +81,9 @@ static void make_dir(void)
 	snprintf(path, sizeof(path), "%s/policy.d", dir);
 	mkdir(path, 0755);
 	user = getpwuid(geteuid());
-	/* The daemon warns of MetricsListen=, a key of an earlier version. */
-	snprintf(
-		config, sizeof(config),
-		"[Daemon]\nLogLevel=debug\nOnReload=enforce\nMetricsListen=/metrics\n[Peers]\nHelper=%s\n",
-		user ? user->pw_name : "nobody");
+	snprintf(config, sizeof(config),
+		 "[Daemon]\nLogLevel=debug\nOnReload=enforce\n[Peers]\nHelper=%s\n",
+		 user ? user->pw_name : "nobody");
 	write_file("rdmabrokerd.conf", config);
 	write_file("policy.d/1.rules", "set lab = { 10.9.0.0/16, fd00::/16 }\n"
 				       "allow session max-per-user 100\n"

@@ -379,51 +379,6 @@ static void assert_warning(size_t i, const char *expected)
 	ck_assert_msg(warning && strstr(warning, expected), "%s", warning);
 }
 
-/*
- * MetricsListen= and SpareIds= are keys of earlier versions. They are accepted with any value, and cause a warning.
- */
-START_TEST(keys_of_earlier_versions)
-{
-	static const char *const values[] = { "127.0.0.1:9471", "/run/m.sock", "", "rubbish" };
-	char text[256];
-
-	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
-		snprintf(text, sizeof(text), "[Daemon]\n  MetricsListen=%s\nLogLevel=debug\n",
-			 values[i]);
-		write_file("c", text);
-		config_done(&config);
-		assert_loads();
-		ck_assert_int_eq(config.log_level, LOG_DEBUG);
-		ck_assert_uint_eq(diag_count_warnings(diag), i + 1);
-		assert_warning(i, "c:2:3: MetricsListen= no longer has an effect: "
-				  "rdmabroker-exporter serves the metrics");
-	}
-	/* MetricsListen= is unknown in other sections, and its warning does not hide an error. */
-	config_done(&config);
-	assert_refused("[Limits]\nMetricsListen=/x\n",
-		       "c:2:1: unknown key 'MetricsListen' in section [Limits]");
-	assert_refused("[Daemon]\nMetricsListen=/x\nNoSuch=1\n",
-		       "c:3:1: unknown key 'NoSuch' in section [Daemon]");
-}
-END_TEST
-
-/* One run shows all of them, also those of drop-ins. */
-START_TEST(all_keys_of_earlier_versions_are_told)
-{
-	write_file("c", "[Daemon]\nMetricsListen=\n[Limits]\nSessions=7\nSpareIds=100000\n"
-			"IdsPerUser=8\n");
-	make_dropin_dir(0755);
-	write_file("c.d/1.conf", "[Limits]\nSpareIds=5\n");
-	assert_loads();
-	ck_assert_uint_eq(config.max_sessions, 7);
-	ck_assert_uint_eq(config.max_ids_per_user, 8);
-	ck_assert_uint_eq(diag_count_warnings(diag), 3);
-	assert_warning(0, "c:2:1: MetricsListen= no longer has an effect");
-	assert_warning(1, "c:5:1: SpareIds= no longer has an effect");
-	assert_warning(2, "c.d/1.conf:2:1: SpareIds= no longer has an effect");
-}
-END_TEST
-
 START_TEST(dropins_that_are_not_read_are_told)
 {
 	make_dropin_dir(0755);
@@ -477,6 +432,5 @@ UNIT_MAIN("config", set_up, tear_down, missing_files_mean_defaults, a_named_file
 	  every_key_is_read, a_helper_that_does_not_exist, blanks_and_comments_do_not_matter,
 	  later_values_win, dropins_apply_without_the_file, bad_lines_are_named,
 	  bad_values_are_named, bad_bytes_are_named, long_lines, all_errors_are_collected,
-	  what_others_can_write_is_refused, what_is_no_file_is_refused, keys_of_earlier_versions,
-	  all_keys_of_earlier_versions_are_told, dropins_that_are_not_read_are_told,
-	  the_shipped_file_shows_the_defaults)
+	  what_others_can_write_is_refused, what_is_no_file_is_refused,
+	  dropins_that_are_not_read_are_told, the_shipped_file_shows_the_defaults)

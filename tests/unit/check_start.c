@@ -417,40 +417,6 @@ START_TEST(a_daemon_that_cannot_be_started)
 }
 END_TEST
 
-/* After an upgrade the file can still have a key of the earlier version. */
-START_TEST(a_key_that_has_moved)
-{
-	static const char warning[] =
-		"rdmabrokerd.conf:2:1: MetricsListen= no longer has an effect: rdmabroker-exporter "
-		"serves the metrics";
-	static const char second[] = "rdmabrokerd.conf:5:1: SpareIds= no longer has an effect";
-
-	write_to("rdmabrokerd.conf", "[Daemon]\nMetricsListen=127.0.0.1:9471\nLogLevel=info\n"
-				     "[Limits]\nSpareIds=7\n");
-	write_to("policy.d/1.rules", "allow any\n");
-	run_daemon("--check", NULL);
-	ck_assert_int_eq(end(), 0);
-	assert_logged("rdmabrokerd.conf:2:1: warning: MetricsListen= no longer has an effect");
-	assert_logged(
-		"rdmabrokerd.conf:5:1: warning: SpareIds= no longer has an effect: the daemon "
-		"keeps no spare ids\n    SpareIds=7\n    ^\n");
-	start();
-	await("READY=1");
-	assert_logged(warning);
-	assert_logged(second);
-	rdmabroker_close(open_session());
-
-	/* A reload also prints the warning, and succeeds. */
-	ck_assert_int_eq(truncate(log_path, 0), 0);
-	kill(daemon_pid, SIGHUP);
-	await("RELOADING=1");
-	await("READY=1");
-	assert_logged(warning);
-	assert_logged(second);
-	assert_logged("Configuration and policy reloaded: 1 rules.");
-}
-END_TEST
-
 /* The journal has them at the start and at each reload. They hinder neither. */
 START_TEST(warnings_about_the_rules)
 {
@@ -527,4 +493,4 @@ END_TEST
 
 UNIT_MAIN("start", set_up, tear_down, a_policy_with_an_error, without_a_directory_of_rules,
 	  a_user_that_appears, a_look_up_that_hangs, a_daemon_that_cannot_be_started,
-	  a_key_that_has_moved, warnings_about_the_rules, a_manager_that_does_not_read)
+	  warnings_about_the_rules, a_manager_that_does_not_read)

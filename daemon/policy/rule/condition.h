@@ -93,6 +93,26 @@ enum policy_place {
 		1 << 2, /* also in the rules of a restriction, see policy_load_restriction() */
 };
 
+/* What a setting's value is, in struct policy_settings. */
+enum setting_form {
+	SETTING_NONE, /* the word is a match, or a setting of a form of its own */
+	SETTING_NUMBER, /* an int; -1: not set */
+	SETTING_COUNT, /* an unsigned; 0: not set */
+	SETTING_NAME, /* an enum, by its name; 0: not set */
+	SETTING_RATE, /* a struct policy_rate; all zero: not set */
+};
+
+struct setting {
+	enum setting_form form;
+	size_t offset; /* in struct policy_settings */
+	uint32_t least, most; /* of a number or a count */
+	const struct setting_name {
+		const char *name;
+		int value;
+	} * names; /* the last one is NULL */
+	const char *takes; /* for complaints: "'qp' takes own or reserved" */
+};
+
 struct policy_word {
 	const char *name;
 	unsigned places; /* enum policy_place */
@@ -107,6 +127,7 @@ struct policy_word {
 	/* the match function; NULL: the word is a setting */
 	enum ternary (*match)(const union policy_value *value, const struct policy_facts *facts);
 	bool is_about_who; /* a match that depends on policy_question.who */
+	struct setting setting; /* of a setting */
 };
 
 struct policy_match {
