@@ -134,6 +134,13 @@ $(PROTO_GEN).o: $(PROTO_GEN).c $(O)/stamp-flags
 	$(call say,CC,$<)
 	$(Q)$(COMPILE) -w -c -o $@ $<
 
+# For clangd and other tools that want to know how each file is compiled.
+.PHONY: compile-commands
+compile-commands: $(PROTO_GEN).h
+	$(Q)git ls-files '*.c' | python3 -c 'import json, sys; files = sys.stdin.read().split(); \
+		print(json.dumps([{"directory": "$(CURDIR)", "file": f, "arguments": [*sys.argv[1:], "-c", f]} \
+				  for f in files], indent=1))' $(COMPILE) > $(O)/compile_commands.json
+
 -include $(shell test -d $(O)/obj && find $(O)/obj -name '*.d')
 
 # Debian packages. Targets such as check, demo and deb first install those that are missing; `make all` does not.
@@ -383,6 +390,7 @@ help:
 	@echo 'make bench-record   write them anew'
 	@echo 'make bench-grow     instructions for one of many objects, against one of few (in check)'
 	@echo 'make format-check   clang-format has nothing to change'
+	@echo 'make compile-commands  compile_commands.json in $(O), for clangd'
 	@echo 'make install        what make has built; DESTDIR= PREFIX=/usr SYSCONFDIR=/etc; see README for all variables'
 	@echo 'make uninstall      the same variables; keeps $$SYSCONFDIR/rdmabroker'
 	@echo 'make deb            Debian packages, into $$O/deb; lintian has nothing to say'

@@ -213,6 +213,7 @@ static void adopt(struct id *id, struct take_over *take_over, struct failure *fa
 	/* The take-over cannot be undone here. Without a rule, policy decides again at the id's next step. */
 	if (r != 0)
 		grant_forget(&id->grant);
+	id_save(id);
 }
 
 int handover_import(struct session *session, int fd, struct id **ret, struct failure *failure)
