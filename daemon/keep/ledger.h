@@ -119,7 +119,7 @@ struct ledger_id {
 	uint8_t state_before, route_before, ahead_before; /* before the event that is UNTOLD */
 	char device[LEDGER_DEVICE_LEN];
 	struct sockaddr_storage local, peer; /* ss_family 0: none */
-	uint8_t was_asked; /* enum who_state, but UNASKED; if it is not known, it counts as false: nothing is allowed by it */
+	uint8_t was_asked; /* it was asked who the peer is; if that is not known, it counts as false: nothing is allowed by it */
 	uint8_t unconfirmed; /* handshake.unconfirmed */
 	uint8_t ended_from; /* handshake.ended_from */
 	uint8_t reserved[5];

@@ -177,7 +177,7 @@ static bool contains_glob(const struct policy_match *outer, const char *inner,
 	/* A pattern without wildcards is a name. A control group with this name stands for those below it. */
 	if (!inner[head_of(inner)])
 		return outer->word->match(&outer->value, &sample->facts) == TERNARY_YES;
-	/* In other dimensions '*' does not match a slash. */
+	/* In other names '*' does not match a slash. */
 	if (outer->word->fact != FACT_UNIT && outer->word->fact != FACT_DEVICE)
 		return false;
 	return strcmp(glob + head, "*") == 0 && head_of(inner) >= head &&

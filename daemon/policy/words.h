@@ -2,8 +2,7 @@
 #pragma once
 
 /*
- * The words of the rule language: the rows of the table in words.c. Their functions are in match.c, setting.c and
- * limit.c.
+ * The words of the rule language: the rows of the table in words.c. Their functions are in match.c and setting.c.
  */
 
 #include <stddef.h>

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/rule/enforce.h"
 #include "rpc/turns.h"
 #include "tests/unit/unit.h"
 #include "tests/unit/wire.h"
@@ -14,16 +16,23 @@
 static struct wire_client clients[N];
 static struct wire_client *const pointers[N] = { &clients[0], &clients[1], &clients[2] };
 
-/* N_RULES that are compared for each connection, and then one that allows everything. */
-static void start(size_t n_rules)
+/* N_RULES that are compared for each request for OPERATION, and then one that allows everything. */
+static char *make_rules(const char *operation, size_t n_rules)
 {
-	static const char rule[] = "allow connect unit \"*x\"\n", last[] = "allow any\n";
-	char *rules = calloc(n_rules * strlen(rule) + sizeof(last), 1), *end = rules;
+	static const char last[] = "allow any\n";
+	char *rules = calloc(n_rules * 40 + sizeof(last), 1), *end = rules;
 
 	ck_assert_ptr_nonnull(rules);
 	for (size_t i = 0; i < n_rules; i++)
-		end = stpcpy(end, rule);
+		end += sprintf(end, "allow %s unit \"*x\"\n", operation);
 	strcpy(end, last);
+	return rules;
+}
+
+static void start(size_t n_rules)
+{
+	char *rules = make_rules("connect", n_rules);
+
 	wire_start(rules);
 	free(rules);
 	for (unsigned i = 0; i < N; i++) {
@@ -79,4 +88,34 @@ START_TEST(many_rules_are_work)
 }
 END_TEST
 
-UNIT_MAIN("budget", NULL, NULL, few_rules_are_no_work, many_rules_are_work)
+static unsigned count(const struct list *head)
+{
+	const struct list *l;
+	unsigned n = 0;
+
+	list_for_each(l, head)
+		n++;
+	return n;
+}
+
+/* A turn of the loop checks 256 sessions and ids, or one for which as many rules are compared as for these. */
+START_TEST(a_reload_is_work)
+{
+	char *rules = make_rules("session", 256 * TURNS_RULES);
+
+	start(0);
+	wire_set_policy(rules);
+	free(rules);
+	enforce_start(wire.core);
+	/* The first session and its id. */
+	ck_assert_uint_eq(count(&wire.core->enforcing), N);
+	wire_run(pointers, N);
+	ck_assert_uint_eq(count(&wire.core->enforcing), 0);
+	wire_set_policy("allow any\n");
+	enforce_start(wire.core);
+	ck_assert_uint_eq(count(&wire.core->enforcing), 0);
+	end();
+}
+END_TEST
+
+UNIT_MAIN("budget", NULL, NULL, few_rules_are_no_work, many_rules_are_work, a_reload_is_work)

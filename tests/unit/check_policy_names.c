@@ -172,7 +172,6 @@ START_TEST(a_reject_rule_matches_everybody)
 }
 END_TEST
 
-/* With this many rules, the index is used. */
 START_TEST(missing_names_among_many_rules)
 {
 	char text[8192] = "", *at = text;

@@ -168,7 +168,7 @@ START_TEST(settings_do_not_count)
 }
 END_TEST
 
-/* Among many rules, the index must find the first of those that contain the rule. */
+/* Among many rules, the first of those that contain the rule is found. */
 START_TEST(among_many_rules)
 {
 	static char text[65536];
@@ -196,7 +196,7 @@ START_TEST(among_many_rules)
 }
 END_TEST
 
-/* The index cannot tell these rules apart. */
+/* No row tells these rules apart. */
 START_TEST(the_work_has_a_limit)
 {
 	size_t n = 2000, size, steps = 5000, by = SIZE_MAX;

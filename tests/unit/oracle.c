@@ -62,6 +62,9 @@ struct oracle *oracle_new(const struct policy *policy)
 			(struct policy_condition){ .operations = POLICY_ALL_OPERATIONS,
 						   .allow = true };
 		finish(&alone->policy);
+		/* Each rule gets a closer look: what a row says must not matter. */
+		for (size_t k = 0; k < alone->policy.rows.first[_POLICY_OPERATION_MAX]; k++)
+			alone->policy.rows.rows[k].has = 0;
 	}
 	return oracle;
 }

@@ -3,8 +3,8 @@
 
 /*
  * Decides as policy.h says, from what each rule would do alone: for each rule there is a policy of this rule and one that
- * allows everything. So it shares with policy_decide() how a single rule is compared, and nothing of how a policy is gone
- * through.
+ * allows everything, and rows that say nothing. So it shares with policy_decide() how a single rule is compared, and nothing
+ * of how a policy is gone through.
  */
 
 #include "policy/rules.h"

@@ -120,7 +120,7 @@ static void print_prefix(FILE *f)
 
 static void print_set(FILE *f, int number)
 {
-	/* Sometimes the last set has so many members that the index does not compare them one by one. */
+	/* Sometimes the last set has many members. */
 	int n = number == SETS - 1 && one_in(20) ? 3000 : 1 + pick(30);
 
 	fprintf(f, "set s%d = { \\\n", number);

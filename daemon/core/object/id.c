@@ -89,10 +89,11 @@ void id_save_state(struct id *id)
 	if (IN(id->state) &
 	    (IN(ID_BOUND) | IN(ID_LISTENING) | IN(ID_ADDR_QUERY) | IN(ID_ADDR_RESOLVED)))
 		save_addresses(id);
-	route_save(&id->route, id->state, row);
-	handshake_save(&id->handshake, row);
 	if (id->listener)
 		row->backlog = id->listener->backlog->max;
+	handshake_save(&id->handshake, row);
+	/* The state is last: a process that dies here must not have said that a connect was sent, and not which. */
+	route_save(&id->route, id->state, row);
 	if (id->state != ID_REQUEST && id->handshake.request_row)
 		handshake_forget_row(&id->handshake, id->session->core->keep.ledger);
 }

@@ -61,8 +61,8 @@ int inquiries_serve(struct session *session);
 void inquiries_forget(struct session *session);
 
 /*
- * Asks who the peer of QUESTION is, which policy cannot decide without that. PEER_QPN: its QP number; 0: not known. DONE gets the answer, which it has to free;
- * NULL: out of memory. It is not called from within this call.
+ * Asks who the peer of QUESTION is, which policy cannot decide without that. PEER_QPN: its QP number; 0: not known. DONE gets
+ * the answer, which it has to free; NULL: out of memory. It is not called from within this call.
  *
  * Returns NULL if nobody can be asked; *RET_UNKNOWN, which the caller has to free, says why (NULL: out of memory).
  */

@@ -23,7 +23,7 @@
 
 #define RESTRICTION_NAME "restriction" /* for messages, in place of a file's name */
 #define RESTRICTION_TEXT_MAX 1024 /* bytes */
-#define RESTRICTION_RULES_MAX 32 /* together with the text, this limits the memory: some 12 KB */
+#define RESTRICTION_RULES_MAX 32 /* together with the text, this limits the memory: some 18 KB */
 #define RESTRICTION_DEPTH_MAX 4 /* number of restrictions of one session */
 
 struct core;

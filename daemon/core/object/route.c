@@ -65,9 +65,9 @@ static enum id_state state_for_client(const struct route *route, enum id_state s
 
 void route_save(const struct route *route, enum id_state state, struct ledger_id *row)
 {
-	row->state = (uint8_t)state_for_client(route, state);
 	row->route = route->timeout_ms > 0;
 	row->ahead = route->ahead == AHEAD_WANTED || route->ahead == AHEAD_HELD;
+	row->state = (uint8_t)state_for_client(route, state);
 }
 
 int route_resolve_again(struct route *route, const struct fabric_id_info *info)

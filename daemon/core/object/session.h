@@ -124,7 +124,7 @@ struct session {
 	struct charge fds;
 	struct admitted admitted;
 	uint64_t last_request; /* number of the latest request, from 1; 0: none yet */
-	size_t n_examined; /* rules, see session_take_examined() */
+	size_t n_examined; /* see session_take_examined() */
 	struct watch *watch; /* NULL: none */
 	bool serves; /* the session is the helper that answers inquiries, see inquiry.h */
 	/* empty: no reason is known, for example because the client has disconnected */
@@ -196,13 +196,13 @@ static inline void session_set_confirms(struct session *session, bool confirms)
 	session->confirms = confirms;
 }
 
-/* The session's decisions have compared N rules with its questions. */
+/* The session's decisions have cost N comparisons, see policy_verdict.n_examined. */
 static inline void session_count_examined(struct session *session, size_t n)
 {
 	session->n_examined += n;
 }
 
-/* The number of rules since the last call. */
+/* The number of comparisons since the last call. */
 static inline size_t session_take_examined(struct session *session)
 {
 	size_t n = session->n_examined;

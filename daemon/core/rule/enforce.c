@@ -19,6 +19,8 @@
 /* Enforcement ends connections, but a program that holds a device and a QP can go on using both. */
 
 #define SLICE 256 /* the most ids and sessions that one turn of the loop checks */
+/* Among many rules, one is as much work as several. */
+#define COMPARISONS_OF_ONE 64
 
 static bool is_allowed(struct id *id, struct id_wish *wish, struct failure *ret_why)
 {
@@ -135,17 +137,32 @@ static bool enforce_session(struct session *session)
 	return was_client;
 }
 
+/* MAX less one, or less what the decisions about one have cost. */
+static unsigned take_one(struct session *session, unsigned max)
+{
+	size_t n = 1 + session_take_examined(session) / COMPARISONS_OF_ONE;
+
+	return n < max ? max - (unsigned)n : 0;
+}
+
 /*
  * Checks at most MAX ids of SESSION and, before the first id, the session itself. Returns MAX less the number of ids
- * checked.
+ * checked, or less what that has cost.
  */
 static unsigned enforce_some(struct session *session, unsigned max)
 {
 	struct id *id;
 
-	if (session->walk.request == 0 && session->walk.id == 0 && !enforce_session(session)) {
-		list_remove(&session->enforcing);
-		return max;
+	if (session->walk.request == 0 && session->walk.id == 0) {
+		bool goes_on = enforce_session(session);
+
+		max = take_one(session, max);
+		if (!goes_on) {
+			list_remove(&session->enforcing);
+			return max;
+		}
+		/* An id has to follow, for a session that has lost its permit is not found to be a client again. */
+		max = max > 0 ? max : 1;
 	}
 	while (max > 0) {
 		id = table_next(session, &session->walk);
@@ -154,7 +171,7 @@ static unsigned enforce_some(struct session *session, unsigned max)
 			break;
 		}
 		enforce_id(id);
-		max--;
+		max = take_one(session, max);
 	}
 	return max;
 }
@@ -166,9 +183,8 @@ static int on_enforce(sd_event_source *source, uint64_t usec, void *userdata)
 	struct list *l;
 
 	(void)usec;
-	/* A session counts too, because checking its leases takes time. It is checked only if an id can be, too. */
-	while (left > 1 && (l = list_first(&core->enforcing)))
-		left = enforce_some(container_of(l, struct session, enforcing), left - 1);
+	while (left > 0 && (l = list_first(&core->enforcing)))
+		left = enforce_some(container_of(l, struct session, enforcing), left);
 	if (!list_is_empty(&core->enforcing)) {
 		sd_event_source_set_time_relative(source, 0);
 		sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);

@@ -155,7 +155,7 @@ int bind_late_reuseaddr(struct id *id, bool reuseaddr, struct failure *failure)
 			    &purposes, failure);
 	if (r != 0)
 		return r;
-	id->options.asked[OPTION_REUSEADDR] = true;
+	id->options.asked[OPTION_REUSEADDR] = 1;
 	r = decide_reuseaddr(id, (struct sockaddr *)&info.local, text, &purposes, &allowed,
 			     failure);
 	if (r == 0) {
@@ -164,7 +164,7 @@ int bind_late_reuseaddr(struct id *id, bool reuseaddr, struct failure *failure)
 			r = failure_set_fabric(failure, r, "set REUSEADDR");
 	}
 	if (r != 0)
-		id->options.asked[OPTION_REUSEADDR] = false;
+		id->options.asked[OPTION_REUSEADDR] = -1;
 	return r;
 }
 
