@@ -6,6 +6,7 @@
 #include "core/object/id.h"
 #include "proto/rdmabroker.pb-c.h"
 #include "rpc/convert.h"
+#include "rpc/operations.h"
 #include "rpc/metrics.h"
 
 #define MAX_DEVICES 64 /* devices in a Status; rdmabroker.proto promises this number */
@@ -143,53 +144,10 @@ static inline int bad_request(struct call *call, const char *what)
 	return failure_set(&call->failure, STATUS_BAD_REQUEST, "%s", what);
 }
 
-/* do_client.c */
-int do_hello(struct call *call);
-int do_goodbye(struct call *call);
-int do_create_id(struct call *call);
-int do_destroy_id(struct call *call);
-int do_set_option(struct call *call);
-int do_bind_addr(struct call *call);
-int do_listen(struct call *call);
-int do_resolve_addr(struct call *call);
-int do_resolve_route(struct call *call);
-int do_connect(struct call *call);
-int do_accept(struct call *call);
-int do_establish(struct call *call);
-int do_reject(struct call *call);
-int do_notify(struct call *call);
-int do_get_option(struct call *call);
-int do_join_multicast(struct call *call);
-int do_leave_multicast(struct call *call);
-int do_export_id(struct call *call);
-int do_import_id(struct call *call);
-int do_disconnect(struct call *call);
-int do_init_qp_attr(struct call *call);
-int do_open_device(struct call *call);
-int do_close_device(struct call *call);
-int do_list_devices(struct call *call);
-int do_lend_device(struct call *call);
+/* The handlers, in do_*.c and metrics.c: each checks the fields of its request, and calls a verb. */
+#define DECLARE(op, name, permits, work) int do_##name(struct call *call);
+OPERATIONS(DECLARE)
+#undef DECLARE
+
 /* Creates an id and sets its options. M is the create_id request, or the field FIRST of another request. */
 int do_client_create_id(struct call *call, const Rdmabroker__CreateId *m);
-/* do_restricted.c */
-int do_restrict_session(struct call *call);
-int do_publish_socket(struct call *call);
-int do_release_session(struct call *call);
-int do_adopt_session(struct call *call);
-/* do_peers.c */
-int do_serve_peers(struct call *call);
-int do_answer_peer(struct call *call);
-int do_find_peer(struct call *call);
-/* do_status.c */
-int do_get_status(struct call *call);
-/* do_policy.c */
-int do_list_rules(struct call *call);
-int do_reload(struct call *call);
-int do_explain(struct call *call);
-/* do_sessions.c */
-int do_list(struct call *call);
-int do_kick(struct call *call);
-int do_drain(struct call *call);
-int do_watch(struct call *call);
-/* metrics.c */
-int do_get_metrics(struct call *call);

@@ -8,60 +8,20 @@
 #include "core/verbs/id_life.h"
 #include "rpc/call.h"
 #include "rpc/convert.h"
+#include "rpc/operations.h"
 #include "rpc/request.h"
 #include "util/util.h"
 
-/* PERMITS 0: the operation is allowed only before Hello has succeeded. */
 static const struct operation {
 	const char *name;
 	unsigned permits; /* the session needs one of these */
 	int (*handler)(struct call *call);
 	unsigned work; /* see turns.h */
 } operations[] = {
-#define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
-	[OP(HELLO)] = { "hello", 0, do_hello, 4 },
-	[OP(GOODBYE)] = { "goodbye", SESSION_PERMIT_CLIENT, do_goodbye, 1 },
-	[OP(CREATE_ID)] = { "create_id", SESSION_PERMIT_CLIENT, do_create_id, 1 },
-	[OP(DESTROY_ID)] = { "destroy_id", SESSION_PERMIT_CLIENT, do_destroy_id, 1 },
-	[OP(SET_OPTION)] = { "set_option", SESSION_PERMIT_CLIENT, do_set_option, 1 },
-	[OP(BIND_ADDR)] = { "bind_addr", SESSION_PERMIT_CLIENT, do_bind_addr, 4 },
-	[OP(LISTEN)] = { "listen", SESSION_PERMIT_CLIENT, do_listen, 4 },
-	[OP(RESOLVE_ADDR)] = { "resolve_addr", SESSION_PERMIT_CLIENT, do_resolve_addr, 4 },
-	[OP(RESOLVE_ROUTE)] = { "resolve_route", SESSION_PERMIT_CLIENT, do_resolve_route, 1 },
-	[OP(CONNECT)] = { "connect", SESSION_PERMIT_CLIENT, do_connect, 4 },
-	[OP(ACCEPT)] = { "accept", SESSION_PERMIT_CLIENT, do_accept, 4 },
-	[OP(ESTABLISH)] = { "establish", SESSION_PERMIT_CLIENT, do_establish, 1 },
-	[OP(REJECT)] = { "reject", SESSION_PERMIT_CLIENT, do_reject, 1 },
-	[OP(DISCONNECT)] = { "disconnect", SESSION_PERMIT_CLIENT, do_disconnect, 1 },
-	[OP(INIT_QP_ATTR)] = { "init_qp_attr", SESSION_PERMIT_CLIENT, do_init_qp_attr, 1 },
-	[OP(OPEN_DEVICE)] = { "open_device", SESSION_PERMIT_CLIENT, do_open_device, 4 },
-	[OP(CLOSE_DEVICE)] = { "close_device", SESSION_PERMIT_CLIENT, do_close_device, 1 },
-	[OP(GET_STATUS)] = { "get_status", SESSION_PERMIT_OBSERVE, do_get_status, 8 },
-	[OP(GET_OPTION)] = { "get_option", SESSION_PERMIT_CLIENT, do_get_option, 1 },
-	[OP(NOTIFY)] = { "notify", SESSION_PERMIT_CLIENT, do_notify, 1 },
-	[OP(JOIN_MULTICAST)] = { "join_multicast", SESSION_PERMIT_CLIENT, do_join_multicast, 4 },
-	[OP(LEAVE_MULTICAST)] = { "leave_multicast", SESSION_PERMIT_CLIENT, do_leave_multicast, 1 },
-	[OP(EXPORT_ID)] = { "export_id", SESSION_PERMIT_CLIENT, do_export_id, 2 },
-	[OP(IMPORT_ID)] = { "import_id", SESSION_PERMIT_CLIENT, do_import_id, 4 },
-	[OP(LIST_DEVICES)] = { "list_devices", SESSION_PERMIT_CLIENT, do_list_devices, 1 },
-	[OP(EXPLAIN)] = { "explain", SESSION_PERMIT_OBSERVE, do_explain, 8 },
-	[OP(RELOAD)] = { "reload", SESSION_PERMIT_ADMIN, do_reload, 32 },
-	[OP(LIST_RULES)] = { "list_rules", SESSION_PERMIT_OBSERVE, do_list_rules, 32 },
-	[OP(LIST)] = { "list", SESSION_PERMIT_OBSERVE, do_list, 32 },
-	[OP(KICK)] = { "kick", SESSION_PERMIT_ADMIN, do_kick, 4 },
-	[OP(DRAIN)] = { "drain", SESSION_PERMIT_ADMIN, do_drain, 1 },
-	[OP(GET_METRICS)] = { "get_metrics", SESSION_PERMIT_OBSERVE, do_get_metrics, 32 },
-	[OP(WATCH)] = { "watch", SESSION_PERMIT_OBSERVE, do_watch, 1 },
-	[OP(RESTRICT_SESSION)] = { "restrict_session", SESSION_PERMIT_CLIENT, do_restrict_session,
-				   16 },
-	[OP(PUBLISH_SOCKET)] = { "publish_socket", SESSION_PERMIT_CLIENT, do_publish_socket, 8 },
-	[OP(RELEASE_SESSION)] = { "release_session", SESSION_PERMIT_CLIENT, do_release_session, 1 },
-	[OP(SERVE_PEERS)] = { "serve_peers", SESSION_PERMIT_PEERS, do_serve_peers, 1 },
-	[OP(ANSWER_PEER)] = { "answer_peer", SESSION_PERMIT_PEERS, do_answer_peer, 1 },
-	[OP(FIND_PEER)] = { "find_peer", SESSION_PERMIT_PEERS, do_find_peer, 1 },
-	[OP(ADOPT_SESSION)] = { "adopt_session", 0, do_adopt_session, 1 },
-	[OP(LEND_DEVICE)] = { "lend_device", SESSION_PERMIT_ADMIN, do_lend_device, 1 },
-#undef OP
+#define ROW(op, name, permits, work) \
+	[RDMABROKER__REQUEST__OP_##op] = { #name, permits, do_##name, work },
+	OPERATIONS(ROW)
+#undef ROW
 };
 
 static const struct operation *find_operation(Rdmabroker__Request__OpCase op)
