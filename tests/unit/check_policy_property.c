@@ -52,7 +52,8 @@ static void ask_both(const struct policy *policy, const struct oracle *oracle,
 	/* Nobody is asked if nothing depends on it, or if it is known already. */
 	ck_assert(fast.answer != POLICY_ASK ||
 		  (question->can_ask && !question->who && policy_asks(policy)));
-	if (fast.answer != slow.answer || fast.rule != slow.rule || fast.reason != slow.reason)
+	if (fast.answer != slow.answer || fast.rule != slow.rule ||
+	    strcmp(fast.reason ?: "", slow.reason ?: "") != 0)
 		ck_abort_msg("policy %lu of %zu rules, question %lu: rule %ld (%s) instead of "
 			     "rule %ld (%s)",
 			     seen.policies, policy_n_rules(policy), seen.questions,
