@@ -8,6 +8,7 @@
 #include "rpc/convert.h"
 #include "rpc/operations.h"
 #include "rpc/metrics.h"
+#include "rpc/request.h"
 
 #define MAX_DEVICES 64 /* devices in a Status; rdmabroker.proto promises this number */
 #define MAX_HOLDERS 32 /* holders in a Status; rdmabroker.proto promises this number */
@@ -20,7 +21,6 @@
 #define TEXT_MAX 512
 
 struct control;
-struct request_progress;
 
 struct out_rule {
 	Rdmabroker__Rule rule;
@@ -53,7 +53,7 @@ struct call {
 	struct session *session;
 	struct request_progress *progress;
 	const Rdmabroker__Request *request;
-	bool again; /* true: the request is repeated, after it ended in -EINPROGRESS */
+	enum request_attempt attempt;
 	int fd; /* descriptor that came with the request; -1: none */
 	Rdmabroker__Reply *reply;
 	struct failure failure; /* why the request is refused, if its handler returns a status */

@@ -5,7 +5,6 @@
 #include "core/admit/settings.h"
 #include "core/object/id.h"
 #include "core/object/table.h"
-#include "core/verbs/ahead.h"
 #include "core/verbs/bind.h"
 #include "core/verbs/conn.h"
 #include "core/verbs/group.h"
@@ -14,7 +13,8 @@
 #include "core/verbs/lease.h"
 #include "core/verbs/listen.h"
 #include "core/verbs/option.h"
-#include "core/verbs/resolve.h"
+#include "core/verbs/resolve_addr.h"
+#include "core/verbs/resolve_route.h"
 #include "core/verbs/session_life.h"
 #include "proto/address.h"
 #include "proto/private_data.h"
@@ -60,7 +60,7 @@ static int require_proof(struct call *call, const char **ret)
 		*ret = identity_ask(identity);
 	if (*ret)
 		return 0;
-	if (!call->again)
+	if (call->attempt != REQUEST_AGAIN)
 		identity_prove(identity, call->fd);
 	return identity->adopts ? failure_set(&call->failure, STATUS_DENIED,
 					      "cannot verify which process adopts the session") :
@@ -233,9 +233,9 @@ int do_resolve_addr(struct call *call)
 		r = bad_request(call, wrong);
 	if (r == 0)
 		r = resolve_addr(id, m->src ? (struct sockaddr *)&src : NULL,
-				 (struct sockaddr *)&dst, m->timeout_ms, m->route, &call->failure);
-	if (r == 0 && m->ahead)
-		ahead_want(id);
+				 (struct sockaddr *)&dst, m->timeout_ms,
+				 (m->route ? ROUTE_TOO : 0) | (m->ahead ? ROUTE_AHEAD : 0),
+				 &call->failure);
 	return r;
 }
 
@@ -245,8 +245,7 @@ int do_resolve_route(struct call *call)
 	int r = get_id(call, call->request->resolve_route->id, &id);
 
 	return r != 0 ? r :
-			ahead_resolve_route(id, call->request->resolve_route->timeout_ms,
-					    &call->failure);
+			resolve_route(id, call->request->resolve_route->timeout_ms, &call->failure);
 }
 
 /* The contents that a connect and an accept have in common. */

@@ -61,7 +61,7 @@ int do_reload(struct call *call)
 	int r;
 
 	r = control_reload(call->control, call->session, &call->progress->reload_ticket,
-			   call->again, &diag);
+			   call->attempt == REQUEST_AGAIN, &diag);
 	if (r < 0 && (!diag || diag_count(diag) == 0))
 		return failure_errno(&call->failure, r);
 	rdmabroker__reload_result__init(result);

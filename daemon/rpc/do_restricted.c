@@ -35,7 +35,7 @@ int do_release_session(struct call *call)
 	int r = session_release(call->session, &call->failure);
 
 	if (r == 0)
-		call->progress->greeted = false;
+		call->progress->stage = REQUEST_GREETING;
 	return r;
 }
 
@@ -54,6 +54,7 @@ int do_adopt_session(struct call *call)
 		return bad_request(call, "adopt: the descriptor is missing");
 	r = call->control->adopt(call->control->server, call->fd,
 				 session_get_restriction(call->session), &call->failure);
-	call->progress->ends = r == 0;
+	if (r == 0)
+		call->progress->stage = REQUEST_CLOSING;
 	return r;
 }

@@ -193,7 +193,7 @@ static int send_reply(void *userdata, const Rdmabroker__Frame *frame, int fd,
 	if (peer->ending)
 		return 0;
 	/* Do this before the client gets the reply, because its next packet may carry a descriptor. */
-	if (!peer->is_in && peer->progress.greeted)
+	if (!peer->is_in && peer->progress.stage == REQUEST_SERVING)
 		let_in(peer);
 	if (!is_short(frame->reply) && rdmabroker__frame__get_packed_size(frame) > sizeof(buf)) {
 		peer_drop(peer, "a reply does not fit into a packet");
@@ -369,7 +369,7 @@ static void await_adoption(struct peer *peer)
 }
 
 static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const int *fds,
-		     size_t n_fds, bool again)
+		     size_t n_fds, enum request_attempt attempt)
 {
 	enum request_outcome what_next;
 	union request_memory memory;
@@ -390,7 +390,7 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const i
 	}
 	turns_charge(&peer->turn, request_work(frame->request));
 	what_next = request_dispatch(peer->peers->control, peer->session, &peer->progress,
-				     frame->request, again, n_fds > 0 ? fds[0] : -1, send_reply,
+				     frame->request, attempt, n_fds > 0 ? fds[0] : -1, send_reply,
 				     peer);
 	turns_charge(&peer->turn, session_take_examined(peer->session) / TURNS_RULES);
 	switch (what_next) {
@@ -403,9 +403,9 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const i
 		break;
 	case REQUEST_GO_ON:
 		/* A quiet Hello gets no reply, so send_reply() has not called let_in(). */
-		if (!peer->is_in && peer->progress.greeted)
+		if (!peer->is_in && peer->progress.stage == REQUEST_SERVING)
 			let_in(peer);
-		else if (peer->is_in && !peer->progress.greeted)
+		else if (peer->is_in && peer->progress.stage != REQUEST_SERVING)
 			await_adoption(peer);
 		break;
 	}
@@ -426,7 +426,7 @@ void peer_go_on(struct peer *peer)
 
 	if (!data || peer->ending)
 		return;
-	on_frame(peer, data, peer->waiting_len, NULL, 0, /* again= */ true);
+	on_frame(peer, data, peer->waiting_len, NULL, 0, REQUEST_AGAIN);
 	close_received(peer);
 	update_io(peer);
 }
@@ -494,7 +494,7 @@ static void receive(struct peer *peer, struct closing *room)
 	else if (n == -EMSGSIZE)
 		peer_drop(peer, "it sent a packet of more than 16384 bytes");
 	else if (n > 0)
-		on_frame(peer, buf, (size_t)n, fds, n_fds, /* again= */ false);
+		on_frame(peer, buf, (size_t)n, fds, n_fds, REQUEST_FIRST);
 	else if (n != -EAGAIN)
 		peer_hang_up(peer);
 	close_received(peer);
@@ -643,7 +643,7 @@ int peer_restore(struct peer **ret, struct peers *peers, struct core *core, stru
 	leave_lobby(*ret);
 	if (session_is_released((*ret)->session))
 		return 0;
-	(*ret)->progress.greeted = true;
+	(*ret)->progress.stage = REQUEST_SERVING;
 	let_in(*ret);
 	return 0;
 }
@@ -685,9 +685,7 @@ void peer_repeat_request(struct peer *peer, const uint8_t *packet, size_t len)
 		memcpy(row->packet, packet, len);
 		ledger_note_set(&row->received, (uint32_t)len);
 	}
-	peer->progress.repeats = true;
-	on_frame(peer, packet, len, NULL, 0, /* again= */ false);
-	peer->progress.repeats = false;
+	on_frame(peer, packet, len, NULL, 0, REQUEST_REPEATED);
 	update_io(peer);
 }
 

@@ -53,9 +53,10 @@ static int carry_out_with_first(struct call *call, const struct operation *op)
 	struct id *id;
 	int r;
 
-	if (!call->again || call->progress->makes_id) {
+	/* Before it had to wait, the request has created the id, or could not do that yet. */
+	if (call->attempt != REQUEST_AGAIN ||
+	    table_find(call->session, first->id, &id, &ignored) != 0) {
 		r = do_client_create_id(call, first);
-		call->progress->makes_id = r == -EINPROGRESS;
 		if (r != 0)
 			return r;
 	}
@@ -84,6 +85,7 @@ static const char *why_not(unsigned permits)
 static int carry_out(struct call *call)
 {
 	const struct operation *op = find_operation(call->request->op_case);
+	enum request_stage *stage = &call->progress->stage;
 	struct failure *failure = &call->failure;
 	int r;
 
@@ -91,7 +93,7 @@ static int carry_out(struct call *call)
 		return failure_set(failure, STATUS_UNKNOWN_OPERATION,
 				   "the broker does not support this operation");
 	if (op->permits == 0) {
-		if (call->progress->greeted && !call->progress->repeats)
+		if (*stage == REQUEST_SERVING && call->attempt != REQUEST_REPEATED)
 			return failure_set(failure, STATUS_BAD_STATE, "%s: already sent", op->name);
 		r = op->handler(call);
 		/*
@@ -99,10 +101,12 @@ static int carry_out(struct call *call)
 		 * waits, or its reply requires a proof. After a reply that requires a proof, the client sends
 		 * Hello again.
 		 */
-		call->progress->greeted = session_get_permits(call->session) != 0;
+		if (*stage != REQUEST_CLOSING)
+			*stage = session_get_permits(call->session) ? REQUEST_SERVING :
+								      REQUEST_GREETING;
 		return r;
 	}
-	if (!call->progress->greeted)
+	if (*stage != REQUEST_SERVING)
 		return failure_set(failure, STATUS_BAD_STATE, "%s: a hello must be sent first",
 				   op->name);
 	if (!(op->permits & session_get_permits(call->session)))
@@ -194,7 +198,8 @@ size_t request_pack_success(uint64_t serial, uint8_t *buf, size_t size)
 
 enum request_outcome request_dispatch(struct control *control, struct session *session,
 				      struct request_progress *progress,
-				      const Rdmabroker__Request *request, bool again, int fd,
+				      const Rdmabroker__Request *request,
+				      enum request_attempt attempt, int fd,
 				      int (*send)(void *userdata, const Rdmabroker__Frame *frame,
 						  int fd, struct failure *failure),
 				      void *userdata)
@@ -211,7 +216,7 @@ enum request_outcome request_dispatch(struct control *control, struct session *s
 	call.session = session;
 	call.progress = progress;
 	call.request = request;
-	call.again = again;
+	call.attempt = attempt;
 	call.fd = fd;
 	call.reply = &reply;
 	call.failure.origin.file = NULL;
@@ -219,16 +224,19 @@ enum request_outcome request_dispatch(struct control *control, struct session *s
 	reply.serial = request->serial;
 	frame.body_case = RDMABROKER__FRAME__BODY_REPLY;
 	frame.reply = &reply;
-	if (!again)
+	if (attempt != REQUEST_AGAIN)
 		session_begin_request(session);
 	r = carry_out(&call);
 	if (r == -EINPROGRESS)
 		return REQUEST_WAIT;
 	/* A refusal before Hello has succeeded ends the connection. A reply that requires a proof is no refusal. */
-	outcome = (r == 0 && !progress->ends) || progress->greeted ? REQUEST_GO_ON : REQUEST_CLOSE;
+	outcome = progress->stage == REQUEST_SERVING ||
+				  (progress->stage == REQUEST_GREETING && r == 0) ?
+			  REQUEST_GO_ON :
+			  REQUEST_CLOSE;
 	if (r != 0)
 		refuse(&call, r, &failure);
-	else if (request->quiet && call.reply_fd < 0 && progress->greeted)
+	else if (request->quiet && call.reply_fd < 0 && progress->stage == REQUEST_SERVING)
 		return REQUEST_GO_ON;
 	r = send(userdata, &frame, call.reply_fd, &call.failure);
 	/* If this descriptor was not sent, nobody else has it, and closing it ends the export. */

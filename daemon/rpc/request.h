@@ -22,13 +22,26 @@ union request_memory {
 	uint8_t bytes[sizeof(struct arena_block) + REQUEST_SPACE];
 };
 
+enum request_stage {
+	REQUEST_GREETING, /* Hello has not succeeded yet, or the session was released */
+	REQUEST_SERVING,
+	REQUEST_CLOSING, /* the session was adopted, and ends after the reply */
+};
+
 /* State of a session that is kept between its requests, and while a request waits. */
 struct request_progress {
-	bool greeted; /* Hello has succeeded */
-	bool repeats; /* the request is the one that a previous process had received, see repeat.h */
-	bool ends; /* the session ends after the reply, because it was adopted */
-	bool makes_id; /* the request could not create its id (Request.first) yet */
+	enum request_stage stage;
 	uint64_t reload_ticket; /* ticket of the session's reload request, see control_reload() */
+};
+
+/*
+ * A request that had to wait is carried out again from its beginning, so that all that was checked before the wait is
+ * checked again.
+ */
+enum request_attempt {
+	REQUEST_FIRST,
+	REQUEST_AGAIN, /* it was dispatched before, and ended in REQUEST_WAIT */
+	REQUEST_REPEATED, /* a previous process of the daemon had received it, see repeat.h */
 };
 
 enum request_outcome {
@@ -38,8 +51,7 @@ enum request_outcome {
 };
 
 /*
- * Processes REQUEST for SESSION, and updates PROGRESS. AGAIN: the request was dispatched before, and ended in
- * REQUEST_WAIT. FD is the descriptor that came with the request, or -1; it stays the caller's.
+ * Processes REQUEST for SESSION, and updates PROGRESS. FD is the descriptor that came with the request, or -1; it stays the caller's.
  *
  * SEND is called with the reply and with the descriptor that goes with it, or -1; both are valid only during
  * the call. SEND returns 0, or the reason why the descriptor cannot be sent: a status that FAILURE explains,
@@ -49,7 +61,8 @@ enum request_outcome {
  */
 enum request_outcome request_dispatch(struct control *control, struct session *session,
 				      struct request_progress *progress,
-				      const Rdmabroker__Request *request, bool again, int fd,
+				      const Rdmabroker__Request *request,
+				      enum request_attempt attempt, int fd,
 				      int (*send)(void *userdata, const Rdmabroker__Frame *frame,
 						  int fd, struct failure *failure),
 				      void *userdata);

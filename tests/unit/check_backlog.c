@@ -9,7 +9,7 @@
 #include "core/verbs/handover.h"
 #include "core/verbs/id_life.h"
 #include "core/verbs/listen.h"
-#include "core/verbs/resolve.h"
+#include "core/verbs/resolve_addr.h"
 #include "core/verbs/session_life.h"
 #include "tests/unit/pair.h"
 #include "tests/unit/stopped.h"
@@ -285,8 +285,9 @@ START_TEST(a_flood_of_requests)
 	fake_hold_events(core->fabric, true);
 	for (uint32_t i = 1; i <= N; i++) {
 		id = make(&client, i);
-		ck_assert_int_eq(
-			resolve_addr(id, NULL, pair_addr("10.9.0.1", port), 100, true, &why), 0);
+		ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", port), 100, ROUTE_TOO,
+					      &why),
+				 0);
 	}
 	fake_hold_events(core->fabric, false);
 	run_loop();

@@ -13,7 +13,8 @@
 #include "keep/ledger.h"
 #include "core/verbs/listen.h"
 #include "core/verbs/option.h"
-#include "core/verbs/resolve.h"
+#include "core/verbs/resolve_addr.h"
+#include "core/verbs/resolve_route.h"
 #include "core/verbs/id_life.h"
 #include "core/verbs/session_life.h"
 #include "proto/status.h"
@@ -88,8 +89,8 @@ START_TEST(verbs_and_states)
 			why.error = 0;
 			r = v == 0 ? bind_addr(id, pair_addr("10.9.0.1", 5000), &why) :
 			    v == 1 ? listen_start(id, 1, &why) :
-			    v == 2 ? resolve_addr(id, NULL, pair_addr("10.9.0.1", 1), 1, false,
-						  &why) :
+			    v == 2 ? resolve_addr(id, NULL, pair_addr("10.9.0.1", 1), 1,
+						  ROUTE_LATER, &why) :
 			    v == 3 ? resolve_route(id, 1, &why) :
 			    v == 4 ? conn_connect(id, &p, NULL, &why) :
 			    v == 5 ? conn_accept(id, &p, NULL, &why) :
@@ -180,14 +181,15 @@ START_TEST(connect_is_decided_early_and_again)
 			"reject connect reason \"wrong device\"\n");
 	id = make(&client, 1);
 	/* Rule 2 rejects the connect before the address is resolved. */
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.8.0.1", 1), 100, false, &why),
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.8.0.1", 1), 100, ROUTE_LATER, &why),
 			 STATUS_DENIED);
 	ck_assert_int_eq(why.error, EACCES);
 	ck_assert_str_eq(why.rule, "test.rules:2");
 	ck_assert_int_eq(id->state, ID_IDLE);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_RESOLVE_ADDR), 0);
 	/* The device is known only when the address is resolved. Then rule 4 rejects the connect. */
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", 1), 100, false, &why), 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", 1), 100, ROUTE_LATER, &why),
+			 0);
 	pair_expect(&client, 0, RDMA_CM_EVENT_ADDR_ERROR, -EACCES);
 	ck_assert_ptr_nonnull(strstr(client.events[0].text, "wrong device"));
 	ck_assert_int_eq(id->state, ID_BOUND);
@@ -205,7 +207,8 @@ START_TEST(tos_by_policy)
 	id = make(&client, 2);
 	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 256, &why), STATUS_BAD_REQUEST);
 	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 200, &why), 0);
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, false, &why), 0);
+	ck_assert_int_eq(
+		resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, ROUTE_LATER, &why), 0);
 	run_loop();
 	ck_assert_int_eq(id->options.now[OPTION_TOS], 32);
 	active = pair_resolve(1, 7471);
@@ -292,7 +295,8 @@ START_TEST(reuseaddr_of_a_listener)
 	pair_set_policy("allow session\nallow listen\nallow connect\n");
 	id = make_reusing(5, 6003);
 	ck_assert_ptr_nonnull(id);
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 100, false, &why), 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 100, ROUTE_LATER, &why),
+			 0);
 	pair_expect(&client, 0, RDMA_CM_EVENT_ADDR_ERROR, -EACCES);
 	ck_assert_ptr_nonnull(strstr(client.events[0].text, "REUSEADDR"));
 
@@ -323,10 +327,12 @@ START_TEST(reuseaddr_is_decided_again)
 	id = make(&client, 1);
 	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_REUSEADDR, 1, &why), 0);
 	ck_assert_int_eq(bind_addr(id, pair_addr("10.9.0.1", 5000), &why), 0);
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.8.0.1", 1), 100, false, &why), 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.8.0.1", 1), 100, ROUTE_LATER, &why),
+			 0);
 	pair_expect(&client, 0, RDMA_CM_EVENT_ADDR_ERROR, -EACCES);
 	ck_assert_ptr_nonnull(strstr(client.events[0].text, "REUSEADDR"));
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 100, false, &why), 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 100, ROUTE_LATER, &why),
+			 0);
 	pair_expect(&client, 1, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 }
 END_TEST
@@ -337,18 +343,21 @@ START_TEST(resolving_goes_on_until_the_deadline)
 	struct id *id = make(&client, 1);
 
 	fake_fail_addresses(core->fabric, 2, -ETIMEDOUT);
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 60000, false, &why), 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 60000, ROUTE_LATER, &why),
+			 0);
 	pair_expect(&client, 0, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	ck_assert_uint_eq(client.n, 1);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_RESOLVE_ADDR), 3);
 
 	id = make(&client, 2);
 	fake_fail_addresses(core->fabric, 1, -EHOSTUNREACH);
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 60000, false, &why), 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 60000, ROUTE_LATER, &why),
+			 0);
 	pair_expect(&client, 1, RDMA_CM_EVENT_ADDR_ERROR, -EHOSTUNREACH);
 
 	fake_fail_addresses(core->fabric, 1, -ETIMEDOUT);
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 60000, false, &why), 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 1), 60000, ROUTE_LATER, &why),
+			 0);
 	id->route.until_ms = 0;
 	pair_expect(&client, 2, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
 	ck_assert_int_eq(id->state, ID_BOUND);
@@ -571,7 +580,8 @@ START_TEST(fabric_calls_that_fail)
 
 	active = make(&client, 1);
 	fake_fail_next(core->fabric, FAKE_RESOLVE_ADDR, -ENODEV);
-	ck_assert_int_eq(resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1, false, &why),
+	ck_assert_int_eq(resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1, ROUTE_LATER,
+				      &why),
 			 STATUS_FABRIC);
 	ck_assert_ptr_null(strstr(why.text, "the loopback address"));
 	for (int i = 0; i < 2; i++) {
@@ -580,17 +590,17 @@ START_TEST(fabric_calls_that_fail)
 
 		fake_fail_next(core->fabric, FAKE_RESOLVE_ADDR, -ENODEV);
 		ck_assert_int_eq(resolve_addr(active, pair_addr(from, 0), pair_addr(to, 7471), 1,
-					      false, &why),
+					      ROUTE_LATER, &why),
 				 STATUS_FABRIC);
 		ck_assert_int_eq(why.error, ENODEV);
 		ck_assert_ptr_nonnull(strstr(why.text, "the loopback address"));
 	}
-	ck_assert_int_eq(resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1, false, &why),
-			 0);
+	ck_assert_int_eq(
+		resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1, ROUTE_LATER, &why), 0);
 	fake_fail_next(core->fabric, FAKE_QP_ATTR, -EINVAL);
 	pair_expect(&client, 0, RDMA_CM_EVENT_ADDR_ERROR, -EINVAL);
-	ck_assert_int_eq(resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1, false, &why),
-			 0);
+	ck_assert_int_eq(
+		resolve_addr(active, NULL, pair_addr("10.9.0.1", 7471), 1, ROUTE_LATER, &why), 0);
 	pair_expect(&client, 1, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	fake_fail_next(core->fabric, FAKE_RESOLVE_ROUTE, -ENODEV);
 	ck_assert_int_eq(resolve_route(active, 1, &why), STATUS_FABRIC);
@@ -613,8 +623,8 @@ START_TEST(fabric_calls_that_fail)
 
 	/* The kernel resolves the loopback address, and then finds no route. */
 	active = make(&client, 2);
-	ck_assert_int_eq(resolve_addr(active, NULL, pair_addr("127.0.0.1", 7471), 1, false, &why),
-			 0);
+	ck_assert_int_eq(
+		resolve_addr(active, NULL, pair_addr("127.0.0.1", 7471), 1, ROUTE_LATER, &why), 0);
 	pair_expect(&client, 4, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	fake_fail_next(core->fabric, FAKE_RESOLVE_ROUTE, -ENODEV);
 	ck_assert_int_eq(resolve_route(active, 1, &why), STATUS_FABRIC);

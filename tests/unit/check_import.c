@@ -11,7 +11,8 @@
 #include "core/verbs/handover.h"
 #include "core/verbs/id_life.h"
 #include "core/verbs/listen.h"
-#include "core/verbs/resolve.h"
+#include "core/verbs/resolve_addr.h"
+#include "core/verbs/resolve_route.h"
 #include "tests/unit/pair.h"
 #include "tests/unit/stopped.h"
 
@@ -484,8 +485,8 @@ START_TEST(a_privileged_or_shared_port_is_decided)
 
 	/* If an id shares its source port, the rule that allows its import must also allow REUSEADDR. */
 	pair_set_policy("allow any user 1000 reuseaddr yes\nallow any user 2000\n");
-	ck_assert_int_eq(resolve_addr(shared, NULL, pair_addr("10.9.0.1", 7471), 100, false, &why),
-			 0);
+	ck_assert_int_eq(
+		resolve_addr(shared, NULL, pair_addr("10.9.0.1", 7471), 100, ROUTE_LATER, &why), 0);
 	run_loop();
 	ck_assert(options_has_reuseaddr(&shared->options));
 	ck_assert_int_eq(hand_over(shared, &moved), STATUS_DENIED);

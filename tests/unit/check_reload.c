@@ -8,7 +8,8 @@
 #include "core/verbs/id_life.h"
 #include "core/verbs/listen.h"
 #include "core/verbs/option.h"
-#include "core/verbs/resolve.h"
+#include "core/verbs/resolve_addr.h"
+#include "core/verbs/resolve_route.h"
 #include "tests/unit/pair.h"
 #include "tests/unit/stopped.h"
 
@@ -107,7 +108,8 @@ START_TEST(resolving_a_route_is_decided)
 	struct id *id = make(&client, 1);
 
 	pair_start_listening(7471);
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, false, &why), 0);
+	ck_assert_int_eq(
+		resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, ROUTE_LATER, &why), 0);
 	pair_expect(&client, 0, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	pair_set_policy("allow session\n");
 	ck_assert_int_eq(resolve_route(id, 100, &why), STATUS_DENIED);
@@ -153,7 +155,8 @@ START_TEST(the_traffic_class_of_a_route)
 	pair_set_policy("allow any\n");
 	id = make(&client, 3);
 	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 40, &why), 0);
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, true, &why), 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, ROUTE_TOO, &why),
+			 0);
 	run_loop();
 	ck_assert_int_eq(id->state, ID_ROUTE_RESOLVED);
 	pair_set_policy("allow session\nallow connect tos-max 32\n");

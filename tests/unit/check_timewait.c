@@ -9,7 +9,8 @@
 #include "core/verbs/conn.h"
 #include "core/verbs/handover.h"
 #include "core/verbs/id_life.h"
-#include "core/verbs/resolve.h"
+#include "core/verbs/resolve_addr.h"
+#include "core/verbs/resolve_route.h"
 #include "tests/unit/pair.h"
 #include "tests/unit/stopped.h"
 
@@ -389,7 +390,7 @@ static bool is_sent_to(uint32_t handle, const char *ip)
 	struct id *id = make(&client, handle);
 	unsigned n = fake_count(core->fabric, FAKE_CONNECT);
 
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr(ip, 7471), 100, false, &why), 0);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr(ip, 7471), 100, ROUTE_LATER, &why), 0);
 	run_loop();
 	ck_assert_int_eq(resolve_route(id, 100, &why), 0);
 	run_loop();

@@ -9,7 +9,8 @@
 #include "core/verbs/conn.h"
 #include "core/verbs/id_life.h"
 #include "core/verbs/listen.h"
-#include "core/verbs/resolve.h"
+#include "core/verbs/resolve_addr.h"
+#include "core/verbs/resolve_route.h"
 #include "core/verbs/session_life.h"
 #include "tests/unit/pair.h"
 #include "util/diag.h"
@@ -161,7 +162,8 @@ struct id *pair_resolve(uint32_t handle, uint16_t port)
 	struct id *id = make(&client, handle);
 	unsigned n = client.n;
 
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", port), 100, false, &why), 0);
+	ck_assert_int_eq(
+		resolve_addr(id, NULL, pair_addr("10.9.0.1", port), 100, ROUTE_LATER, &why), 0);
 	pair_expect(&client, n, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	ck_assert_int_eq(resolve_route(id, 100, &why), 0);
 	pair_expect(&client, n + 1, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);

@@ -82,7 +82,7 @@ void decide(struct session *session, struct wish *wish, struct policy_verdict *r
 		decide_ask(session, wish, ret);
 	if (ret->answer == POLICY_DEFER || ret->answer == POLICY_ASK)
 		return;
-	tally = admissions_find(session->core->admissions, ret->rule);
+	tally = core_get_tally(session->core, ret->rule);
 	if (ret->answer == POLICY_REJECT) {
 		tally->n_rejected += !ret->by_restriction;
 		counts[has_rejecter(ret) ? DECISION_REJECTED : DECISION_NO_RULE]++;
@@ -151,9 +151,9 @@ static void add_peerid(struct audit *audit, const struct wish *wish, char *text,
 }
 
 static void write_down(struct session *session, const struct wish *wish,
-		       const struct policy_verdict *verdict, const struct tally *tally,
-		       const struct overflow *overflow)
+		       const struct policy_verdict *verdict, const struct overflow *overflow)
 {
+	const struct tally *tally = core_get_tally(session->core, verdict->rule);
 	const struct identity *identity = &session->identity;
 	const struct policy_rule *rule = verdict->rule;
 	bool rejected = verdict->answer == POLICY_REJECT;
@@ -209,10 +209,8 @@ static void write_down(struct session *session, const struct wish *wish,
 		   by, why, who);
 }
 
-/* TALLY is the tally of VERDICT's rule. */
-static void tell(struct session *session, const struct wish *wish,
-		 const struct policy_verdict *verdict, const struct tally *tally,
-		 const struct overflow *overflow)
+void decide_audit(struct session *session, const struct wish *wish,
+		  const struct policy_verdict *verdict, const struct overflow *overflow)
 {
 	bool rejected = verdict->answer == POLICY_REJECT;
 
@@ -222,47 +220,38 @@ static void tell(struct session *session, const struct wish *wish,
 	if (core_is_watched(session->core))
 		watch_decision(session, wish, verdict, overflow);
 	if (rejected || overflow || verdict->rule->log)
-		write_down(session, wish, verdict, tally, overflow);
-}
-
-void decide_audit(struct session *session, const struct wish *wish,
-		  const struct policy_verdict *verdict, const struct overflow *overflow)
-{
-	tell(session, wish, verdict, admissions_find(session->core->admissions, verdict->rule),
-	     overflow);
+		write_down(session, wish, verdict, overflow);
 }
 
 int decide_busy(struct session *session, const struct wish *wish, const struct policy_rule *rule,
-		const struct tally *tally, const struct overflow *overflow, struct failure *failure)
+		const struct overflow *overflow, struct failure *failure)
 {
 	struct policy_verdict verdict = { .answer = POLICY_ALLOW, .rule = rule };
 	char buf[WISH_OBJECT_LEN];
 	const char *object = wish_object(wish, buf);
 
 	session->core->metrics.decisions[wish->question.operation][DECISION_BUSY]++;
-	tell(session, wish, &verdict, tally, overflow);
+	decide_audit(session, wish, &verdict, overflow);
 	return failure_set_busy(failure, rule, overflow, "%s%s%s", wish->what, *object ? " " : "",
 				object);
 }
 
 int decide_admit_within(struct session *session, const struct wish *wish,
 			const struct policy_rule *rule, const struct policy_settings *settings,
-			struct tally *tally, bool pending, struct admitted *ret,
-			struct failure *failure)
+			bool pending, struct admitted *ret, struct failure *failure)
 {
 	struct overflow overflow;
-	int r = tally_admit(tally, settings, clock_ns(), session->identity.uid, wish->question.peer,
-			    pending, ret, &overflow);
+	int r = tally_admit(core_get_tally(session->core, rule), settings, clock_ns(),
+			    session->identity.uid, wish->question.peer, pending, ret, &overflow);
 
-	return r == -EBUSY ? decide_busy(session, wish, rule, tally, &overflow, failure) :
+	return r == -EBUSY ? decide_busy(session, wish, rule, &overflow, failure) :
 			     failure_errno(failure, r);
 }
 
 int decide_admit(struct session *session, const struct wish *wish, const struct policy_rule *rule,
-		 struct tally *tally, bool pending, struct admitted *ret, struct failure *failure)
+		 bool pending, struct admitted *ret, struct failure *failure)
 {
-	return decide_admit_within(session, wish, rule, &rule->settings, tally, pending, ret,
-				   failure);
+	return decide_admit_within(session, wish, rule, &rule->settings, pending, ret, failure);
 }
 
 int decide_may_begin(struct session *session, const char *verb, struct failure *failure)
@@ -280,9 +269,7 @@ void decide_admit_again(struct session *session, const struct wish *wish,
 	struct failure ignored;
 
 	settings.rate = settings.rate_per_user = settings.rate_per_peer = (struct policy_rate){ 0 };
-	decide_admit_within(session, wish, rule, &settings,
-			    admissions_find(session->core->admissions, rule), pending, ret,
-			    &ignored);
+	decide_admit_within(session, wish, rule, &settings, pending, ret, &ignored);
 }
 
 int decide_connect(struct id *id, bool early, const struct sockaddr *src,

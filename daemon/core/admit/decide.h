@@ -29,20 +29,18 @@ void decide(struct session *session, struct wish *wish, struct policy_verdict *r
 void decide_audit(struct session *session, const struct wish *wish,
 		  const struct policy_verdict *verdict, const struct overflow *overflow);
 /*
- * Checks the limits of RULE, which allows WISH. TALLY is RULE's. PENDING as in tally_admit(). Returns 0: WISH counts
- * towards the limits until admitted_done(RET); STATUS_BUSY: a limit is reached; or a negative errno.
+ * Checks the limits of RULE, which allows WISH, and is of the policy in force. PENDING as in tally_admit(). Returns 0:
+ * WISH counts towards the limits until admitted_done(RET); STATUS_BUSY: a limit is reached; or a negative errno.
  */
 int decide_admit(struct session *session, const struct wish *wish, const struct policy_rule *rule,
-		 struct tally *tally, bool pending, struct admitted *ret, struct failure *failure);
-/* Refuses WISH, which RULE allows, because the limit in OVERFLOW is reached. TALLY is RULE's. Returns STATUS_BUSY. */
+		 bool pending, struct admitted *ret, struct failure *failure);
+/* Refuses WISH, which RULE allows, because the limit in OVERFLOW is reached. Returns STATUS_BUSY. */
 int decide_busy(struct session *session, const struct wish *wish, const struct policy_rule *rule,
-		const struct tally *tally, const struct overflow *overflow,
-		struct failure *failure);
+		const struct overflow *overflow, struct failure *failure);
 /* As decide_admit(), with the limits in SETTINGS instead of RULE's. */
 int decide_admit_within(struct session *session, const struct wish *wish,
 			const struct policy_rule *rule, const struct policy_settings *settings,
-			struct tally *tally, bool pending, struct admitted *ret,
-			struct failure *failure);
+			bool pending, struct admitted *ret, struct failure *failure);
 /*
  * Counts what a previous process has admitted: no rate applies, and if a limit of RULE is reached, it is not counted.
  * For PENDING see decide_admit().

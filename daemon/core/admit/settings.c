@@ -6,7 +6,7 @@ void settings_set_rule(struct id *id, const struct policy_rule *rule)
 {
 	struct core *core = id->session->core;
 
-	grant_set(&id->grant, core->policy, rule, admissions_find(core->admissions, rule));
+	grant_set(&id->grant, core->policy, rule, core_get_tally(core, rule));
 }
 
 const struct policy_settings *settings_get_caps(const struct id *id)

@@ -30,7 +30,7 @@ struct core_settings {
 	unsigned resume_timeout_ms;
 };
 
-struct aheads;
+struct route_holds;
 struct closer;
 struct inquiries;
 struct ledger;
@@ -80,7 +80,8 @@ struct core {
 	struct roster by_number; /* the same sessions */
 	struct list enforcing; /* session.enforcing */
 	sd_event_source *enforcer; /* timer for the next slice of ENFORCING */
-	struct aheads *aheads; /* ids whose ADDR_RESOLVED or ROUTE_RESOLVED is sent later */
+	struct route_holds
+		*route_holds; /* ids whose ADDR_RESOLVED or ROUTE_RESOLVED is sent later */
 	struct waits *waits;
 	struct roster restrictions;
 	struct tokens *tokens;
@@ -152,9 +153,8 @@ static inline struct policy *core_get_policy(const struct core *core)
 	return core->policy;
 }
 
-/* RULE NULL: the tally of policy requests that no rule matches. */
-static inline const struct tally *core_get_tally(const struct core *core,
-						 const struct policy_rule *rule)
+/* RULE is of the policy in force; NULL: the tally of policy requests that no rule matches. */
+static inline struct tally *core_get_tally(const struct core *core, const struct policy_rule *rule)
 {
 	return admissions_find(core->admissions, rule);
 }

@@ -4,8 +4,8 @@
 /*
  * An id is the broker's counterpart of an rdma_cm_id. The client refers to it by its handle, a number that is unique
  * within the session. It consists of parts, each of which has the functions that begin, move, save and load it; this file
- * puts them together. What changes an id, and ends it, is in verbs/: id_life.h, option.h, bind.h, listen.h, resolve.h,
- * ahead.h, conn.h, group.h and handover.h.
+ * puts them together. What changes an id, and ends it, is in verbs/: id_life.h, option.h, bind.h, listen.h,
+ * resolve_addr.h, resolve_route.h, conn.h, group.h and handover.h.
  */
 
 #include <rdma/rdma_cma.h>

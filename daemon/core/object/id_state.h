@@ -35,7 +35,7 @@
  *   If the broker itself fails or refuses to take a step, or ends an id in another state than those above, the id
  *   enters BOUND, FAILED or DISCONNECTING. After a restart, restore.c chooses the state.
  *
- *   If the route is resolved ahead (ahead.h), the id enters ROUTE_QUERY without a request, and accepts resolve_route
+ *   If the route is resolved ahead (resolve_route.h), the id enters ROUTE_QUERY without a request, and accepts resolve_route
  *   in ROUTE_QUERY and ROUTE_RESOLVED too. If the route has to be resolved again, the id goes back to BOUND and
  *   ADDR_QUERY.
  *

@@ -33,30 +33,30 @@ void route_move(struct route *to, struct route *from)
 {
 	*to = *from;
 	list_init(&to->link);
-	/* TO takes the place of FROM in aheads.ids, whose timer stays as it is. */
+	/* TO takes the place of FROM in route_holds.ids, whose timer stays as it is. */
 	if (!list_is_empty(&from->link))
 		list_insert(&from->link, &to->link);
 	from->again = NULL;
-	from->ahead = AHEAD_NONE;
+	from->plan = ROUTE_UNPLANNED;
 	route_done(from);
 }
 
 static enum id_state state_for_client(const struct route *route, enum id_state state)
 {
-	if (route->ahead == AHEAD_NONE ||
+	if (route->plan == ROUTE_UNPLANNED ||
 	    !(IN(state) & (IN(ID_BOUND) | IN(ID_ADDR_QUERY) | IN(ID_ADDR_RESOLVED) |
 			   IN(ID_ROUTE_QUERY) | IN(ID_ROUTE_RESOLVED))))
 		return state;
-	switch (route->ahead) {
-	case AHEAD_HELD:
+	switch (route->plan) {
+	case ROUTE_HELD:
 		return ID_ADDR_QUERY;
-	case AHEAD_UNASKED:
-	case AHEAD_REBIND:
+	case ROUTE_UNREQUESTED:
+	case ROUTE_REBIND:
 		return ID_ADDR_RESOLVED;
-	case AHEAD_DUE:
-	case AHEAD_AGAIN:
+	case ROUTE_DUE:
+	case ROUTE_AGAIN:
 		return ID_ROUTE_QUERY;
-	case AHEAD_AGAIN_FOR_CONNECT:
+	case ROUTE_AGAIN_FOR_CONNECT:
 		return ID_ROUTE_RESOLVED;
 	default:
 		return state;
@@ -65,8 +65,8 @@ static enum id_state state_for_client(const struct route *route, enum id_state s
 
 void route_save(const struct route *route, enum id_state state, struct ledger_id *row)
 {
-	row->route = route->timeout_ms > 0;
-	row->ahead = route->ahead == AHEAD_WANTED || route->ahead == AHEAD_HELD;
+	row->route = route->requested_ms > 0;
+	row->ahead = route->plan == ROUTE_EARLY || route->plan == ROUTE_HELD;
 	row->state = (uint8_t)state_for_client(route, state);
 }
 
@@ -82,7 +82,7 @@ int route_resolve_again(struct route *route, const struct fabric_id_info *info)
 		snprintf(again->device, sizeof(again->device), "%s", info->device);
 	route_done(route);
 	route->again = again;
-	route->ahead = AHEAD_REBIND;
+	route->plan = ROUTE_REBIND;
 	return 0;
 }
 

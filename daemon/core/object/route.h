@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* How far an id has come in finding its peer's address and the route to it, see verbs/resolve.h and verbs/ahead.h. */
+/*
+ * How far an id has come in finding its peer's address and the route to it, see verbs/resolve_addr.h and
+ * verbs/resolve_route.h.
+ */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,17 +16,24 @@ struct fabric_id_info;
 struct ledger_id;
 struct route_ends;
 
-/* A route that is resolved before the client has requested it, or once more. */
-enum ahead {
-	AHEAD_NONE,
-	AHEAD_WANTED, /* the address is being resolved, the route is next */
-	AHEAD_HELD, /* the route is being resolved, ADDR_RESOLVED is held back */
-	AHEAD_UNASKED, /* the route is being resolved or is resolved, but the client has not requested it */
-	AHEAD_DUE, /* the client has requested the route, which is resolved already: ROUTE_RESOLVED is sent soon */
-	AHEAD_REBIND, /* the new fabric id is not bound yet: it can have to wait for the port of the old one */
-	AHEAD_AGAIN, /* the address is being resolved again, the route is next */
+/* What a client says about the route when it requests the address: a bit mask. */
+enum route_wish {
+	ROUTE_LATER = 0, /* it will request the route, when it has the address */
+	ROUTE_TOO = 1, /* it requests the route as well */
+	ROUTE_AHEAD = 2, /* the route can be resolved before the client is told of the address */
+};
+
+/* What becomes of a route that the client has not requested yet, or that has to be resolved once more. */
+enum route_plan {
+	ROUTE_UNPLANNED, /* nothing, or what the client has requested */
+	ROUTE_EARLY, /* the address is being resolved, the route is next */
+	ROUTE_HELD, /* the route is being resolved, ADDR_RESOLVED is held back */
+	ROUTE_UNREQUESTED, /* the route is being resolved or is resolved, but the client has not requested it */
+	ROUTE_DUE, /* the client has requested the route, which is resolved already: ROUTE_RESOLVED is sent soon */
+	ROUTE_REBIND, /* the new fabric id is not bound yet: it can have to wait for the port of the old one */
+	ROUTE_AGAIN, /* the address is being resolved again, the route is next */
 	/* the same, for a client that has the route already, and whose connect waits */
-	AHEAD_AGAIN_FOR_CONNECT,
+	ROUTE_AGAIN_FOR_CONNECT,
 };
 
 struct route {
@@ -32,12 +42,12 @@ struct route {
 	/* CLOCK_MONOTONIC: deadline of the address resolution, and of a route resolution ahead */
 	uint64_t until_ms;
 	/* timeout of a route resolution that was requested with the address and has not begun; 0: none */
-	unsigned timeout_ms;
+	unsigned requested_ms;
 	bool info_pending; /* the next event has to have the id's addresses, device and port */
 
-	enum ahead ahead;
-	bool unreported; /* UNASKED: the client knows no more than that the address is resolved */
-	struct list link; /* aheads.ids, in HELD and DUE */
+	enum route_plan plan;
+	bool unreported; /* UNREQUESTED: the client knows no more than that the address is resolved */
+	struct list link; /* route_holds.ids, in HELD and DUE */
 	uint64_t held_until_ms; /* CLOCK_MONOTONIC, HELD and DUE: the deadline */
 	struct route_ends *again; /* REBIND and AGAIN: where the route led before; else NULL */
 };

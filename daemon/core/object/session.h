@@ -61,7 +61,7 @@ struct session_event {
 	const struct policy_settings *caps; /* limits of the connection parameters; NULL: none */
 	bool quiet; /* not sent to the client, only reported to the sessions that watch */
 	bool with_info; /* the event has the id's addresses, device and port */
-	bool routed; /* of ADDR_RESOLVED: the route is resolved too, see ahead.h */
+	bool routed; /* of ADDR_RESOLVED: the route is resolved too, see resolve_route.h */
 };
 
 struct session_ops {

@@ -12,10 +12,10 @@
 #include "core/rule/core_life.h"
 #include "core/rule/dispatch.h"
 #include "core/rule/enforce.h"
-#include "core/verbs/ahead.h"
 #include "core/verbs/conn.h"
 #include "core/verbs/lease.h"
 #include "core/verbs/linger.h"
+#include "core/verbs/resolve_route.h"
 #include "keep/ledger.h"
 #include "util/closer.h"
 #include "util/log.h"
@@ -24,7 +24,7 @@
 /* The core, and what it refers to. Floors above core.h know their own part. */
 struct whole {
 	struct core core;
-	struct aheads aheads;
+	struct route_holds route_holds;
 	struct waits waits;
 	struct tokens tokens;
 	struct timewaits timewaits;
@@ -91,7 +91,7 @@ int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struc
 
 	if (!whole)
 		return -ENOMEM;
-	core->aheads = &whole->aheads;
+	core->route_holds = &whole->route_holds;
 	core->waits = &whole->waits;
 	core->tokens = &whole->tokens;
 	core->timewaits = &whole->timewaits;
@@ -119,7 +119,7 @@ int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struc
 	if (r == 0)
 		r = waits_init(core->waits, loop);
 	if (r == 0)
-		r = aheads_init(core->aheads, loop);
+		r = route_holds_init(core->route_holds, loop);
 	if (r == 0)
 		r = tokens_init(core->tokens, loop);
 	if (r == 0)
@@ -152,7 +152,7 @@ struct core *core_free(struct core *core)
 	log_limits_done(&core->log_limits);
 	fabric_free(core->fabric);
 	waits_done(core->waits);
-	aheads_done(core->aheads);
+	route_holds_done(core->route_holds);
 	tokens_done(core->tokens);
 	inquiries_done(core->inquiries);
 	workloads_free(core->workloads);

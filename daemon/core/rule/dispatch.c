@@ -4,11 +4,11 @@
 #include "core/admit/settings.h"
 #include "core/object/timewait.h"
 #include "core/rule/dispatch.h"
-#include "core/verbs/ahead.h"
 #include "core/verbs/group.h"
 #include "core/verbs/id_life.h"
 #include "core/verbs/listen.h"
-#include "core/verbs/resolve.h"
+#include "core/verbs/resolve_addr.h"
+#include "core/verbs/resolve_route.h"
 #include "util/log.h"
 #include "util/util.h"
 
@@ -102,7 +102,7 @@ static void handle(struct id *id, struct fabric_event *event)
 		r = decide_connect(id, /* early= */ false, NULL, NULL, &verdict, &failure);
 		if (r == 0)
 			r = settings_admit(id, &verdict, &failure);
-		if (r == 0 && ahead_on_address(id))
+		if (r == 0 && resolve_route_on_address(id))
 			return;
 		if (r == 0)
 			r = settings_get_qp_attr(id, IBV_QPS_INIT, &out.init, &failure);
@@ -110,9 +110,9 @@ static void handle(struct id *id, struct fabric_event *event)
 		out.with_info = true;
 	} else if (moved && (event->type == RDMA_CM_EVENT_ROUTE_RESOLVED ||
 			     event->type == RDMA_CM_EVENT_ROUTE_ERROR)) {
-		out.quiet = ahead_on_route(id);
+		out.quiet = resolve_route_on_result(id);
 		out.failure = resolve_explain(id, event->status, &failure);
-	} else if (moved && event->type == RDMA_CM_EVENT_ADDR_ERROR && ahead_fails_route(id)) {
+	} else if (moved && event->type == RDMA_CM_EVENT_ADDR_ERROR && resolve_route_fails(id)) {
 		out.type = RDMA_CM_EVENT_ROUTE_ERROR;
 	} else if (moved && event->type == RDMA_CM_EVENT_ADDR_ERROR) {
 		out.failure = resolve_explain(id, event->status, &failure);
@@ -132,9 +132,9 @@ static void handle(struct id *id, struct fabric_event *event)
 		bool resolving = event->type == RDMA_CM_EVENT_ADDR_RESOLVED;
 
 		id_set_state(id, resolving ? ID_BOUND : ID_FAILED);
-		out.type = !resolving            ? RDMA_CM_EVENT_CONNECT_ERROR :
-			   ahead_fails_route(id) ? RDMA_CM_EVENT_ROUTE_ERROR :
-						   RDMA_CM_EVENT_ADDR_ERROR;
+		out.type = !resolving              ? RDMA_CM_EVENT_CONNECT_ERROR :
+			   resolve_route_fails(id) ? RDMA_CM_EVENT_ROUTE_ERROR :
+						     RDMA_CM_EVENT_ADDR_ERROR;
 		out.status = r < 0 ? r : -failure.error;
 		out.failure = r < 0 ? NULL : &failure;
 	}
@@ -146,7 +146,7 @@ static void handle(struct id *id, struct fabric_event *event)
 	 */
 	if (event->type == RDMA_CM_EVENT_DISCONNECTED && asked)
 		fabric_id_disconnect(id->fabric);
-	resolve_go_on(id);
+	resolve_route_go_on(id);
 }
 
 void dispatch_event(void *userdata, struct fabric_event *event)

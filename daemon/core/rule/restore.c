@@ -11,10 +11,10 @@
 #include "core/object/timewait.h"
 #include "core/object/whois.h"
 #include "core/rule/restore.h"
-#include "core/verbs/ahead.h"
 #include "core/verbs/group.h"
 #include "core/verbs/id_life.h"
-#include "core/verbs/resolve.h"
+#include "core/verbs/resolve_addr.h"
+#include "core/verbs/resolve_route.h"
 #include "core/verbs/session_life.h"
 #include "keep/ledger.h"
 #include "util/util.h"
@@ -361,17 +361,16 @@ static int resolve_anew(struct id *id, const struct ledger_id *row)
 {
 	bool has_port = row->local.ss_family != AF_UNSPEC;
 	unsigned timeout_ms = id->session->core->settings.resolve_timeout_ms;
+	enum route_wish route = (row->route ? ROUTE_TOO : 0) | (row->ahead ? ROUTE_AHEAD : 0);
 	struct failure failure;
 	int r = make_anew(id, row, has_port);
 
 	if (r < 0)
 		return r;
 	id_set_state(id, has_port ? ID_BOUND : ID_IDLE);
-	r = resolve_addr(id, NULL, (struct sockaddr *)&row->peer, timeout_ms, row->route, &failure);
+	r = resolve_addr(id, NULL, (struct sockaddr *)&row->peer, timeout_ms, route, &failure);
 	if (r != 0)
 		tell(id, RDMA_CM_EVENT_ADDR_ERROR, r < 0 ? r : -failure.error);
-	else if (row->ahead)
-		ahead_want(id);
 	return 0;
 }
 
@@ -385,8 +384,8 @@ static int route_anew(struct id *id, const struct ledger_id *row, bool asked)
 
 	info_of(&info, row);
 	if (r == 0)
-		r = ahead_restore(id, &info);
-	if (r == 0 && asked && ahead_resolve_route(id, timeout_ms, &ignored) != 0)
+		r = resolve_route_restore(id, &info);
+	if (r == 0 && asked && resolve_route(id, timeout_ms, &ignored) != 0)
 		tell(id, RDMA_CM_EVENT_ROUTE_ERROR, -ECONNABORTED);
 	return r;
 }

@@ -11,11 +11,11 @@
 #include "core/object/held.h"
 #include "core/object/listener.h"
 #include "core/object/timewait.h"
-#include "core/verbs/ahead.h"
 #include "core/verbs/conn.h"
 #include "core/verbs/id_life.h"
 #include "core/verbs/qpcheck.h"
 #include "core/verbs/renew.h"
+#include "core/verbs/resolve_route.h"
 #include "proto/addr.h"
 #include "util/clock.h"
 #include "util/util.h"
@@ -56,7 +56,7 @@ int conn_connect(struct id *id, const struct rdma_conn_param *param,
 	struct id_wish wish;
 	int r;
 
-	r = ahead_before_connect(id, failure);
+	r = resolve_route_before_connect(id, failure);
 	if (r != 0)
 		return r;
 	if (id->state != ID_ROUTE_RESOLVED)
@@ -74,8 +74,8 @@ int conn_connect(struct id *id, const struct rdma_conn_param *param,
 		r = qpcheck_by_rule(id, id->grant.rule, failure);
 	if (r != 0)
 		return r;
-	r = decide_admit(id->session, &wish.wish, id->grant.rule, id->grant.tally,
-			 /* pending= */ false, &id->grant.admitted, failure);
+	r = decide_admit(id->session, &wish.wish, id->grant.rule, /* pending= */ false,
+			 &id->grant.admitted, failure);
 	if (r != 0)
 		return r;
 	qpcheck_report(id, &wish.wish);

@@ -80,7 +80,6 @@ static bool record(struct group *group, uint32_t join_flags, enum ledger_answer 
 static int decide_join(struct id *id, const struct sockaddr *addr, const char *text,
 		       struct admitted *ret, struct failure *failure)
 {
-	struct core *core = id->session->core;
 	struct policy_verdict verdict;
 	struct id_wish wish;
 
@@ -92,9 +91,8 @@ static int decide_join(struct id *id, const struct sockaddr *addr, const char *t
 	if (verdict.answer != POLICY_ALLOW)
 		return failure_set_denied(failure, &verdict, "uid %u may not join %s",
 					  id->session->identity.uid, text);
-	return decide_admit(id->session, &wish.wish, verdict.rule,
-			    admissions_find(core->admissions, verdict.rule), /* pending= */ false,
-			    ret, failure);
+	return decide_admit(id->session, &wish.wish, verdict.rule, /* pending= */ false, ret,
+			    failure);
 }
 
 /* JOIN_FLAGS is the client's bit mask (1: full member, 2: send only). */

@@ -139,21 +139,20 @@ static int admit_take_over(struct session *session, const struct id *id, const s
 			   struct take_over *take_over, struct failure *failure)
 {
 	const struct policy_rule *rule = take_over->verdict.rule;
-	struct tally *tally = admissions_find(session->core->admissions, rule);
 	struct policy_settings settings = rule->settings;
 	const struct policy_rate none = { 0 };
 
 	if (!id->grant.admitted.tally)
 		return 0;
-	if (id->grant.admitted.tally == tally) {
+	if (id->grant.admitted.tally == core_get_tally(session->core, rule)) {
 		/* The rule counts the id already, so its limits for all users together do not apply again. */
 		if (id->session->identity.uid == session->identity.uid)
 			return 0;
 		settings.max = settings.pending = 0;
 	}
 	settings.rate = settings.rate_per_user = settings.rate_per_peer = none;
-	return decide_admit_within(session, wish, rule, &settings, tally,
-				   id->grant.admitted.pending, &take_over->admitted, failure);
+	return decide_admit_within(session, wish, rule, &settings, id->grant.admitted.pending,
+				   &take_over->admitted, failure);
 }
 
 static int decide_take_over(struct session *session, struct id *id, struct take_over *ret,

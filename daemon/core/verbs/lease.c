@@ -234,9 +234,8 @@ static int open_new(struct session *session, struct fabric_device *device, struc
 		r = decide_device(session, fabric_device_name(device), /* again= */ false, &wish,
 				  &verdict, failure);
 	if (r == 0)
-		r = decide_admit(session, &wish, verdict.rule,
-				 admissions_find(session->core->admissions, verdict.rule),
-				 /* pending= */ false, &admitted, failure);
+		r = decide_admit(session, &wish, verdict.rule, /* pending= */ false, &admitted,
+				 failure);
 	if (r == 0)
 		r = lease_new(&lease, session, device, verdict.rule->settings.access, &admitted,
 			      failure);

@@ -20,7 +20,6 @@
 
 static int decide_listen(struct id *id, const struct policy_rule **ret, struct failure *failure)
 {
-	struct core *core = id->session->core;
 	struct policy_verdict verdict;
 	char object[WISH_OBJECT_LEN];
 	struct id_wish wish;
@@ -38,8 +37,7 @@ static int decide_listen(struct id *id, const struct policy_rule **ret, struct f
 		r = bind_check_port(id->session, id->ps, wish.wish.addrs[0], "listen on", failure);
 	if (r != 0)
 		return r;
-	r = decide_admit(id->session, &wish.wish, verdict.rule,
-			 admissions_find(core->admissions, verdict.rule), /* pending= */ false,
+	r = decide_admit(id->session, &wish.wish, verdict.rule, /* pending= */ false,
 			 &id->grant.admitted, failure);
 	if (r == 0)
 		*ret = verdict.rule;
@@ -151,7 +149,6 @@ static int check_backlog(const struct listener *listener, struct session *sessio
 			 const struct wish *wish, const struct policy_rule *rule, bool asks,
 			 struct failure *failure)
 {
-	struct tally *tally = admissions_find(session->core->admissions, rule);
 	struct overflow overflow = { .retry_after_ms = RETRY_BACKLOG_MS };
 	bool is_full = listener->backlog->n_waiting >= listener->backlog->max;
 
@@ -159,8 +156,8 @@ static int check_backlog(const struct listener *listener, struct session *sessio
 		return 0;
 	snprintf(overflow.limit, sizeof(overflow.limit), "%sbacklog %u",
 		 is_full ? "" : "one peer's half of ", listener->backlog->max);
-	tally->n_busy++;
-	return decide_busy(session, wish, rule, tally, &overflow, failure);
+	core_get_tally(session->core, rule)->n_busy++;
+	return decide_busy(session, wish, rule, &overflow, failure);
 }
 
 /* What is known about who the peer is. All zero: it was not asked. */
@@ -231,9 +228,8 @@ static int admit(struct id *listening, struct fabric_event *event, struct known 
 		r = check_backlog(listening->listener, session, &wish.wish, verdict.rule,
 				  /* asks= */ false, failure);
 	if (r == 0)
-		r = decide_admit(session, &wish.wish, verdict.rule,
-				 admissions_find(session->core->admissions, verdict.rule),
-				 /* pending= */ true, ret, failure);
+		r = decide_admit(session, &wish.wish, verdict.rule, /* pending= */ true, ret,
+				 failure);
 	if (r != 0)
 		turn_away(listening, event->request, REFUSAL_BUSY,
 			  r > 0 ? failure->retry_after_ms : 1000, "busy");

@@ -26,8 +26,7 @@ static bool is_decided(const struct id *id)
 static int admit_again(struct id *id, const struct wish *wish, const struct policy_rule *rule,
 		       struct failure *failure)
 {
-	struct core *core = id->session->core;
-	struct tally *tally = admissions_find(core->admissions, rule);
+	struct tally *tally = core_get_tally(id->session->core, rule);
 	struct policy_settings settings = rule->settings;
 	struct admitted admitted;
 	int r;
@@ -36,8 +35,8 @@ static int admit_again(struct id *id, const struct wish *wish, const struct poli
 		return 0;
 	/* The connection request is being answered, so the limit of pending requests does not apply. */
 	settings.pending = 0;
-	r = decide_admit_within(id->session, wish, rule, &settings, tally,
-				id->grant.admitted.pending, &admitted, failure);
+	r = decide_admit_within(id->session, wish, rule, &settings, id->grant.admitted.pending,
+				&admitted, failure);
 	if (r != 0)
 		return r;
 	admitted_done(&id->grant.admitted);

@@ -218,9 +218,8 @@ static int greet(struct session *session, struct failure *failure)
 	if (verdict.answer != POLICY_ALLOW)
 		return failure_set_denied(failure, &verdict, "uid %u may not use the broker",
 					  session->identity.uid);
-	r = decide_admit(session, &wish, verdict.rule,
-			 admissions_find(core->admissions, verdict.rule), /* pending= */ false,
-			 &session->admitted, failure);
+	r = decide_admit(session, &wish, verdict.rule, /* pending= */ false, &session->admitted,
+			 failure);
 	if (r == 0) {
 		session->permits |= SESSION_PERMIT_CLIENT;
 		session->policy = policy_ref(core->policy);
@@ -330,9 +329,7 @@ static void find_rule(struct session *session)
 	struct wish wish = { .question = { .operation = POLICY_SESSION, .port = -1 },
 			     .what = "session" };
 	struct core *core = session->core;
-	struct policy_settings settings;
 	struct policy_verdict verdict;
-	struct failure ignored;
 
 	if (!(session->permits & SESSION_PERMIT_CLIENT))
 		return;
@@ -341,11 +338,7 @@ static void find_rule(struct session *session)
 		return;
 	session->policy = policy_ref(core->policy);
 	session->rule = verdict.rule;
-	settings = verdict.rule->settings;
-	settings.rate = settings.rate_per_user = settings.rate_per_peer = (struct policy_rate){ 0 };
-	decide_admit_within(session, &wish, verdict.rule, &settings,
-			    admissions_find(core->admissions, verdict.rule), /* pending= */ false,
-			    &session->admitted, &ignored);
+	decide_admit_again(session, &wish, verdict.rule, /* pending= */ false, &session->admitted);
 }
 
 /* In a ledger that is damaged, two sessions can have one number: then SESSION keeps its own. */

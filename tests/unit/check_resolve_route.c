@@ -3,13 +3,13 @@
 #include <string.h>
 
 #include "core/rule/admin.h"
-#include "core/verbs/ahead.h"
+#include "core/verbs/resolve_route.h"
 #include "core/verbs/conn.h"
 #include "core/verbs/handover.h"
 #include "core/verbs/id_life.h"
 #include "core/verbs/listen.h"
 #include "core/verbs/option.h"
-#include "core/verbs/resolve.h"
+#include "core/verbs/resolve_addr.h"
 #include "tests/unit/pair.h"
 #include "tests/unit/stopped.h"
 
@@ -22,8 +22,8 @@ static struct id *begin(void)
 {
 	struct id *id = make(&client, 1);
 
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, false, &why), 0);
-	ahead_want(id);
+	ck_assert_int_eq(
+		resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, ROUTE_AHEAD, &why), 0);
 	return id;
 }
 
@@ -107,13 +107,13 @@ START_TEST(the_client_requests_the_route_all_the_same)
 
 	run_loop();
 	expect_address(/* routed= */ true);
-	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), 0);
+	ck_assert_int_eq(resolve_route(id, 100, &why), 0);
 	/* The event must not be sent before the reply. */
 	ck_assert_uint_eq(client.n, 1);
 	expect_last(2, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_RESOLVE_ROUTE), 1);
 	/* The route can be requested only once, as in the kernel. */
-	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), STATUS_BAD_STATE);
+	ck_assert_int_eq(resolve_route(id, 100, &why), STATUS_BAD_STATE);
 }
 END_TEST
 
@@ -121,11 +121,12 @@ START_TEST(the_route_was_requested_with_the_address)
 {
 	struct id *id = make(&client, 1);
 
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, true, &why), 0);
-	ahead_want(id);
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100,
+				      ROUTE_TOO | ROUTE_AHEAD, &why),
+			 0);
 	run_loop();
 	expect_address(/* routed= */ true);
-	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), STATUS_BAD_STATE);
+	ck_assert_int_eq(resolve_route(id, 100, &why), STATUS_BAD_STATE);
 }
 END_TEST
 
@@ -136,7 +137,7 @@ START_TEST(a_slow_route_does_not_delay_the_address)
 	await_event();
 	expect_address(/* routed= */ false);
 	/* The client requests the route while it is being resolved. */
-	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), 0);
+	ck_assert_int_eq(resolve_route(id, 100, &why), 0);
 	fake_hold_events(core->fabric, false);
 	expect_last(2, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_RESOLVE_ROUTE), 1);
@@ -152,7 +153,7 @@ START_TEST(a_slow_route_that_is_requested_late)
 	run_loop();
 	expect_address(/* routed= */ false);
 	ck_assert_int_eq(id->state, ID_ROUTE_RESOLVED);
-	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), 0);
+	ck_assert_int_eq(resolve_route(id, 100, &why), 0);
 	expect_last(2, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 }
 END_TEST
@@ -172,7 +173,7 @@ START_TEST(a_slow_route_that_is_not_requested)
 	ck_assert_int_eq(conn_connect(id, &p, NULL, &why), STATUS_BAD_STATE);
 	fake_estrange_qp(core->fabric, 0);
 	ck_assert_int_eq(conn_connect(id, &p, NULL, &why), STATUS_BAD_STATE);
-	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), 0);
+	ck_assert_int_eq(resolve_route(id, 100, &why), 0);
 	expect_last(2, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	ck_assert_int_eq(conn_connect(id, &p, NULL, &why), 0);
 }
@@ -187,7 +188,7 @@ START_TEST(a_route_that_fails)
 	core->on_event(id, &error);
 	expect_address(/* routed= */ false);
 	ck_assert_int_eq(id->state, ID_ADDR_RESOLVED);
-	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), 0);
+	ck_assert_int_eq(resolve_route(id, 100, &why), 0);
 	core->on_event(id, &error);
 	expect_last(2, RDMA_CM_EVENT_ROUTE_ERROR, -ETIMEDOUT);
 }
@@ -202,7 +203,7 @@ START_TEST(a_route_that_cannot_begin)
 	run_loop();
 	expect_address(/* routed= */ false);
 	ck_assert_int_eq(id->state, ID_ADDR_RESOLVED);
-	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), 0);
+	ck_assert_int_eq(resolve_route(id, 100, &why), 0);
 	expect_last(2, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 }
 END_TEST
@@ -220,7 +221,7 @@ START_TEST(an_option_that_is_set_in_between)
 	old = id->fabric;
 	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 32, &why), 0);
 	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_ACK_TIMEOUT, 9, &why), 0);
-	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), 0);
+	ck_assert_int_eq(resolve_route(id, 100, &why), 0);
 	ck_assert_ptr_ne(id->fabric, old);
 	expect_last(2, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	ck_assert_int_eq(id->state, ID_ROUTE_RESOLVED);
@@ -244,12 +245,13 @@ START_TEST(the_old_id_still_has_the_port)
 	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 32, &why), 0);
 	session_begin_request(client.session);
 	fake_fail_next(core->fabric, FAKE_BIND, -EINPROGRESS);
-	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), -EINPROGRESS);
+	ck_assert_int_eq(resolve_route(id, 100, &why), -EINPROGRESS);
 	/* It keeps its peer. */
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 7471), 100, false, &why),
+	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.2", 7471), 100, ROUTE_LATER,
+				      &why),
 			 STATUS_BAD_STATE);
 	/* The caller repeats the request when the port is free. */
-	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), 0);
+	ck_assert_int_eq(resolve_route(id, 100, &why), 0);
 	expect_last(2, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	ck_assert_uint_eq(port_of(id), port);
 }
@@ -263,10 +265,10 @@ START_TEST(the_port_is_lost)
 	run_loop();
 	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 32, &why), 0);
 	fake_fail_next(core->fabric, FAKE_BIND, -EADDRINUSE);
-	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), STATUS_FABRIC);
+	ck_assert_int_eq(resolve_route(id, 100, &why), STATUS_FABRIC);
 	ck_assert_int_eq(why.error, EADDRINUSE);
 	ck_assert_int_eq(id->state, ID_FAILED);
-	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), STATUS_BAD_STATE);
+	ck_assert_int_eq(resolve_route(id, 100, &why), STATUS_BAD_STATE);
 	ck_assert_int_eq(listen_start(id, 0, &why), STATUS_BAD_STATE);
 }
 END_TEST
@@ -277,10 +279,10 @@ START_TEST(policy_decides_again_with_the_new_address)
 
 	run_loop();
 	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 32, &why), 0);
-	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), 0);
+	ck_assert_int_eq(resolve_route(id, 100, &why), 0);
 	pair_set_policy("reject connect\nallow any\n");
 	expect_last(2, RDMA_CM_EVENT_ROUTE_ERROR, -EACCES);
-	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), STATUS_BAD_STATE);
+	ck_assert_int_eq(resolve_route(id, 100, &why), STATUS_BAD_STATE);
 }
 END_TEST
 
@@ -291,7 +293,7 @@ START_TEST(the_address_cannot_be_resolved_again)
 	run_loop();
 	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 32, &why), 0);
 	fake_fail_addresses(core->fabric, 1, -EHOSTUNREACH);
-	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), 0);
+	ck_assert_int_eq(resolve_route(id, 100, &why), 0);
 	expect_last(2, RDMA_CM_EVENT_ROUTE_ERROR, -EHOSTUNREACH);
 }
 END_TEST
@@ -303,10 +305,10 @@ START_TEST(no_new_fabric_id)
 	run_loop();
 	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 32, &why), 0);
 	fake_fail_next(core->fabric, FAKE_ID_NEW, -ENOMEM);
-	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), STATUS_FABRIC);
+	ck_assert_int_eq(resolve_route(id, 100, &why), STATUS_FABRIC);
 	ck_assert_int_eq(id->state, ID_ROUTE_RESOLVED);
 	/* The failed call has not changed the id, so a further attempt can succeed. */
-	ck_assert_int_eq(ahead_resolve_route(id, 100, &why), 0);
+	ck_assert_int_eq(resolve_route(id, 100, &why), 0);
 	expect_last(2, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 }
 END_TEST
@@ -334,7 +336,7 @@ START_TEST(an_admin_ends_the_id_meanwhile)
 	fake_hold_events(core->fabric, false);
 	/* The ADDR_RESOLVED that was held back is not sent any more. */
 	step_time(HOLD_USEC + 1000);
-	ck_assert_ptr_eq(core->aheads->ids.next, &core->aheads->ids);
+	ck_assert_ptr_eq(core->route_holds->ids.next, &core->route_holds->ids);
 	for (unsigned i = 0; i < client.n; i++)
 		ck_assert_int_ne(client.events[i].type, RDMA_CM_EVENT_ADDR_RESOLVED);
 }
@@ -361,7 +363,7 @@ END_TEST
 START_TEST(the_id_is_freed_meanwhile)
 {
 	id_free(hold_route());
-	ck_assert(list_is_empty(&core->aheads->ids));
+	ck_assert(list_is_empty(&core->route_holds->ids));
 	fake_hold_events(core->fabric, false);
 	run_loop();
 	ck_assert_uint_eq(client.n, 0);
@@ -374,15 +376,15 @@ START_TEST(not_for_datagrams)
 	struct id *id;
 
 	ck_assert_int_eq(id_new(&id, client.session, 1, RDMA_PS_UDP, &why), 0);
-	ck_assert_int_eq(resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, false, &why), 0);
-	ahead_want(id);
+	ck_assert_int_eq(
+		resolve_addr(id, NULL, pair_addr("10.9.0.1", 7471), 100, ROUTE_AHEAD, &why), 0);
 	run_loop();
 	expect_address(/* routed= */ false);
 	ck_assert_int_eq(id->state, ID_ADDR_RESOLVED);
 }
 END_TEST
 
-UNIT_MAIN("ahead", set_up, pair_tear_down, one_event_reports_both,
+UNIT_MAIN("resolve_route", set_up, pair_tear_down, one_event_reports_both,
 	  the_client_requests_the_route_all_the_same, the_route_was_requested_with_the_address,
 	  a_slow_route_does_not_delay_the_address, a_slow_route_that_is_requested_late,
 	  a_slow_route_that_is_not_requested, a_route_that_fails, a_route_that_cannot_begin,

@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/verbs/ahead.h"
-#include "core/verbs/id_life.h"
 #include "core/admit/notify.h"
-#include "core/verbs/renew.h"
-#include "core/verbs/resolve.h"
 #include "core/admit/settings.h"
 #include "core/object/wait.h"
+#include "core/verbs/id_life.h"
+#include "core/verbs/renew.h"
+#include "core/verbs/resolve_addr.h"
+#include "core/verbs/resolve_route.h"
 #include "proto/addr.h"
 #include "util/clock.h"
 #include "util/util.h"
@@ -27,41 +27,41 @@ static struct id *id_of(struct list *l)
 	return container_of(l, struct id, route.link);
 }
 
-static struct aheads *aheads_of(const struct id *id)
+static struct route_holds *holds_of(const struct id *id)
 {
-	return id->session->core->aheads;
+	return id->session->core->route_holds;
 }
 
-static void arm(struct aheads *aheads, uint64_t until_ms)
+static void arm(struct route_holds *holds, uint64_t until_ms)
 {
 	uint64_t now = clock_ms();
 
-	aheads->armed_ms = until_ms;
-	sd_event_source_set_time_relative(aheads->timer,
+	holds->armed_ms = until_ms;
+	sd_event_source_set_time_relative(holds->timer,
 					  until_ms > now ? (until_ms - now) * 1000 : 0);
-	sd_event_source_set_enabled(aheads->timer, SD_EVENT_ONESHOT);
+	sd_event_source_set_enabled(holds->timer, SD_EVENT_ONESHOT);
 }
 
 /*
  * Enters STATE, which is HELD or DUE, and puts the id on the list of ids, which is sorted by deadline. The deadline
  * of an id in DUE is now, so the id goes to the front.
  */
-static void enlist(struct id *id, enum ahead state)
+static void enlist(struct id *id, enum route_plan state)
 {
-	struct aheads *aheads = aheads_of(id);
+	struct route_holds *holds = holds_of(id);
 
-	id->route.ahead = state;
-	id->route.held_until_ms = clock_ms() + (state == AHEAD_HELD ? HOLD_MS : 0);
-	list_insert(state == AHEAD_DUE ? aheads->ids.next : &aheads->ids, &id->route.link);
-	if (id->route.held_until_ms < aheads->armed_ms)
-		arm(aheads, id->route.held_until_ms);
+	id->route.plan = state;
+	id->route.held_until_ms = clock_ms() + (state == ROUTE_HELD ? HOLD_MS : 0);
+	list_insert(state == ROUTE_DUE ? holds->ids.next : &holds->ids, &id->route.link);
+	if (id->route.held_until_ms < holds->armed_ms)
+		arm(holds, id->route.held_until_ms);
 	id_save_state(id);
 }
 
-static void leave(struct id *id, enum ahead state)
+static void leave(struct id *id, enum route_plan state)
 {
 	route_done(&id->route);
-	id->route.ahead = state;
+	id->route.plan = state;
 	id_save_state(id);
 }
 
@@ -90,25 +90,25 @@ static void send_route(struct id *id)
 
 /*
  * Returns the state that follows HELD. It is NONE if the client has requested the route with the address
- * (ResolveAddr.route), so that there is no route that it still has to request.
+ * (ROUTE_TOO), so that there is no route that it still has to request.
  */
-static enum ahead after_address(struct id *id)
+static enum route_plan after_address(struct id *id)
 {
-	bool is_requested = id->route.timeout_ms > 0;
+	bool is_requested = id->route.requested_ms > 0;
 
-	id->route.timeout_ms = 0;
-	return is_requested ? AHEAD_NONE : AHEAD_UNASKED;
+	id->route.requested_ms = 0;
+	return is_requested ? ROUTE_UNPLANNED : ROUTE_UNREQUESTED;
 }
 
 static void on_deadline(struct id *id)
 {
-	bool is_due = id->route.ahead == AHEAD_DUE;
+	bool is_due = id->route.plan == ROUTE_DUE;
 
-	leave(id, AHEAD_NONE);
+	leave(id, ROUTE_UNPLANNED);
 	if (is_due && id->state == ID_ROUTE_RESOLVED) {
 		send_route(id);
 	} else if (!is_due && id->state == ID_ROUTE_QUERY) {
-		id->route.ahead = after_address(id);
+		id->route.plan = after_address(id);
 		id->route.unreported = true;
 		send_address(id, /* routed= */ false);
 	}
@@ -116,45 +116,44 @@ static void on_deadline(struct id *id)
 
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	struct aheads *aheads = userdata;
+	struct route_holds *holds = userdata;
 	uint64_t now = clock_ms();
 	struct list *l;
 
 	(void)source;
 	(void)usec;
-	aheads->armed_ms = UINT64_MAX;
-	while ((l = list_first(&aheads->ids)) && id_of(l)->route.held_until_ms <= now)
+	holds->armed_ms = UINT64_MAX;
+	while ((l = list_first(&holds->ids)) && id_of(l)->route.held_until_ms <= now)
 		on_deadline(id_of(l));
 	if (l)
-		arm(aheads, id_of(l)->route.held_until_ms);
+		arm(holds, id_of(l)->route.held_until_ms);
 	return 0;
 }
 
-int aheads_init(struct aheads *aheads, sd_event *loop)
+int route_holds_init(struct route_holds *holds, sd_event *loop)
 {
 	int r;
 
-	list_init(&aheads->ids);
-	aheads->armed_ms = UINT64_MAX;
-	r = sd_event_add_time_relative(loop, &aheads->timer, CLOCK_MONOTONIC, 0, 1, on_timer,
-				       aheads);
+	list_init(&holds->ids);
+	holds->armed_ms = UINT64_MAX;
+	r = sd_event_add_time_relative(loop, &holds->timer, CLOCK_MONOTONIC, 0, 1, on_timer, holds);
 	if (r >= 0)
-		r = sd_event_source_set_enabled(aheads->timer, SD_EVENT_OFF);
+		r = sd_event_source_set_enabled(holds->timer, SD_EVENT_OFF);
 	return r < 0 ? r : 0;
 }
 
-void aheads_done(struct aheads *aheads)
+void route_holds_done(struct route_holds *holds)
 {
-	aheads->timer = sd_event_source_disable_unref(aheads->timer);
+	holds->timer = sd_event_source_disable_unref(holds->timer);
 }
 
-/* Datagram ids are exempt, because they cannot join groups any more when their route is resolved. */
-void ahead_want(struct id *id)
+void resolve_route_plan(struct id *id, enum route_wish wish, unsigned timeout_ms)
 {
-	if (!id_is_datagram(id) && id->state == ID_ADDR_QUERY) {
-		id->route.ahead = AHEAD_WANTED;
-		id_save_state(id);
-	}
+	id->route.requested_ms = wish & ROUTE_TOO ? resolve_cap_timeout(id, timeout_ms) : 0;
+	/* Datagram ids cannot join groups any more when their route is resolved. */
+	if ((wish & ROUTE_AHEAD) && !id_is_datagram(id))
+		id->route.plan = ROUTE_EARLY;
+	id_save_state(id);
 }
 
 /* True: the address leads to another device than before, where the client's QP, if it has one, cannot be used. */
@@ -167,20 +166,23 @@ static bool is_elsewhere(const struct id *id)
 	return !info.device || strcmp(info.device, old.device) != 0;
 }
 
-static int start_route(struct id *id)
+/* Begins to resolve the route, and records the options that become part of it. Returns 0 or a negative errno. */
+static int begin(struct id *id, unsigned timeout_ms)
 {
-	int r = fabric_id_resolve_route(id->fabric, (int)resolve_get_left_ms(id));
+	int r = fabric_id_resolve_route(id->fabric, (int)timeout_ms);
 
 	if (r < 0)
 		return r;
-	resolve_on_route_begun(id);
+	id->route.tos = id->options.now[OPTION_TOS];
+	id->route.ack_timeout = id->options.now[OPTION_ACK_TIMEOUT];
+	id_set_state(id, ID_ROUTE_QUERY);
 	return 0;
 }
 
 /* If the client's connect waits for the route, it goes on, or is refused because of the state of ID. */
 static void end_wait(struct id *id)
 {
-	if (id->route.ahead == AHEAD_AGAIN_FOR_CONNECT)
+	if (id->route.plan == ROUTE_AGAIN_FOR_CONNECT)
 		id->session->ops->resume(id->session->userdata);
 }
 
@@ -188,63 +190,63 @@ static void route_again(struct id *id)
 {
 	struct session_event out = { .type = RDMA_CM_EVENT_ROUTE_ERROR };
 
-	out.status = is_elsewhere(id) ? -ENODEV : start_route(id);
-	if (out.status == 0 && id->route.ahead == AHEAD_AGAIN_FOR_CONNECT)
+	out.status = is_elsewhere(id) ? -ENODEV : begin(id, resolve_get_left_ms(id));
+	if (out.status == 0 && id->route.plan == ROUTE_AGAIN_FOR_CONNECT)
 		return;
 	end_wait(id);
-	leave(id, AHEAD_NONE);
+	leave(id, ROUTE_UNPLANNED);
 	if (out.status < 0)
 		notify_event(id, &out);
 }
 
-bool ahead_on_address(struct id *id)
+bool resolve_route_on_address(struct id *id)
 {
-	if (id->route.ahead == AHEAD_AGAIN || id->route.ahead == AHEAD_AGAIN_FOR_CONNECT) {
+	if (id->route.plan == ROUTE_AGAIN || id->route.plan == ROUTE_AGAIN_FOR_CONNECT) {
 		route_again(id);
 		return true;
 	}
-	if (id->route.ahead != AHEAD_WANTED)
+	if (id->route.plan != ROUTE_EARLY)
 		return false;
-	id->route.ahead = AHEAD_NONE;
+	id->route.plan = ROUTE_UNPLANNED;
 	id->route.unreported = false;
-	if (start_route(id) < 0)
+	if (begin(id, resolve_get_left_ms(id)) < 0)
 		return false;
 	/* If another event comes before ADDR_RESOLVED, such as DEVICE_REMOVAL, that event has to carry the info. */
 	id->route.info_pending = true;
-	enlist(id, AHEAD_HELD);
+	enlist(id, ROUTE_HELD);
 	return true;
 }
 
-bool ahead_on_route(struct id *id)
+bool resolve_route_on_result(struct id *id)
 {
 	bool routed = id->state == ID_ROUTE_RESOLVED;
 
-	switch (id->route.ahead) {
-	case AHEAD_HELD:
-		/* If the route has failed, but the client has requested it, resolve_go_on() resolves it again. */
-		leave(id, routed ? after_address(id) : AHEAD_NONE);
+	switch (id->route.plan) {
+	case ROUTE_HELD:
+		/* If the route has failed, but the client has requested it, resolve_route_go_on() resolves it again. */
+		leave(id, routed ? after_address(id) : ROUTE_UNPLANNED);
 		send_address(id, routed);
 		return true;
-	case AHEAD_UNASKED:
+	case ROUTE_UNREQUESTED:
 		if (!routed)
-			id->route.ahead = AHEAD_NONE;
+			id->route.plan = ROUTE_UNPLANNED;
 		return true;
-	case AHEAD_AGAIN_FOR_CONNECT:
+	case ROUTE_AGAIN_FOR_CONNECT:
 		end_wait(id);
-		leave(id, AHEAD_NONE);
+		leave(id, ROUTE_UNPLANNED);
 		return routed;
 	default:
 		return false;
 	}
 }
 
-bool ahead_fails_route(struct id *id)
+bool resolve_route_fails(struct id *id)
 {
-	bool ret = id->route.ahead == AHEAD_AGAIN || id->route.ahead == AHEAD_AGAIN_FOR_CONNECT;
+	bool ret = id->route.plan == ROUTE_AGAIN || id->route.plan == ROUTE_AGAIN_FOR_CONNECT;
 
 	end_wait(id);
-	if (ret || id->route.ahead == AHEAD_WANTED)
-		leave(id, AHEAD_NONE);
+	if (ret || id->route.plan == ROUTE_EARLY)
+		leave(id, ROUTE_UNPLANNED);
 	return ret;
 }
 
@@ -302,16 +304,16 @@ static int rebind(struct id *id, unsigned timeout_ms, struct failure *failure)
 	if (r == 0)
 		r = resolve_start(id, /* src= */ NULL, (struct sockaddr *)&old.peer, timeout_ms);
 	if (r < 0) {
-		leave(id, AHEAD_NONE);
+		leave(id, ROUTE_UNPLANNED);
 		/* The id has lost its address, so nothing can be done with it any more. */
 		id_set_state(id, ID_FAILED);
 		return failure_set_fabric(failure, r, "resolve the route again");
 	}
-	id->route.ahead = AHEAD_AGAIN;
+	id->route.plan = ROUTE_AGAIN;
 	return 0;
 }
 
-int ahead_restore(struct id *id, const struct fabric_id_info *info)
+int resolve_route_restore(struct id *id, const struct fabric_id_info *info)
 {
 	int r = route_resolve_again(&id->route, info);
 
@@ -320,21 +322,21 @@ int ahead_restore(struct id *id, const struct fabric_id_info *info)
 	return r;
 }
 
-int ahead_before_connect(struct id *id, struct failure *failure)
+int resolve_route_before_connect(struct id *id, struct failure *failure)
 {
 	int r;
 
-	if (id->route.ahead == AHEAD_AGAIN_FOR_CONNECT)
+	if (id->route.plan == ROUTE_AGAIN_FOR_CONNECT)
 		return -EINPROGRESS;
-	if (id->route.ahead == AHEAD_UNASKED && id->route.unreported)
+	if (id->route.plan == ROUTE_UNREQUESTED && id->route.unreported)
 		return failure_set(failure, STATUS_BAD_STATE,
 				   "connect: the route of id %u was not requested", id->handle);
-	if (id->route.ahead != AHEAD_REBIND)
+	if (id->route.plan != ROUTE_REBIND)
 		return 0;
 	r = rebind(id, id->session->core->settings.resolve_timeout_ms, failure);
 	if (r != 0)
 		return r;
-	id->route.ahead = AHEAD_AGAIN_FOR_CONNECT;
+	id->route.plan = ROUTE_AGAIN_FOR_CONNECT;
 	return -EINPROGRESS;
 }
 
@@ -344,16 +346,27 @@ static bool has_changed(const struct id *id)
 	       id->options.now[OPTION_ACK_TIMEOUT] != id->route.ack_timeout;
 }
 
-int ahead_resolve_route(struct id *id, unsigned timeout_ms, struct failure *failure)
+/* Of an id whose address the client knows. */
+static int resolve_requested(struct id *id, unsigned timeout_ms, struct failure *failure)
 {
 	int r;
 
-	if (id->route.ahead == AHEAD_REBIND)
-		return rebind(id, timeout_ms, failure);
-	if (id->route.ahead != AHEAD_UNASKED ||
-	    (id->state != ID_ROUTE_QUERY && id->state != ID_ROUTE_RESOLVED))
-		return resolve_route(id, timeout_ms, failure);
+	if (id->state != ID_ADDR_RESOLVED)
+		return id_refuse_state(id, "resolve_route", failure);
 	r = renew_rule(id, failure);
+	if (r != 0)
+		return r;
+	r = begin(id, resolve_cap_timeout(id, timeout_ms));
+	if (resolve_explain(id, r, failure))
+		return STATUS_FABRIC;
+	return r < 0 ? failure_set_fabric(failure, r, "resolve the route") : 0;
+}
+
+/* The route was resolved ahead. */
+static int take_early(struct id *id, unsigned timeout_ms, struct failure *failure)
+{
+	int r = renew_rule(id, failure);
+
 	if (r != 0)
 		return r;
 	if (has_changed(id)) {
@@ -361,8 +374,34 @@ int ahead_resolve_route(struct id *id, unsigned timeout_ms, struct failure *fail
 		return r != 0 ? r : rebind(id, timeout_ms, failure);
 	}
 	if (id->state == ID_ROUTE_RESOLVED)
-		enlist(id, AHEAD_DUE);
+		enlist(id, ROUTE_DUE);
 	else
-		id->route.ahead = AHEAD_NONE;
+		id->route.plan = ROUTE_UNPLANNED;
 	return 0;
+}
+
+int resolve_route(struct id *id, unsigned timeout_ms, struct failure *failure)
+{
+	if (id->route.plan == ROUTE_REBIND)
+		return rebind(id, timeout_ms, failure);
+	if (id->route.plan == ROUTE_UNREQUESTED &&
+	    (id->state == ID_ROUTE_QUERY || id->state == ID_ROUTE_RESOLVED))
+		return take_early(id, timeout_ms, failure);
+	return resolve_requested(id, timeout_ms, failure);
+}
+
+void resolve_route_go_on(struct id *id)
+{
+	unsigned timeout_ms = id->route.requested_ms;
+	struct failure failure;
+	int r;
+
+	if (id->state == ID_ADDR_QUERY || id->state == ID_ROUTE_QUERY)
+		return;
+	id->route.requested_ms = 0;
+	if (id->state != ID_ADDR_RESOLVED || timeout_ms == 0)
+		return;
+	r = resolve_requested(id, timeout_ms, &failure);
+	if (r != 0)
+		notify_failure(id, RDMA_CM_EVENT_ROUTE_ERROR, r, &failure);
 }

@@ -2,14 +2,13 @@
 #include <errno.h>
 
 #include "core/admit/decide.h"
-#include "core/admit/notify.h"
 #include "core/admit/wish.h"
 #include "core/object/inquiry.h"
 #include "core/object/wait.h"
 #include "core/verbs/bind.h"
 #include "core/verbs/id_life.h"
-#include "core/verbs/renew.h"
-#include "core/verbs/resolve.h"
+#include "core/verbs/resolve_addr.h"
+#include "core/verbs/resolve_route.h"
 #include "proto/addr.h"
 #include "util/clock.h"
 
@@ -19,7 +18,7 @@
  */
 #define RESOLVE_SLICE_MS 1000
 
-static unsigned cap_timeout(struct id *id, unsigned timeout_ms)
+unsigned resolve_cap_timeout(const struct id *id, unsigned timeout_ms)
 {
 	unsigned cap = id->session->core->settings.resolve_timeout_ms;
 
@@ -39,7 +38,7 @@ int resolve_start(struct id *id, const struct sockaddr *src, const struct sockad
 {
 	int r;
 
-	id->route.until_ms = clock_ms() + cap_timeout(id, timeout_ms);
+	id->route.until_ms = clock_ms() + resolve_cap_timeout(id, timeout_ms);
 	r = resolve_slice(id, src, dst);
 	if (r == 0)
 		id_set_state(id, ID_ADDR_QUERY);
@@ -111,13 +110,13 @@ bool resolve_asks(struct id *id)
 }
 
 int resolve_addr(struct id *id, const struct sockaddr *src, const struct sockaddr *dst,
-		 unsigned timeout_ms, bool route, struct failure *failure)
+		 unsigned timeout_ms, enum route_wish route, struct failure *failure)
 {
 	struct policy_verdict verdict;
 	int r;
 
 	/* An id whose address is going to be resolved again keeps its peer. */
-	if ((id->state != ID_IDLE && id->state != ID_BOUND) || id->route.ahead == AHEAD_REBIND)
+	if ((id->state != ID_IDLE && id->state != ID_BOUND) || id->route.plan == ROUTE_REBIND)
 		return id_refuse_state(id, "resolve_addr", failure);
 	id_forget_peerid(id);
 	r = decide_may_begin(id->session, "resolve_addr", failure);
@@ -140,48 +139,6 @@ int resolve_addr(struct id *id, const struct sockaddr *src, const struct sockadd
 	r = resolve_start(id, src, dst, timeout_ms);
 	if (r < 0)
 		return failure_set_resolve(failure, r, src, dst);
-	id->route.timeout_ms = route ? cap_timeout(id, timeout_ms) : 0;
-	id_save_state(id);
+	resolve_route_plan(id, route, timeout_ms);
 	return 0;
-}
-
-void resolve_on_route_begun(struct id *id)
-{
-	id->route.tos = id->options.now[OPTION_TOS];
-	id->route.ack_timeout = id->options.now[OPTION_ACK_TIMEOUT];
-	id_set_state(id, ID_ROUTE_QUERY);
-}
-
-int resolve_route(struct id *id, unsigned timeout_ms, struct failure *failure)
-{
-	int r;
-
-	if (id->state != ID_ADDR_RESOLVED)
-		return id_refuse_state(id, "resolve_route", failure);
-	r = renew_rule(id, failure);
-	if (r != 0)
-		return r;
-	r = fabric_id_resolve_route(id->fabric, (int)cap_timeout(id, timeout_ms));
-	if (resolve_explain(id, r, failure))
-		return STATUS_FABRIC;
-	if (r < 0)
-		return failure_set_fabric(failure, r, "resolve the route");
-	resolve_on_route_begun(id);
-	return 0;
-}
-
-void resolve_go_on(struct id *id)
-{
-	unsigned timeout_ms = id->route.timeout_ms;
-	struct failure failure;
-	int r;
-
-	if (id->state == ID_ADDR_QUERY || id->state == ID_ROUTE_QUERY)
-		return;
-	id->route.timeout_ms = 0;
-	if (id->state != ID_ADDR_RESOLVED || timeout_ms == 0)
-		return;
-	r = resolve_route(id, timeout_ms, &failure);
-	if (r != 0)
-		notify_failure(id, RDMA_CM_EVENT_ROUTE_ERROR, r, &failure);
 }

@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Address and route resolution; for the verbs' results see bind.h. */
+/*
+ * Address resolution, from the client's request to the address and the device that the kernel has found, or to the reason
+ * why there is none. The route is in resolve_route.h.
+ */
 
 #include <rdma/rdma_cma.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "core/object/route.h"
 
 struct failure;
 struct id;
 
 /*
  * Starts to resolve the address DST. SRC NULL: the kernel chooses the local address. If the id is bound, SRC is
- * ignored. TIMEOUT_MS 0: the timeout of the settings. ROUTE: the route is resolved afterwards.
+ * ignored. TIMEOUT_MS 0: the timeout of the settings. ROUTE: see resolve_route.h. For the result see bind.h.
  */
 int resolve_addr(struct id *id, const struct sockaddr *src, const struct sockaddr *dst,
-		 unsigned timeout_ms, bool route, struct failure *failure);
-int resolve_route(struct id *id, unsigned timeout_ms, struct failure *failure);
+		 unsigned timeout_ms, enum route_wish route, struct failure *failure);
 
 /*
  * Starts to resolve the address DST, without a decision of policy. SRC NULL: the id's own address, or one that the
@@ -24,8 +28,8 @@ int resolve_route(struct id *id, unsigned timeout_ms, struct failure *failure);
  */
 int resolve_start(struct id *id, const struct sockaddr *src, const struct sockaddr *dst,
 		  unsigned timeout_ms);
-/* The id's route resolution has begun: records the options that it uses, and enters ROUTE_QUERY. */
-void resolve_on_route_begun(struct id *id);
+/* TIMEOUT_MS, which a client has given, within the limit of the settings. */
+unsigned resolve_cap_timeout(const struct id *id, unsigned timeout_ms);
 /* The rest of the address resolution's timeout in ms, at least 1. */
 unsigned resolve_get_left_ms(const struct id *id);
 
@@ -44,8 +48,3 @@ const struct failure *resolve_explain(const struct id *id, int status, struct fa
  * dispatched again later.
  */
 bool resolve_asks(struct id *id);
-/*
- * If the address is resolved, starts the route resolution that the client requested with resolve_addr(). If that
- * fails, the client gets ROUTE_ERROR. No effect while a resolution is pending.
- */
-void resolve_go_on(struct id *id);
