@@ -6,7 +6,6 @@
 
 #include "core/verbs/conn.h"
 #include "core/verbs/handover.h"
-#include "core/verbs/resolve.h"
 #include "core/object/timewait.h"
 #include "tests/unit/pair.h"
 

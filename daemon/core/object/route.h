@@ -17,7 +17,7 @@ struct ledger_id;
 struct route_ends;
 
 /* What a client says about the route when it requests the address: a bit mask. */
-enum route_wish {
+enum route_when {
 	ROUTE_LATER = 0, /* it will request the route, when it has the address */
 	ROUTE_TOO = 1, /* it requests the route as well */
 	ROUTE_AHEAD = 2, /* the route can be resolved before the client is told of the address */

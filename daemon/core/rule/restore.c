@@ -361,7 +361,7 @@ static int resolve_anew(struct id *id, const struct ledger_id *row)
 {
 	bool has_port = row->local.ss_family != AF_UNSPEC;
 	unsigned timeout_ms = id->session->core->settings.resolve_timeout_ms;
-	enum route_wish route = (row->route ? ROUTE_TOO : 0) | (row->ahead ? ROUTE_AHEAD : 0);
+	enum route_when route = (row->route ? ROUTE_TOO : 0) | (row->ahead ? ROUTE_AHEAD : 0);
 	struct failure failure;
 	int r = make_anew(id, row, has_port);
 

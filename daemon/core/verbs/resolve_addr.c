@@ -110,7 +110,7 @@ bool resolve_asks(struct id *id)
 }
 
 int resolve_addr(struct id *id, const struct sockaddr *src, const struct sockaddr *dst,
-		 unsigned timeout_ms, enum route_wish route, struct failure *failure)
+		 unsigned timeout_ms, enum route_when route, struct failure *failure)
 {
 	struct policy_verdict verdict;
 	int r;

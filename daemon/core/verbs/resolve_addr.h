@@ -20,7 +20,7 @@ struct id;
  * ignored. TIMEOUT_MS 0: the timeout of the settings. ROUTE: see resolve_route.h. For the result see bind.h.
  */
 int resolve_addr(struct id *id, const struct sockaddr *src, const struct sockaddr *dst,
-		 unsigned timeout_ms, enum route_wish route, struct failure *failure);
+		 unsigned timeout_ms, enum route_when route, struct failure *failure);
 
 /*
  * Starts to resolve the address DST, without a decision of policy. SRC NULL: the id's own address, or one that the

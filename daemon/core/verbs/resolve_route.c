@@ -147,11 +147,11 @@ void route_holds_done(struct route_holds *holds)
 	holds->timer = sd_event_source_disable_unref(holds->timer);
 }
 
-void resolve_route_plan(struct id *id, enum route_wish wish, unsigned timeout_ms)
+void resolve_route_plan(struct id *id, enum route_when when, unsigned timeout_ms)
 {
-	id->route.requested_ms = wish & ROUTE_TOO ? resolve_cap_timeout(id, timeout_ms) : 0;
+	id->route.requested_ms = when & ROUTE_TOO ? resolve_cap_timeout(id, timeout_ms) : 0;
 	/* Datagram ids cannot join groups any more when their route is resolved. */
-	if ((wish & ROUTE_AHEAD) && !id_is_datagram(id))
+	if ((when & ROUTE_AHEAD) && !id_is_datagram(id))
 		id->route.plan = ROUTE_EARLY;
 	id_save_state(id);
 }

@@ -41,10 +41,10 @@ void route_holds_done(struct route_holds *holds); /* to be called when all ids a
 /* Requests the route. For the result see bind.h. */
 int resolve_route(struct id *id, unsigned timeout_ms, struct failure *failure);
 /*
- * The resolution of ID's address has begun. WISH: what the client wants of the route, and TIMEOUT_MS, which is the
+ * The resolution of ID's address has begun. WHEN: what the client wants of the route, and TIMEOUT_MS, which is the
  * address's and the route's own. ROUTE_AHEAD has no effect on datagram ids.
  */
-void resolve_route_plan(struct id *id, enum route_wish wish, unsigned timeout_ms);
+void resolve_route_plan(struct id *id, enum route_when when, unsigned timeout_ms);
 /*
  * To be called when the address is resolved and policy has allowed the connection. Begins to resolve the route, if it
  * is to be resolved ahead or again. True: the client gets no ADDR_RESOLVED now.
