@@ -75,9 +75,3 @@ $(O)/tests/bench/peers: $(call objs,tests/bench/peers.c) $(PEERD_HARNESS) $(O)/d
 
 bench-peers: $(O)/tests/bench/peers $(O)/rdmabroker-peerd
 	$(Q)O=$(O) $< 2>&1 | grep -v -e ^Running -e ^100% -e ^Device
-
-$(O)/tests/bench/overload: $(call objs,tests/bench/overload.c) $(O)/librdmabroker.so
-	$(call say,LINK,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
-		$(shell pkg-config --libs libibverbs 2>/dev/null)
