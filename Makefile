@@ -65,7 +65,7 @@ objs = $(patsubst %.c,$(O)/obj/%.o,$(1))
 ALL :=
 
 include proto/module.mk daemon/module.mk client/module.mk systemd/module.mk tests/module.mk \
-	tests/bench/module.mk tests/bench/connect/module.mk tests/guest/module.mk tests/hooks/module.mk tests/abi/module.mk \
+	tests/bench/module.mk tests/guest/module.mk tests/hooks/module.mk tests/abi/module.mk \
 	tests/fuzz/module.mk tests/fault/module.mk tests/analyze/module.mk tests/fresh/module.mk tests/kubernetes/module.mk \
 	conf/module.mk
 

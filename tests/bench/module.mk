@@ -1,8 +1,40 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Only bench-check and bench-grow, which count instructions, fail because of their results.
 
-.PHONY: bench-host bench-policy bench-fleet bench-peers count-packages \
+.PHONY: bench bench-build bench-packages bench-run bench-host bench-policy bench-fleet bench-peers count-packages \
 	bench-check bench-check-run bench-record bench-record-run bench-grow bench-grow-run
+
+# Connections through the broker against librdmacm's, in the guest. BENCH_OPTIONS: further options of rdmabroker-bench.
+ROUNDS ?= 5
+CONNECTS ?= 200
+CLIENTS ?= 1 8 64
+
+$(O)/tests/bench/rdmabroker-bench-worker: $(call objs,$(wildcard tests/bench/connect/*.c)) $(O)/librdmabroker.so
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
+		$(shell pkg-config --libs librdmacm libibverbs 2>/dev/null)
+
+$(O)/tests/bench/rdmabroker-bench: tests/bench/connect/rdmabroker-bench
+	$(Q)mkdir -p $(@D)
+	$(Q)cp $< $@
+
+bench-build: $(O)/tests/bench/rdmabroker-bench $(O)/tests/bench/rdmabroker-bench-worker
+
+bench-packages: NEEDED = $(TEST_PACKAGES)
+bench-packages:
+	$(install-missing)
+
+bench: bench-packages
+	+$(Q)$(MAKE) --no-print-directory bench-run
+
+bench-run: all bench-build guest-image guest-dest
+	$(Q)mkdir -p $(O)/bench
+	$(Q)cp -t $(O)/guest/share/bin $(addprefix $(O)/tests/bench/rdmabroker-,bench bench-worker)
+	$(Q)$(guest-dir)/run --image $(O)/guest --share $(O)/guest/share --timeout 7200 -- suites/bench.sh \
+		--rounds '$(ROUNDS)' --connects '$(CONNECTS)' --clients '$(CLIENTS)' $(BENCH_OPTIONS)
+	$(Q)cp -t $(O)/bench $(O)/guest/share/report.txt
+	@echo 'The report is $(O)/bench/report.txt.'
 
 # What the broker itself costs above a fake fabric, whose allocations are separated from the daemon's.
 BENCH_FAKE := $(patsubst %.c,$(O)/tests/bench/%.o,$(notdir $(wildcard tests/fake/*.c)))
