@@ -65,7 +65,7 @@ objs = $(patsubst %.c,$(O)/obj/%.o,$(1))
 ALL :=
 
 include proto/module.mk daemon/module.mk client/module.mk systemd/module.mk tests/module.mk \
-	tests/bench/module.mk tests/bench/connect/module.mk tests/bench/host/module.mk tests/guest/module.mk tests/hooks/module.mk tests/abi/module.mk \
+	tests/bench/module.mk tests/guest/module.mk tests/hooks/module.mk tests/abi/module.mk \
 	tests/fuzz/module.mk tests/fault/module.mk tests/analyze/module.mk tests/fresh/module.mk tests/kubernetes/module.mk \
 	conf/module.mk
 
@@ -382,8 +382,8 @@ help:
 	@echo '                    ROUNDS=5 CONNECTS=200 CLIENTS="1 8 64"; the report is in $$O/bench'
 	@echo '  bench-build       build rdmabroker-bench, to run it on a host with RDMA'
 	@echo 'make bench-policy   how long a decision takes, from 10 to 100,000 rules'
-	@echo 'make bench-host     what the broker itself costs, above a fake fabric: requests, connections,'
-	@echo '                    memory, idle sessions; HOST_OPTIONS="--rounds 21 --connections 10000 ..."'
+	@echo 'make bench-host     what the broker itself costs, above a fake fabric: CPU time, packets and'
+	@echo '                    waits of a connection, memory of an object; HOST_ROUNDS=21'
 	@echo 'make bench-fleet    agents of HOSTS=1000 hosts with a real etcd: roll-outs, restarts, lists'
 	@echo 'make bench-peers    what it costs to know who the peer is, with a real munged'
 	@echo 'make bench-check    instructions of a connection, against tests/bench/instructions (in check)'

@@ -15,9 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "policy/policy.h"
+#include "tests/bench/stats.h"
 #include "util/diag.h"
 
 #define SIZES 5
@@ -93,20 +93,6 @@ static void make_peer(struct facts *facts, size_t i, size_t n)
 	facts->peer = host_of(i);
 }
 
-static void print_user(FILE *f, size_t i, size_t n)
-{
-	(void)n;
-	fprintf(f, "allow listen user %zu port 20000-29999\n", 1000 + i);
-}
-
-static void make_user(struct facts *facts, size_t i, size_t n)
-{
-	(void)n;
-	facts->operation = POLICY_LISTEN;
-	facts->uid = 1000 + i;
-	facts->port = 20000 + i % 10000;
-}
-
 static void print_unit(FILE *f, size_t i, size_t n)
 {
 	(void)n;
@@ -141,40 +127,6 @@ static void make_set(struct facts *facts, size_t i, size_t n)
 	facts->operation = POLICY_ACCEPT;
 	facts->peer = host_of(i);
 	facts->port = 4000 + i % 16;
-}
-
-/*
- * Each rule is for another pair of a user and a peer, so that no single fact finds the rule. Returns the number of
- * users: the square root of N, rounded up.
- */
-static size_t root_of(size_t n)
-{
-	size_t root = 1;
-
-	while (root * root < n)
-		root++;
-	return root;
-}
-
-static void print_pair(FILE *f, size_t i, size_t n)
-{
-	fprintf(f, "allow connect user %zu peer ", 1000 + i % root_of(n));
-	print_host(f, i / root_of(n));
-	fputc('\n', f);
-}
-
-static void make_pair(struct facts *facts, size_t i, size_t n)
-{
-	facts->operation = POLICY_CONNECT;
-	facts->uid = 1000 + i % root_of(n);
-	facts->peer = host_of(i / root_of(n));
-}
-
-static void make_early_pair(struct facts *facts, size_t i, size_t n)
-{
-	make_pair(facts, i, n);
-	facts->early = true;
-	facts->peer = 0;
 }
 
 /* The last rule allows all hosts that the others do not reject. The questions come before the peer is known. */
@@ -286,11 +238,8 @@ static void make_wildcard(struct facts *facts, size_t i, size_t n)
 static const struct shape shapes[] = {
 	{ "one user, a port each", print_port, make_port },
 	{ "one service, a peer each", print_peer, make_peer },
-	{ "a user each, one range", print_user, make_user },
 	{ "a unit each", print_unit, make_unit },
 	{ "sets of 16, 16 ports", print_set, make_set },
-	{ "users x peers", print_pair, make_pair },
-	{ "users x peers, early", print_pair, make_early_pair },
 	{ "peers refused, early", print_refused, make_refused },
 	{ "an address each, wildcard", print_local, make_local },
 	{ "mixed, as a cluster", print_cluster, make_cluster },
@@ -386,33 +335,18 @@ static struct asked *questions_of(const struct shape *shape, size_t n)
 	return asked;
 }
 
-static uint64_t now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * UINT64_C(1000000000) + ts.tv_nsec;
-}
-
 static double run_turn(const struct policy *policy, const struct asked *asked)
 {
-	uint64_t start = now(), elapsed;
+	uint64_t start = now_ns(), elapsed;
 	struct policy_verdict verdict;
 	size_t n = 0;
 
 	do {
 		for (int i = 0; i < 64; i++)
 			policy_decide(policy, &asked[n++ % QUESTIONS].question, &verdict);
-		elapsed = now() - start;
+		elapsed = now_ns() - start;
 	} while (elapsed < TURN_NS);
 	return (double)elapsed / n;
-}
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
 }
 
 static void run_shape(const struct shape *shape)
@@ -431,12 +365,11 @@ static void run_shape(const struct shape *shape)
 
 	printf("%-26s", shape->name);
 	for (int s = 0; s < SIZES; s++) {
-		qsort(ns[s], TURNS, sizeof(ns[s][0]), compare);
-		printf("%9.0f", ns[s][TURNS / 2]);
+		printf("%9.0f", median(ns[s], TURNS));
 		policy_unref(policies[s]);
 		free(asked[s]);
 	}
-	printf("%9.1f\n", ns[3][TURNS / 2] / ns[0][TURNS / 2]);
+	printf("%9.1f\n", median(ns[3], TURNS) / median(ns[0], TURNS));
 	fflush(stdout);
 }
 

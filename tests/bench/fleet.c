@@ -19,13 +19,13 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "etcd/etcd.h"
 #include "fleet/agent.h"
 #include "fleet/sha256.h"
 #include "fleet/version.h"
+#include "tests/bench/stats.h"
 
 /*
  * Measures a fleet: the real agents of many hosts, as threads of this process, with a real etcd, and one daemon on the fake
@@ -73,10 +73,7 @@ __attribute__((noreturn, format(printf, 1, 2))) static void die(const char *fmt,
 
 static double now_ms(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+	return now_us() / 1e3;
 }
 
 static void write_text(const char *path, const char *text)
@@ -306,22 +303,14 @@ static void await_hosts(const char *version)
 
 /* Numbers */
 
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 static void print_spread(const char *what, size_t offset)
 {
 	double *values = calloc(n_hosts, sizeof(*values));
 
 	for (size_t i = 0; i < n_hosts; i++)
 		memcpy(&values[i], (const char *)&hosts[i] + offset, sizeof(double));
-	qsort(values, n_hosts, sizeof(*values), compare);
-	printf("%-52s p50 %7.0f ms, p99 %7.0f ms, last %7.0f ms\n", what, values[n_hosts / 2],
-	       values[n_hosts * 99 / 100], values[n_hosts - 1]);
+	printf("%-52s p50 %7.0f ms, p99 %7.0f ms, last %7.0f ms\n", what, median(values, n_hosts),
+	       percentile(values, n_hosts, 99), percentile(values, n_hosts, 100));
 	free(values);
 }
 
@@ -451,10 +440,9 @@ static void measure_ctl(const char *const *arguments)
 			die("rdmabrokerctl fleet has failed");
 		ms[i] = now_ms() - begun;
 	}
-	qsort(ms, 5, sizeof(ms[0]), compare);
 	snprintf(text, sizeof(text), "rdmabrokerctl fleet %s%s%s", arguments[0],
 		 arguments[1] ? " " : "", arguments[1] ?: "");
-	printf("%-52s p50 %7.0f ms, last %7.0f ms\n", text, ms[2], ms[4]);
+	printf("%-52s p50 %7.0f ms, last %7.0f ms\n", text, median(ms, 5), percentile(ms, 5, 100));
 }
 
 /* etcd is away, and the version is rolled out when it is back. */

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "tests/bench/stats.h"
 #include "tests/unit/peerd.h"
 
 /*
@@ -22,28 +22,6 @@
 #define CROWD 1000
 
 static struct rdmabroker *server, *client;
-
-static double now_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
-}
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-/* Sorts TIMES. */
-static double percentile(double *times, size_t n, unsigned percent)
-{
-	qsort(times, n, sizeof(*times), compare);
-	return n > 0 ? times[(n - 1) * percent / 100] : 0;
-}
 
 /* ---- the answering side ---- */
 
@@ -135,13 +113,6 @@ static void measure_answers(size_t n_threads, size_t n_questions, bool keeps)
 
 /* ---- the whole way ---- */
 
-static struct rdmabroker_id *prepare(uint16_t port)
-{
-	struct rdmabroker_id *id = resolve(client, port);
-
-	return id;
-}
-
 static void begin(struct rdmabroker_id *id)
 {
 	static uint32_t qpn = 16;
@@ -161,7 +132,7 @@ static void finish(void)
 /* The time from the connect until the server has the request. */
 static double connect_once(uint16_t port)
 {
-	struct rdmabroker_id *id = prepare(port);
+	struct rdmabroker_id *id = resolve(client, port);
 	double start = now_us(), took;
 
 	begin(id);
@@ -192,11 +163,11 @@ static void measure_connects(void)
 static void measure_crowd(void)
 {
 	static struct rdmabroker_id *ids[CROWD];
-	struct rdmabroker_id *plain = prepare(PLAIN_PORT);
+	struct rdmabroker_id *plain = resolve(client, PLAIN_PORT);
 	double start, until_plain = 0, all;
 
 	for (int i = 0; i < CROWD; i++)
-		ids[i] = prepare(PEER_PORT);
+		ids[i] = resolve(client, PEER_PORT);
 	start = now_us();
 	for (int i = 0; i < CROWD; i++)
 		begin(ids[i]);

@@ -29,7 +29,7 @@ $(guest-stamp):
 guest-examples := $(patsubst %.c,$(O)/%,$(wildcard conf/examples/*.c))
 guest-programs := $(addprefix $(O)/tests/guest/,api calls closes connects dropin dropin-dlopen hostile killed \
 	restricted sanitizer-probe sidebyside unconfirmed killer.so late.so slow.so ucp_client_server) \
-	$(O)/tests/bench/overload $(guest-examples)
+	$(guest-examples)
 
 $(O)/tests/guest/api $(O)/tests/guest/connects $(O)/tests/guest/restricted: $(O)/tests/guest/%: $(O)/obj/$(guest-dir)/%.o $(O)/librdmabroker.so
 	$(call say,LINK,$@)

@@ -607,13 +607,15 @@ END_TEST
 
 struct press {
 	pthread_t thread;
+	unsigned flags;
+	uint16_t port;
 	unsigned n_connected, n_busy, n_other;
 };
 
 #define PRESS_RATE \
 	2 /* connects per second that the rule of the test admits; a slow machine makes more */
 #define PRESS_BURST 5 /* the rule's burst */
-#define PRESS_CLIENTS 5
+#define PRESS_CLIENTS 7 /* one that retries, and one of another service */
 #define PRESS_MS 2000
 
 static uint64_t now_ms(void)
@@ -627,13 +629,13 @@ static uint64_t now_ms(void)
 /* Several threads run this function, and try to connect more often than the rule admits. */
 static void *press(void *arg)
 {
-	struct rdmabroker *session = open_session(0);
+	struct press *p = arg;
+	struct rdmabroker *session = open_session(p->flags);
 	const struct rdmabroker_event *reject;
 	uint64_t begin = now_ms();
-	struct press *p = arg;
 
 	while (now_ms() - begin < PRESS_MS) {
-		struct rdmabroker_id *id = resolve(session, 7471);
+		struct rdmabroker_id *id = resolve(session, p->port);
 		int r;
 
 		r = rdmabroker_connect_wait(id, new_param(), T);
@@ -650,27 +652,36 @@ static void *press(void *arg)
 	return NULL;
 }
 
+/* Those who retry get through, and a service without a rate is not refused. */
 START_TEST(a_rate_under_overload)
 {
 	struct press presses[PRESS_CLIENTS] = { 0 };
 	unsigned n_connected = 0, n_busy = 0;
 	uint64_t begin, took;
-	struct acceptor acceptor;
+	struct acceptor acceptor, other;
 
-	harness.core->account.limit_per_user[ACCOUNT_SESSIONS] = PRESS_CLIENTS + 1;
+	harness.core->account.limit_per_user[ACCOUNT_SESSIONS] = PRESS_CLIENTS + 2;
 	harness.core->settings.max_ids_per_session = 100;
 	set_policy("allow session\nallow listen\nallow connect\n"
-		   "allow accept rate 2/s burst 5\n");
+		   "allow accept port 7471 rate 2/s burst 5\nallow accept port 7472\n");
 	start_acceptor(&acceptor, 7471);
+	start_acceptor(&other, 7472);
 	begin = now_ms();
-	for (int i = 0; i < PRESS_CLIENTS; i++)
+	for (int i = 0; i < PRESS_CLIENTS; i++) {
+		presses[i].port = i == 1 ? 7472 : 7471;
+		presses[i].flags = i == 0 ? RDMABROKER_RETRY_BUSY : 0;
 		ck_assert_int_eq(pthread_create(&presses[i].thread, NULL, press, &presses[i]), 0);
+	}
 	for (int i = 0; i < PRESS_CLIENTS; i++) {
 		pthread_join(presses[i].thread, NULL);
-		n_connected += presses[i].n_connected;
+		n_connected += i == 1 ? 0 : presses[i].n_connected;
 		n_busy += presses[i].n_busy;
 		ck_assert_uint_eq(presses[i].n_other, 0);
 	}
+	ck_assert_uint_gt(presses[0].n_connected, 0);
+	ck_assert_uint_eq(presses[0].n_busy, 0);
+	ck_assert_uint_gt(presses[1].n_connected, 0);
+	ck_assert_uint_eq(presses[1].n_busy, 0);
 	took = now_ms() - begin;
 	printf("# many times too many: %u connected in %u ms, %u busy\n", n_connected,
 	       (unsigned)took, n_busy);
@@ -678,6 +689,7 @@ START_TEST(a_rate_under_overload)
 	ck_assert_uint_le(n_connected, PRESS_BURST + 1 + took * PRESS_RATE / 1000);
 	ck_assert_uint_gt(n_busy, 0);
 	stop_acceptor(&acceptor);
+	stop_acceptor(&other);
 }
 END_TEST
 

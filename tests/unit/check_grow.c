@@ -18,7 +18,7 @@
 #endif
 
 /*
- * Restarts with many objects. Under callgrind, tests/bench/grow/run compares the instructions of a restart with 100 of them
+ * Restarts with many objects. Under callgrind, tests/bench/count/run compares the instructions of a restart with 100 of them
  * and with GROW of them.
  */
 

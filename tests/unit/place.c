@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,9 +8,17 @@
 
 #include "broker.h"
 #include "tests/unit/place.h"
-#include "tests/unit/unit.h"
 
 static char dir[32];
+
+/* Not ck_assert(): the measurements, which are no tests, use this file too. */
+static void need(bool is_done, const char *what)
+{
+	if (!is_done) {
+		fprintf(stderr, "%s: cannot make %s\n", dir, what);
+		abort();
+	}
+}
 
 const char *place_path(const char *name, char ret[64])
 {
@@ -22,12 +31,12 @@ static void write_file(const char *name, const char *text)
 	char path[64];
 	FILE *f = fopen(place_path(name, path), "w");
 
-	ck_assert(f && fputs(text, f) >= 0 && fclose(f) == 0);
+	need(f && fputs(text, f) >= 0 && fclose(f) == 0, name);
 }
 
 void place_write(const char *rules, const char *config)
 {
-	char all[256], restricted[64];
+	char all[512], restricted[64];
 
 	snprintf(all, sizeof(all), "%s\n[Daemon]\nRestrictedDirectory=%s\n", config,
 		 place_path("restricted", restricted));
@@ -41,8 +50,8 @@ void place_make(const char *rules, const char *config)
 
 	umask(022);
 	strcpy(dir, "/tmp/rdmabroker-place-XXXXXX");
-	ck_assert(mkdtemp(dir));
-	ck_assert_int_eq(mkdir(place_path("policy.d", path), 0755), 0);
+	need(mkdtemp(dir), "it");
+	need(mkdir(place_path("policy.d", path), 0755) == 0, "policy.d");
 	place_write(rules, config);
 	setenv("RDMABROKER_SOCKET", place_path("socket", path), 1);
 }
@@ -58,7 +67,7 @@ void place_start(struct broker **ret)
 		.policy_dir = place_path("policy.d", rules),
 	};
 
-	ck_assert_int_eq(broker_new(ret, &options), 0);
+	need(broker_new(ret, &options) == 0, "a broker");
 }
 
 void place_remove(void)

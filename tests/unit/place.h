@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* A folder with the files of one daemon, for tests with the hooks: its configuration, its policy and its socket. */
+/* A folder with the files of one daemon, for tests with the hooks and for measurements: its configuration, its policy and its socket. */
 
 struct broker;
 

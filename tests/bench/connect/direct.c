@@ -5,9 +5,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <string.h>
 
-#include "tests/bench/connect/bench.h"
+#include "tests/bench/connect/worker.h"
 
 static struct rdma_event_channel *channel;
 
@@ -16,21 +15,30 @@ static int result(int r)
 	return r < 0 ? -errno : 0;
 }
 
-static int direct_open(const struct sockaddr *addr, void **ret, struct ibv_context **ret_verbs)
+static int direct_create_id(void **ret)
 {
-	struct rdma_cm_id *id;
+	return result(rdma_create_id(channel, (struct rdma_cm_id **)ret, NULL, RDMA_PS_TCP));
+}
+
+static int direct_bind_addr(void *id, struct sockaddr *addr)
+{
+	return result(rdma_bind_addr(id, addr));
+}
+
+static int direct_open(struct sockaddr *addr, void **ret, struct ibv_context **ret_verbs)
+{
+	int r;
 
 	channel = rdma_create_event_channel();
 	if (!channel || fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) | O_NONBLOCK) < 0)
 		return -errno;
-	if (rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) < 0 ||
-	    rdma_bind_addr(id, (struct sockaddr *)(uintptr_t)addr) < 0)
-		return -errno;
-	if (!id->verbs)
-		return -ENODEV;
-	*ret = id;
-	*ret_verbs = id->verbs;
-	return 0;
+	r = direct_create_id(ret);
+	if (r == 0)
+		r = direct_bind_addr(*ret, addr);
+	if (r < 0)
+		return r;
+	*ret_verbs = ((struct rdma_cm_id *)*ret)->verbs;
+	return *ret_verbs ? 0 : -ENODEV;
 }
 
 static int direct_listen(void *id)
@@ -59,16 +67,6 @@ static int direct_get_event(struct event *ret, bool wait)
 	if (r < 0)
 		return r;
 	*ret = (struct event){ .type = event->event, .status = event->status, .id = event->id };
-	if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST ||
-	    event->event == RDMA_CM_EVENT_CONNECT_RESPONSE) {
-		const struct rdma_conn_param *conn = &event->param.conn;
-
-		ret->data_len = conn->private_data_len < sizeof(ret->data) ?
-					conn->private_data_len :
-					(uint8_t)sizeof(ret->data);
-		if (ret->data_len > 0)
-			memcpy(ret->data, conn->private_data, ret->data_len);
-	}
 	return result(rdma_ack_cm_event(event));
 }
 
@@ -87,21 +85,6 @@ static void direct_set_context(void *id, void *context)
 	((struct rdma_cm_id *)id)->context = context;
 }
 
-static int direct_create_id(void **ret)
-{
-	struct rdma_cm_id *id;
-	int r = result(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP));
-
-	if (r == 0)
-		*ret = id;
-	return r;
-}
-
-static int direct_bind_addr(void *id, struct sockaddr *addr)
-{
-	return result(rdma_bind_addr(id, addr));
-}
-
 static int direct_resolve_addr(void *id, struct sockaddr *addr)
 {
 	return result(rdma_resolve_addr(id, NULL, addr, RESOLVE_MS));
@@ -117,11 +100,22 @@ static int direct_init_qp_attr(void *id, struct ibv_qp_attr *attr, int *mask)
 	return result(rdma_init_qp_attr(id, attr, mask));
 }
 
-static int direct_connect(void *id, const struct rdma_conn_param *param)
+static struct rdma_conn_param describe(uint32_t qp_num)
 {
-	struct rdma_conn_param p = *param;
+	return (struct rdma_conn_param){
+		.responder_resources = 1,
+		.initiator_depth = 1,
+		.retry_count = 7,
+		.rnr_retry_count = 7,
+		.qp_num = qp_num,
+	};
+}
 
-	return result(rdma_connect(id, &p));
+static int direct_connect(void *id, uint32_t qp_num)
+{
+	struct rdma_conn_param param = describe(qp_num);
+
+	return result(rdma_connect(id, &param));
 }
 
 static int direct_establish(void *id)
@@ -129,11 +123,11 @@ static int direct_establish(void *id)
 	return result(rdma_establish(id));
 }
 
-static int direct_accept(void *id, const struct rdma_conn_param *param)
+static int direct_accept(void *id, uint32_t qp_num)
 {
-	struct rdma_conn_param p = *param;
+	struct rdma_conn_param param = describe(qp_num);
 
-	return result(rdma_accept(id, &p));
+	return result(rdma_accept(id, &param));
 }
 
 static int direct_disconnect(void *id)

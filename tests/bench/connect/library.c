@@ -2,30 +2,33 @@
 
 #include <errno.h>
 #include <rdmabroker.h>
-#include <string.h>
 
-#include "tests/bench/connect/bench.h"
+#include "tests/bench/connect/worker.h"
 
 static struct rdmabroker *session;
 
-static int library_open(const struct sockaddr *addr, void **ret, struct ibv_context **ret_verbs)
+static int library_create_id(void **ret)
+{
+	return rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, (struct rdmabroker_id **)ret);
+}
+
+static int library_bind_addr(void *id, struct sockaddr *addr)
+{
+	return rdmabroker_bind_addr(id, addr);
+}
+
+static int library_open(struct sockaddr *addr, void **ret, struct ibv_context **ret_verbs)
 {
 	struct rdmabroker_options options = RDMABROKER_OPTIONS_INIT;
-	struct rdmabroker_id *id;
 	int r;
 
 	options.flags = RDMABROKER_FAIL_BY_EVENT;
 	r = rdmabroker_open(&options, &session);
-	if (r < 0)
-		return r;
-	r = rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &id);
 	if (r == 0)
-		r = rdmabroker_bind_addr(id, addr);
+		r = library_create_id(ret);
 	if (r == 0)
-		r = rdmabroker_get_verbs(id, ret_verbs);
-	if (r == 0)
-		*ret = id;
-	return r;
+		r = library_bind_addr(*ret, addr);
+	return r == 0 ? rdmabroker_get_verbs(*ret, ret_verbs) : r;
 }
 
 static int library_listen(void *id)
@@ -50,12 +53,7 @@ static int library_get_event(struct event *ret, bool wait)
 		.type = (enum rdma_cm_event_type)event->type,
 		.status = event->status,
 		.id = event->id,
-		.data_len = event->conn->private_data_len,
 	};
-	if (ret->data_len > sizeof(ret->data))
-		ret->data_len = sizeof(ret->data);
-	if (ret->data_len > 0)
-		memcpy(ret->data, event->conn->private_data, ret->data_len);
 	rdmabroker_free_event(event);
 	return 0;
 }
@@ -75,36 +73,17 @@ static void library_set_context(void *id, void *context)
 	rdmabroker_set_context(id, context);
 }
 
-static int library_create_id(void **ret)
-{
-	struct rdmabroker_id *id;
-	int r = rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &id);
-
-	if (r == 0)
-		*ret = id;
-	return r;
-}
-
-static int library_bind_addr(void *id, struct sockaddr *addr)
-{
-	return rdmabroker_bind_addr(id, addr);
-}
-
-/* Whether one call resolves both the address and the route. */
-static bool wants_both(void)
-{
-	return worker.shared->config.qps != QPS_PROGRAM;
-}
+/* A program for the library resolves both the address and the route by one call. */
 
 static int library_resolve_addr(void *id, struct sockaddr *addr)
 {
-	return wants_both() ? rdmabroker_resolve(id, NULL, addr, RESOLVE_MS) :
-			      rdmabroker_resolve_addr(id, NULL, addr, RESOLVE_MS);
+	return worker.moves_qps ? rdmabroker_resolve_addr(id, NULL, addr, RESOLVE_MS) :
+				  rdmabroker_resolve(id, NULL, addr, RESOLVE_MS);
 }
 
 static int library_resolve_route(void *id)
 {
-	return wants_both() ? 0 : rdmabroker_resolve_route(id, RESOLVE_MS);
+	return worker.moves_qps ? rdmabroker_resolve_route(id, RESOLVE_MS) : 0;
 }
 
 static int library_init_qp_attr(void *id, struct ibv_qp_attr *attr, int *mask)
@@ -112,27 +91,23 @@ static int library_init_qp_attr(void *id, struct ibv_qp_attr *attr, int *mask)
 	return rdmabroker_init_qp_attr(id, attr, mask);
 }
 
-static struct rdmabroker_conn_param convert(const struct rdma_conn_param *from)
+static struct rdmabroker_conn_param describe(uint32_t qp_num)
 {
-	return (struct rdmabroker_conn_param){
-		.size = sizeof(struct rdmabroker_conn_param),
-		.private_data = from->private_data,
-		.private_data_len = from->private_data_len,
-		.responder_resources = from->responder_resources,
-		.initiator_depth = from->initiator_depth,
-		.flow_control = from->flow_control,
-		.retry_count = from->retry_count,
-		.rnr_retry_count = from->rnr_retry_count,
-		.srq = from->srq,
-		.qp_num = from->qp_num,
-	};
+	struct rdmabroker_conn_param param = RDMABROKER_CONN_PARAM_INIT;
+
+	param.responder_resources = 1;
+	param.initiator_depth = 1;
+	param.retry_count = 7;
+	param.rnr_retry_count = 7;
+	param.qp_num = qp_num;
+	return param;
 }
 
-static int library_connect(void *id, const struct rdma_conn_param *param)
+static int library_connect(void *id, uint32_t qp_num)
 {
-	struct rdmabroker_conn_param p = convert(param);
+	struct rdmabroker_conn_param param = describe(qp_num);
 
-	return rdmabroker_connect(id, &p);
+	return rdmabroker_connect(id, &param);
 }
 
 static int library_establish(void *id)
@@ -140,11 +115,11 @@ static int library_establish(void *id)
 	return rdmabroker_establish(id);
 }
 
-static int library_accept(void *id, const struct rdma_conn_param *param)
+static int library_accept(void *id, uint32_t qp_num)
 {
-	struct rdmabroker_conn_param p = convert(param);
+	struct rdmabroker_conn_param param = describe(qp_num);
 
-	return rdmabroker_accept(id, &p);
+	return rdmabroker_accept(id, &param);
 }
 
 static int library_disconnect(void *id)
@@ -156,13 +131,6 @@ static int library_destroy_id(void *id)
 {
 	rdmabroker_destroy_id(id);
 	return 0;
-}
-
-static int library_rpc(void *id)
-{
-	int value;
-
-	return rdmabroker_get_option(id, RDMABROKER_OPTION_TOS, &value);
 }
 
 static int library_create_qp(void *id, struct ibv_qp_init_attr *attr)
@@ -193,7 +161,6 @@ const struct backend library_backend = {
 	.accept = library_accept,
 	.disconnect = library_disconnect,
 	.destroy_id = library_destroy_id,
-	.rpc = library_rpc,
 	.create_qp = library_create_qp,
 	.destroy_qp = library_destroy_qp,
 };

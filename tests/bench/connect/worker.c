@@ -1,63 +1,56 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "tests/bench/connect/bench.h"
+#include "tests/bench/connect/worker.h"
+#include "tests/bench/stats.h"
 
 struct worker worker;
 
-uint64_t cpu_ns(void)
+static const char *name; /* for fail() */
+
+void fail(int r, const char *fmt, ...)
+{
+	const char *words = r < 0 ? worker.backend->get_failure() : NULL;
+	va_list args;
+
+	fprintf(stderr, "rdmabroker-bench: %s: ", name);
+	va_start(args, fmt);
+	vfprintf(stderr, fmt, args);
+	va_end(args);
+	fprintf(stderr, "%s%s\n", r < 0 ? ": " : "", words ?: r < 0 ? strerror(-r) : "");
+	_exit(1);
+}
+
+const char *read_order(unsigned *n)
+{
+	static char line[64], verb[16], qps[16];
+	ssize_t len = read(STDIN_FILENO, line, sizeof(line) - 1);
+
+	/* The leader sends no second order before the answer to the first. */
+	if (len <= 0)
+		exit(0);
+	line[len] = 0;
+	if (sscanf(line, "%15s %15s %u", verb, qps, n) > 1)
+		worker.moves_qps = strcmp(qps, "program") == 0;
+	return verb;
+}
+
+uint64_t get_cpu_ns(void)
 {
 	struct timespec ts;
 
 	/* This clock is more precise than getrusage(). */
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
-
-void fail(int r, const char *fmt, ...)
-{
-	char *text = worker.report->error;
-	size_t size = sizeof(worker.report->error);
-	const char *words = worker.backend->get_failure();
-	va_list args;
-	int n;
-
-	va_start(args, fmt);
-	n = vsnprintf(text, size, fmt, args);
-	va_end(args);
-	if (r < 0 && n >= 0 && (size_t)n < size)
-		snprintf(text + n, size - (size_t)n, ": %s", words ? words : strerror(-r));
-	/* The leader detects that the socket is closed. */
-	_exit(1);
-}
-
-void answer(void)
-{
-	char done = 0;
-
-	if (send(CONTROL_FD, &done, 1, MSG_NOSIGNAL) < 0)
-		_exit(1);
-}
-
-void await_barrier(void)
-{
-	uint64_t one;
-
-	if (read(BARRIER_FD, &one, sizeof(one)) != sizeof(one))
-		fail(-errno, "wait for the others");
 }
 
 void move_qp(void *id, struct ibv_qp *qp, enum ibv_qp_state state, uint64_t times[2])
@@ -72,55 +65,40 @@ void move_qp(void *id, struct ibv_qp *qp, enum ibv_qp_state state, uint64_t time
 	middle = now_ns();
 	r = ibv_modify_qp(qp, &attr, mask);
 	if (r != 0)
-		fail(0, "move the QP to state %d: %s", state, strerror(r));
+		fail(-r, "move the QP to state %d", state);
 	if (times) {
 		times[0] = middle - start;
 		times[1] = now_ns() - middle;
 	}
 }
 
-static struct ibv_qp_init_attr describe_qp(struct ibv_cq *cq, unsigned n_wr)
+static struct ibv_qp_init_attr describe_qp(void)
 {
 	return (struct ibv_qp_init_attr){
-		.send_cq = cq,
-		.recv_cq = cq,
+		.send_cq = worker.cq,
+		.recv_cq = worker.cq,
 		.qp_type = IBV_QPT_RC,
-		.sq_sig_all = 1,
-		.cap = { .max_send_wr = n_wr,
-			 .max_recv_wr = n_wr,
-			 .max_send_sge = 1,
-			 .max_recv_sge = 1 },
+		.cap = { .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 },
 	};
 }
 
-struct ibv_qp *make_qp(struct ibv_cq *cq, unsigned n_wr)
+struct ibv_qp *make_qp(void)
 {
-	struct ibv_qp_init_attr attr = describe_qp(cq, n_wr);
+	struct ibv_qp_init_attr attr = describe_qp();
 	struct ibv_qp *qp = ibv_create_qp(worker.pd, &attr);
 
 	if (!qp)
-		fail(0, "create a QP: %s", strerror(errno));
+		fail(-errno, "create a QP");
 	return qp;
 }
 
 void give_qp(void *id)
 {
-	struct ibv_qp_init_attr attr = describe_qp(worker.cq, 1);
+	struct ibv_qp_init_attr attr = describe_qp();
 	int r = worker.backend->create_qp(id, &attr);
 
 	if (r < 0)
 		fail(r, "create a QP for an id");
-}
-
-void describe_connection(struct rdma_conn_param *ret, const struct ibv_qp *qp)
-{
-	*ret = (struct rdma_conn_param){
-		.responder_resources = 1,
-		.initiator_depth = 1,
-		.retry_count = 7,
-		.rnr_retry_count = 7,
-		.qp_num = qp ? qp->qp_num : 0,
-	};
 }
 
 static bool has_dropin(void)
@@ -131,76 +109,47 @@ static bool has_dropin(void)
 	       strstr(info.dli_fname, "librdmabroker-rdmacm");
 }
 
-static void open_device(void)
+static struct sockaddr_in parse_address(const char *text, const char *port)
 {
-	struct sockaddr_storage addr = worker.is_server ? worker.server :
-							  worker.shared->config.client;
+	struct sockaddr_in ret = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port)) };
+
+	if (inet_pton(AF_INET, text, &ret.sin_addr) != 1)
+		fail(0, "%s is no IPv4 address", text);
+	return ret;
+}
+
+/* Arguments: WAY server ADDRESS PORT, or WAY client ADDRESS PORT OWN-ADDRESS BARRIER */
+int main(int argc, char **argv)
+{
+	struct ibv_context *verbs;
+	bool is_server = argc == 5;
+	struct sockaddr_in *own = is_server ? &worker.server : &worker.client;
 	void *id;
 	int r;
 
-	if (has_dropin() != (worker.way == WAY_DROPIN))
-		fail(0, "the drop-in is %sloaded", has_dropin() ? "" : "not ");
-	r = worker.backend->open((struct sockaddr *)&addr, &id, &worker.verbs);
-	if (r < 0)
-		fail(r, worker.is_server ? "open the server's end" : "open the client's end");
-	snprintf(worker.report->device, sizeof(worker.report->device), "%s",
-		 ibv_get_device_name(worker.verbs->device));
-	worker.pd = ibv_alloc_pd(worker.verbs);
-	worker.cq = worker.pd ? ibv_create_cq(worker.verbs, 16, NULL, NULL, 0) : NULL;
-	if (!worker.cq)
-		fail(0, "PD and CQ on %s: %s", worker.report->device, strerror(errno));
-	if (!worker.is_server)
-		return;
-	r = worker.backend->listen(id);
-	if (r < 0)
-		fail(r, "listen");
-}
-
-static void client_loop(void)
-{
-	struct command command;
-
-	while (recv(CONTROL_FD, &command, sizeof(command), 0) == sizeof(command)) {
-		if (command.order == ORDER_END)
-			exit(0);
-		client_order(&command);
-	}
-}
-
-/* Arguments: worker WAY server|NUMBER */
-int worker_main(int argc, char **argv)
-{
-	struct stat st;
-	void *memory;
-
-	if (argc != 4 || fstat(SHARED_FD, &st) < 0)
+	if (argc != 5 && argc != 7)
 		return 2;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	memory = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, SHARED_FD, 0);
-	if (memory == MAP_FAILED)
-		return 2;
-	worker.shared = memory;
-	while (worker.way < N_WAYS && strcmp(way_names[worker.way], argv[2]) != 0)
-		worker.way++;
-	if (worker.way == N_WAYS)
-		return 2;
-	worker.is_server = strcmp(argv[3], "server") == 0;
-	worker.backend = worker.way == WAY_LIBRARY ? &library_backend : &direct_backend;
-	worker.server = worker.shared->config.server;
-	/* Both address families have the port at the same offset. */
-	((struct sockaddr_in *)&worker.server)->sin_port = htons(
-		(uint16_t)(ntohs(((struct sockaddr_in *)&worker.server)->sin_port) + worker.way));
-	if (worker.is_server) {
-		worker.report = &worker.shared->server[worker.way];
-	} else {
-		worker.number = (unsigned)strtoul(argv[3], NULL, 10);
-		worker.report = &worker.shared->clients[worker.way][worker.number];
-		worker.samples =
-			worker.shared->samples + (size_t)worker.number * worker.shared->max_samples;
+	name = argv[1];
+	worker.backend = strcmp(name, "library") == 0 ? &library_backend : &direct_backend;
+	worker.server = parse_address(argv[3], argv[4]);
+	if (!is_server) {
+		worker.client = parse_address(argv[5], "0");
+		worker.barrier = atoi(argv[6]);
 	}
-	open_device();
-	if (worker.is_server)
-		server_loop();
-	client_loop();
-	return 0;
+	if (has_dropin() != (strcmp(name, "dropin") == 0))
+		fail(0, "the drop-in is %sloaded", has_dropin() ? "" : "not ");
+	r = worker.backend->open((struct sockaddr *)own, &id, &verbs);
+	if (r < 0)
+		fail(r, "open the %s's end", argv[2]);
+	worker.pd = ibv_alloc_pd(verbs);
+	worker.cq = worker.pd ? ibv_create_cq(verbs, 16, NULL, NULL, 0) : NULL;
+	if (!worker.cq)
+		fail(-errno, "PD and CQ");
+	r = is_server ? worker.backend->listen(id) : 0;
+	if (r < 0)
+		fail(r, "listen");
+	printf("ready %s\n", ibv_get_device_name(verbs->device));
+	fflush(stdout);
+	is_server ? run_server() : run_client();
 }

@@ -4,7 +4,7 @@
  * The program whose instructions callgrind counts (tests/bench/count/run), see single.h. The argument is the side to
  * count: "daemon", which includes the fake fabric, or "library", which includes its caller.
  *
- * Prints a line for each part: its name, its number of repetitions, and the number of allocations.
+ * Prints "part NAME" for each part, its number of repetitions, and the number of allocations.
  */
 
 #include <stdio.h>
@@ -13,6 +13,7 @@
 #include <valgrind/callgrind.h>
 
 #include "tests/bench/count/single.h"
+#include "tests/unit/place.h"
 
 #define WARM_UP 50
 #define TIMES 200 /* repetitions of each part; as many connections are open at the same time */
@@ -42,7 +43,7 @@ static void end_part(const char *name)
 	single_collects = false;
 	CALLGRIND_DUMP_STATS_AT(name);
 	n_fake = fake_get_memory().allocations - n_fake;
-	printf("%s %d %lu\n", name, TIMES,
+	printf("part %s %d %lu\n", name, TIMES,
 	       of_library ? single_allocations[false] : single_allocations[true] - n_fake);
 }
 
@@ -80,15 +81,13 @@ static void ask_all(unsigned n)
 
 int main(int argc, char **argv)
 {
-	struct place place;
 	struct broker *broker;
 
 	if (argc != 2 || (strcmp(argv[1], "daemon") != 0 && strcmp(argv[1], "library") != 0))
 		die("which part is to be counted: daemon or library?");
 	of_library = strcmp(argv[1], "library") == 0;
-	place_make(&place);
-	broker = single_start(&place, /* keeps= */ true);
-	ends_open(&ends, place.socket);
+	broker = single_start(/* keeps= */ true);
+	ends_open(&ends);
 
 	/* The warm-up: tables get their final size, and caches are filled. */
 	connect_all(TIMES);
@@ -113,6 +112,6 @@ int main(int argc, char **argv)
 	ends_close(&ends);
 	single_run();
 	broker_free(broker);
-	place_remove(&place);
+	place_remove();
 	return EXIT_SUCCESS;
 }

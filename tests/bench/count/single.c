@@ -12,6 +12,7 @@
 
 #include "tests/bench/count/single.h"
 #include "tests/patience.h"
+#include "tests/unit/place.h"
 
 #define THREAD_SECONDS PATIENCE_S /* in which a thread of the daemon does its work */
 
@@ -156,14 +157,15 @@ static void make_manager(void)
 	setenv("FDSTORE", "32", 1);
 }
 
-struct broker *single_start(const struct place *place, bool keeps)
+struct broker *single_start(bool keeps)
 {
 	struct broker *broker;
 
 	if (keeps)
 		make_manager();
-	broker = place_start_broker(place);
-	loop = place_get_loop();
+	place_make("", "");
+	broker = start_broker();
+	loop = get_loop();
 	loop_fd = sd_event_get_fd(loop);
 	check(loop_fd, "sd_event_get_fd");
 	if (sd_event_prepare(loop) > 0)

@@ -15,8 +15,8 @@
 extern bool single_collects; /* callgrind counts what the daemon does */
 extern unsigned long single_allocations[2]; /* [1]: of the daemon, [0]: of all else */
 
-/* KEEPS: the daemon writes its ledger, as under systemd. */
-struct broker *single_start(const struct place *place, bool keeps);
+/* Makes a place for the daemon. KEEPS: the daemon writes its ledger, as under systemd. */
+struct broker *single_start(bool keeps);
 void single_step_time(long ms);
 /* One turn of the daemon's loop. Returns whether a source was ready or due. */
 bool single_turn(void);

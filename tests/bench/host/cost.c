@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <infiniband/verbs.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "tests/bench/host/host.h"
+#include "tests/bench/stats.h"
 
 /*
  * Measures what the broker costs for a connection: the CPU time of the daemon, the client and the server, which are
@@ -16,7 +19,6 @@
 
 #define STEPS 100 /* connections of each flow in each round */
 #define COUNTED 10 /* further connections, before these */
-#define LIFE_TARGET 60 /* us of CPU time */
 
 static const struct flow {
 	const char *name;
@@ -30,18 +32,10 @@ static const struct flow {
 
 #define N_FLOWS (sizeof(flows) / sizeof(flows[0]))
 
-static const char *const half_names[] = {
-	[HALF_CONNECT] = "connect",
-	[HALF_END] = "end",
-	[_HALF_MAX] = "whole life",
-};
-
-/* A session without or with RDMABROKER_FAIL_BY_EVENT, and the server to which it connects. */
-struct side {
-	struct server server;
-	uint16_t port;
-	struct rdmabroker *session;
-	struct rdmabroker_id *probe; /* an id that is not connected */
+enum half {
+	HALF_CONNECT,
+	HALF_END,
+	_HALF_MAX,
 };
 
 enum part {
@@ -49,306 +43,285 @@ enum part {
 	PART_CLIENT,
 	PART_SERVER,
 	PART_ALL, /* the sum of the three parts above */
-	PART_WALL, /* the client's elapsed time */
+	PART_WALL, /* the client's elapsed time, its median */
 	_PART_MAX,
 };
 
-static const char *const part_names[] = {
-	[PART_DAEMON] = "daemon", [PART_CLIENT] = "client",  [PART_SERVER] = "server",
-	[PART_ALL] = "both ends", [PART_WALL] = "time, p50",
+/* What the server is told: its part of a half of N connections. Its answer is its struct traffic for them. */
+struct order {
+	enum half half;
+	unsigned n;
 };
 
-/* Of one connection or of one half of it. */
-struct cost {
-	double us[_PART_MAX];
-	struct traffic client, server;
+/* Sessions without or with RDMABROKER_FAIL_BY_EVENT: the server has a process of its own, the client is this one. */
+struct side {
+	struct process server;
+	struct rdmabroker *session;
+	struct rdmabroker_id *probe; /* an id that is not connected */
 };
 
-/* The measurements of a flow. The index _HALF_MAX is the sum of both halves. */
+/* The measurements of a half of a flow. */
 struct measured {
-	struct figure us[_HALF_MAX + 1][_PART_MAX];
-	struct traffic client[_HALF_MAX + 1], server[_HALF_MAX + 1]; /* in all rounds */
+	double us[_PART_MAX][ROUNDS_MAX];
+	struct traffic client, server; /* in all rounds */
 };
 
-static struct daemon broker;
+static struct process broker;
 static struct side sides[2]; /* the index is struct flow's by_event */
+static bool by_event; /* of the server that is started */
 static uint32_t last_qpn = 16; /* each connection gets a new number, because of timewait */
 
-static void start_server(struct side *side, bool by_event)
+#define MUST(call) (traffic_begin_call(), must((call), #call))
+
+static struct rdmabroker_id *await_counted(struct rdmabroker *session,
+					   enum rdmabroker_event_type type)
 {
-	side->port = SERVICE_PORT + by_event;
-	server_start(&side->server, broker.place.socket, by_event ? RDMABROKER_FAIL_BY_EVENT : 0,
-		     side->port);
+	traffic_begin_call();
+	return await(session, type);
 }
 
-/* A child cannot use its parent's session, so the session is opened after the last fork(). */
-static void open_client(struct side *side, bool by_event)
+/* Requests the attributes for STATE, as a program that moves its own QP. */
+static void get_qp_attr(struct rdmabroker_id *id, enum ibv_qp_state state)
 {
-	side->session = open_session(broker.place.socket, by_event ? RDMABROKER_FAIL_BY_EVENT : 0);
-	must(rdmabroker_create_id(side->session, RDMABROKER_PS_TCP, NULL, &side->probe),
-	     "create_id");
+	struct ibv_qp_attr attr = { .qp_state = state };
+	int mask;
+
+	MUST(rdmabroker_init_qp_attr(id, &attr, &mask));
 }
 
-static void close_side(struct side *side)
+/* A reply implies that the daemon has processed all earlier requests. */
+static void await_daemon(struct rdmabroker_id *id)
 {
-	rdmabroker_close(side->session);
-	server_stop(&side->server);
+	int value;
+
+	must(rdmabroker_get_option(id, RDMABROKER_OPTION_TOS, &value), "get_option");
 }
 
-static struct rdmabroker_id *connect_one(const struct side *side, const struct flow *flow)
+static struct traffic traffic_since(const struct traffic *start)
+{
+	struct traffic now = traffic_get();
+
+	return (struct traffic){ now.packets - start->packets, now.waits - start->waits };
+}
+
+static void accept_one(struct rdmabroker *session)
 {
 	struct rdmabroker_conn_param param = RDMABROKER_CONN_PARAM_INIT;
-	struct sockaddr_in from = service_addr(0), to = service_addr(side->port);
-	struct rdmabroker_id *id;
+	struct rdmabroker_id *id = await_counted(session, RDMABROKER_EVENT_CONNECT_REQUEST);
 
-	MUST(rdmabroker_create_id(side->session, RDMABROKER_PS_TCP, NULL, &id));
-	if (flow->binds)
-		MUST(rdmabroker_bind_addr(id, (const struct sockaddr *)&from));
-	MUST(rdmabroker_resolve_addr(id, NULL, (const struct sockaddr *)&to, DEADLINE_MS));
-	traffic_await(side->session, RDMABROKER_EVENT_ADDR_RESOLVED);
-	MUST(rdmabroker_resolve_route(id, DEADLINE_MS));
-	traffic_await(side->session, RDMABROKER_EVENT_ROUTE_RESOLVED);
-	traffic_get_qp_attr(id, IBV_QPS_INIT);
+	get_qp_attr(id, IBV_QPS_INIT);
+	get_qp_attr(id, IBV_QPS_RTR);
+	get_qp_attr(id, IBV_QPS_RTS);
 	param.qp_num = ++last_qpn;
-	MUST(rdmabroker_connect(id, &param));
-	traffic_await(side->session, RDMABROKER_EVENT_CONNECT_RESPONSE);
-	traffic_get_qp_attr(id, IBV_QPS_RTR);
-	traffic_get_qp_attr(id, IBV_QPS_RTS);
-	MUST(rdmabroker_establish(id));
-	return id;
+	MUST(rdmabroker_accept(id, &param));
+	await_counted(session, RDMABROKER_EVENT_ESTABLISHED);
 }
 
-static void end_one(const struct side *side, struct rdmabroker_id *id)
+static void end_accepted(struct rdmabroker *session)
 {
-	MUST(rdmabroker_disconnect(id));
-	traffic_await(side->session, RDMABROKER_EVENT_DISCONNECTED);
+	struct rdmabroker_id *id = await_counted(session, RDMABROKER_EVENT_DISCONNECTED);
+
 	traffic_begin_call();
 	rdmabroker_destroy_id(id);
 }
 
-static struct cost run_half(const struct flow *flow, enum half half, struct rdmabroker_id **ids,
-			    unsigned n)
+static void serve(int control)
+{
+	struct rdmabroker *session = open_session(by_event ? RDMABROKER_FAIL_BY_EVENT : 0);
+	struct rdmabroker_id *listener = listen_on(session, (uint16_t)(SERVICE_PORT + by_event));
+	struct traffic start, traffic;
+	struct order order;
+
+	last_qpn = (by_event + 1U) << 22; /* QP numbers of this server alone */
+	process_send(control, "r", 1);
+	while (recv(control, &order, sizeof(order), 0) == sizeof(order)) {
+		start = traffic_get();
+		for (unsigned i = 0; i < order.n; i++)
+			order.half == HALF_CONNECT ? accept_one(session) : end_accepted(session);
+		traffic = traffic_since(&start);
+		await_daemon(listener);
+		process_send(control, &traffic, sizeof(traffic));
+	}
+	rdmabroker_close(session);
+}
+
+static struct rdmabroker_id *connect_one(const struct flow *flow)
+{
+	struct rdmabroker_conn_param param = RDMABROKER_CONN_PARAM_INIT;
+	struct sockaddr_in from = service_addr(0),
+			   to = service_addr((uint16_t)(SERVICE_PORT + flow->by_event));
+	struct rdmabroker *session = sides[flow->by_event].session;
+	struct rdmabroker_id *id;
+
+	MUST(rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &id));
+	if (flow->binds)
+		MUST(rdmabroker_bind_addr(id, (const struct sockaddr *)&from));
+	MUST(rdmabroker_resolve_addr(id, NULL, (const struct sockaddr *)&to, DEADLINE_MS));
+	await_counted(session, RDMABROKER_EVENT_ADDR_RESOLVED);
+	MUST(rdmabroker_resolve_route(id, DEADLINE_MS));
+	await_counted(session, RDMABROKER_EVENT_ROUTE_RESOLVED);
+	get_qp_attr(id, IBV_QPS_INIT);
+	param.qp_num = ++last_qpn;
+	MUST(rdmabroker_connect(id, &param));
+	await_counted(session, RDMABROKER_EVENT_CONNECT_RESPONSE);
+	get_qp_attr(id, IBV_QPS_RTR);
+	get_qp_attr(id, IBV_QPS_RTS);
+	MUST(rdmabroker_establish(id));
+	return id;
+}
+
+static void end_one(const struct flow *flow, struct rdmabroker_id *id)
+{
+	MUST(rdmabroker_disconnect(id));
+	await_counted(sides[flow->by_event].session, RDMABROKER_EVENT_DISCONNECTED);
+	traffic_begin_call();
+	rdmabroker_destroy_id(id);
+}
+
+/* RET_US: set to us for each connection. */
+static void run_half(const struct flow *flow, enum half half, struct rdmabroker_id **ids,
+		     unsigned n, double ret_us[_PART_MAX], struct measured *sum)
 {
 	const struct side *side = &sides[flow->by_event];
-	struct daemon_work before, after;
-	struct share client, server;
-	struct cost cost;
+	const struct process client = { .pid = getpid() };
+	const struct process *const processes[] = { &broker, &client, &side->server };
+	const struct order order = { half, n };
+	struct traffic start = traffic_get(), there, here;
 	double wall[STEPS];
-	int value;
 
-	daemon_get_work(&broker, &before);
-	server_begin(&side->server, half, n);
-	share_begin(&client);
+	for (int i = 0; i < PART_ALL; i++)
+		ret_us[i] = -process_get_cpu(processes[i]);
+	process_send(side->server.control, &order, sizeof(order));
 	for (unsigned i = 0; i < n; i++) {
-		uint64_t start = now_ns();
+		double began = now_us();
 
 		if (half == HALF_CONNECT)
-			ids[i] = connect_one(side, flow);
+			ids[i] = connect_one(flow);
 		else
-			end_one(side, ids[i]);
-		wall[i] = (double)(now_ns() - start) / 1000;
+			end_one(flow, ids[i]);
+		wall[i] = now_us() - began;
 	}
-	share_end(&client);
-	server = server_finish(&side->server);
-	/* A reply implies that the daemon has processed all earlier requests. */
-	must(rdmabroker_get_option(side->probe, RDMABROKER_OPTION_TOS, &value), "get_option");
-	daemon_get_work(&broker, &after);
-
-	cost.us[PART_DAEMON] = (double)(after.cpu_ns - before.cpu_ns) / 1000 / n;
-	cost.us[PART_CLIENT] = (double)client.cpu_ns / 1000 / n;
-	cost.us[PART_SERVER] = (double)server.cpu_ns / 1000 / n;
-	cost.us[PART_ALL] = cost.us[PART_DAEMON] + cost.us[PART_CLIENT] + cost.us[PART_SERVER];
-	cost.us[PART_WALL] = median_of(wall, n);
-	cost.client = client.traffic;
-	cost.server = server.traffic;
-	return cost;
+	here = traffic_since(&start);
+	ret_us[PART_CLIENT] += process_get_cpu(&client);
+	process_receive(side->server.control, &there, sizeof(there));
+	await_daemon(side->probe);
+	ret_us[PART_DAEMON] += process_get_cpu(&broker);
+	ret_us[PART_SERVER] += process_get_cpu(&side->server);
+	ret_us[PART_ALL] = 0;
+	for (int i = 0; i < PART_ALL; i++)
+		ret_us[PART_ALL] += ret_us[i] /= n;
+	ret_us[PART_WALL] = median(wall, n);
+	sum->client.packets += here.packets;
+	sum->client.waits += here.waits;
+	sum->server.packets += there.packets;
+	sum->server.waits += there.waits;
 }
 
-static void add_us(struct measured *measured, enum half half, const double *us)
-{
-	for (int part = 0; part < _PART_MAX; part++) {
-		struct figure *figure = &measured->us[half][part];
-		struct figure *sum = &measured->us[_HALF_MAX][part];
-
-		sum->rounds[figure->n] = (half == 0 ? 0 : sum->rounds[figure->n]) + us[part];
-		figure->rounds[figure->n++] = us[part];
-		sum->n = figure->n;
-	}
-}
-
-static void count(struct traffic *sum, const struct traffic *traffic)
-{
-	sum->packets += traffic->packets;
-	sum->waits += traffic->waits;
-}
-
-static void run_turn(const struct flow *flow, struct measured *ret)
+static void run_turn(const struct flow *flow, unsigned round, struct measured measured[_HALF_MAX])
 {
 	struct rdmabroker_id *ids[STEPS];
-	struct cost cost;
+	struct measured uncounted;
+	double us[_PART_MAX];
 
 	/*
 	 * In a long series of requests without an event, the library requests additional replies, so packets are
 	 * counted one connection at a time.
 	 */
 	for (int i = 0; i < COUNTED; i++)
-		for (int half = 0; half < _HALF_MAX; half++) {
-			cost = run_half(flow, (enum half)half, ids, 1);
-			count(&ret->client[half], &cost.client);
-			count(&ret->client[_HALF_MAX], &cost.client);
-			count(&ret->server[half], &cost.server);
-			count(&ret->server[_HALF_MAX], &cost.server);
-		}
+		for (int half = 0; half < _HALF_MAX; half++)
+			run_half(flow, (enum half)half, ids, 1, us, &measured[half]);
 	for (int half = 0; half < _HALF_MAX; half++) {
-		cost = run_half(flow, (enum half)half, ids, STEPS);
-		add_us(ret, (enum half)half, cost.us);
-	}
-}
-
-static void add_traffic(struct table *table, const struct traffic *traffic, double connections)
-{
-	table_cell(table, "%.4g", (double)traffic->packets / connections);
-	table_cell(table, "%.4g", (double)traffic->waits / connections);
-}
-
-static void add_rows(struct table *table, const struct flow *flow, const struct measured *measured)
-{
-	for (int half = 0; half <= _HALF_MAX; half++) {
-		const struct figure *us = measured->us[half];
-		double connections = (double)us[0].n * COUNTED;
-
-		table_cell(table, "%s", half == 0 ? flow->name : "");
-		table_cell(table, "%s", half_names[half]);
+		run_half(flow, (enum half)half, ids, STEPS, us, &uncounted);
 		for (int part = 0; part < _PART_MAX; part++)
-			table_cell(table, "%.1f", spread_of(&us[part]).median);
-		add_traffic(table, &measured->client[half], connections);
-		add_traffic(table, &measured->server[half], connections);
-		table_end_row(table);
+			measured[half].us[part][round] = us[part];
 	}
 }
 
-static void print_costs(const char *where, const struct measured *measured)
+static void pin(pid_t pid, int cpu)
 {
-	static struct table table;
+	cpu_set_t set;
 
-	table = (struct table){
-		.note = "CPU time of the processes, and the median of the client's time, for each "
-			"connection.\nPackets are those sent and received, waits are those for the "
-			"broker. One daemon serves both ends.",
-	};
-	snprintf(table.title, sizeof(table.title), "What the broker costs, %s", where);
-	table_cell(&table, "us");
-	table_cell(&table, "%s", "");
-	for (int part = 0; part < _PART_MAX; part++)
-		table_cell(&table, "%s", part_names[part]);
-	table_cell(&table, "client: packets");
-	table_cell(&table, "waits");
-	table_cell(&table, "server: packets");
-	table_cell(&table, "waits");
-	table_end_row(&table);
-	for (size_t i = 0; i < N_FLOWS; i++)
-		add_rows(&table, &flows[i], &measured[i]);
-	table_print(&table);
-	result_add_table(&table);
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	if (sched_setaffinity(pid, sizeof(set), &set) < 0)
+		die("sched_setaffinity: %m");
 }
 
-static void add_percent(struct table *table, double us)
+/* The daemon has the CPU DAEMON_CPU, all others have CPU. */
+static void run(unsigned rounds, int cpu, int daemon_cpu, const char *where)
 {
-	static const unsigned ms[] = { 1, 3, 10 };
-
-	for (size_t i = 0; i < sizeof(ms) / sizeof(ms[0]); i++)
-		table_cell(table, "%.1f %%", us / ms[i] / 10);
-}
-
-static void print_addition(const char *where, const struct measured *measured)
-{
-	static struct table table;
-
-	table = (struct table){
-		.note = "The time and the CPU time of the connect above, both ends, in per cent of "
-			"what a connect takes without.",
-	};
-	snprintf(table.title, sizeof(table.title), "What that adds to a connect, %s", where);
-	table_cell(&table, "a connect without the broker:");
-	table_cell(&table, "time: 1 ms");
-	table_cell(&table, "3 ms");
-	table_cell(&table, "10 ms");
-	table_cell(&table, "CPU time: 1 ms");
-	table_cell(&table, "3 ms");
-	table_cell(&table, "10 ms");
-	table_end_row(&table);
-	for (size_t i = 0; i < N_FLOWS; i++) {
-		const struct figure *us = measured[i].us[HALF_CONNECT];
-
-		table_cell(&table, "%s", flows[i].name);
-		add_percent(&table, spread_of(&us[PART_WALL]).median);
-		add_percent(&table, spread_of(&us[PART_ALL]).median);
-		table_end_row(&table);
-	}
-	table_print(&table);
-	result_add_table(&table);
-}
-
-static void add_results(const char *where, const struct flow *flow, const struct measured *measured)
-{
-	char name[96], detail[64];
-
-	for (int half = 0; half < _HALF_MAX; half++)
-		for (int part = 0; part < _PART_MAX; part++) {
-			snprintf(name, sizeof(name), "%s, %s, %s: %s", half_names[half], flow->name,
-				 where, part_names[part]);
-			result_add(name, "us", spread_of(&measured->us[half][part]).median);
-		}
-	if (flow->by_event) {
-		struct spread life = spread_of(&measured->us[_HALF_MAX][PART_ALL]);
-
-		snprintf(name, sizeof(name), "CPU of a life, %s, %s", flow->name, where);
-		snprintf(detail, sizeof(detail), "(%.1f-%.1f)", life.low, life.high);
-		result_add_target(name, "us", life.median, LIFE_TARGET, detail);
-	}
-}
-
-static void run(const struct host_options *options, const int *cpus, const char *where)
-{
-	static struct measured measured[N_FLOWS];
+	static struct measured measured[N_FLOWS][_HALF_MAX];
 
 	memset(measured, 0, sizeof(measured));
-	cpus_pin(0, cpus[0]);
-	cpus_pin(broker.pid, cpus[1]);
+	pin(0, cpu);
+	pin(broker.pid, daemon_cpu);
 	for (int i = 0; i < 2; i++)
-		cpus_pin(sides[i].server.pid, cpus[0]);
-	for (unsigned round = 0; round < options->rounds; round++)
+		pin(sides[i].server.pid, cpu);
+	for (unsigned round = 0; round < rounds; round++)
 		for (size_t i = 0; i < N_FLOWS; i++)
-			run_turn(&flows[i], &measured[i]);
-	print_costs(where, measured);
-	print_addition(where, measured);
-	for (size_t i = 0; i < N_FLOWS; i++)
-		add_results(where, &flows[i], &measured[i]);
+			run_turn(&flows[i], round, measured[i]);
+
+	printf("What the broker costs for a connection, %s; us\n"
+	       "  %-31s %7s %7s %7s %9s %9s   client: packets, waits   server: packets, waits\n",
+	       where, "", "daemon", "client", "server", "both ends", "time, p50");
+	for (size_t i = 0; i < N_FLOWS * _HALF_MAX; i++) {
+		struct measured *m = &measured[i / _HALF_MAX][i % _HALF_MAX];
+		double n = (double)rounds * COUNTED, us[_PART_MAX];
+
+		for (int part = 0; part < _PART_MAX; part++)
+			us[part] = median(m->us[part], rounds);
+		printf("  %-22s %-8s %7.1f %7.1f %7.1f %9.1f %9.1f %17.4g %6.4g %17.4g %6.4g\n",
+		       i % _HALF_MAX ? "" : flows[i / _HALF_MAX].name,
+		       i % _HALF_MAX ? "end" : "connect", us[PART_DAEMON], us[PART_CLIENT],
+		       us[PART_SERVER], us[PART_ALL], us[PART_WALL], m->client.packets / n,
+		       m->client.waits / n, m->server.packets / n, m->server.waits / n);
+	}
+	printf("\n");
+	fflush(stdout);
 }
 
-void measure_cost(const struct host_options *options)
+/* Returns the first CPU from CPU on that this process may use; -1: none. */
+static int next_cpu(const cpu_set_t *all, int cpu)
+{
+	while (cpu < CPU_SETSIZE && !CPU_ISSET(cpu, all))
+		cpu++;
+	return cpu < CPU_SETSIZE ? cpu : -1;
+}
+
+void measure_cost(unsigned rounds)
 {
 	cpu_set_t all;
-	int cpus[2];
+	int first, second;
 
 	if (sched_getaffinity(0, sizeof(all), &all) < 0)
 		die("sched_getaffinity: %m");
-	cpus_find(&all, cpus);
+	first = next_cpu(&all, 0);
+	second = next_cpu(&all, first + 1);
 	daemon_start(&broker);
-	for (int i = 0; i < 2; i++)
-		start_server(&sides[i], i);
-	for (int i = 0; i < 2; i++)
-		open_client(&sides[i], i);
+	for (int i = 0; i < 2; i++) {
+		by_event = i;
+		process_start(&sides[i].server, serve);
+	}
+	/* A child cannot use its parent's session, so the sessions are opened after the last fork(). */
+	for (int i = 0; i < 2; i++) {
+		sides[i].session = open_session(i ? RDMABROKER_FAIL_BY_EVENT : 0);
+		must(rdmabroker_create_id(sides[i].session, RDMABROKER_PS_TCP, NULL,
+					  &sides[i].probe),
+		     "create_id");
+	}
 
-	run(options, (const int[]){ cpus[0], cpus[0] }, "one CPU for all");
-	if (cpus[1] >= 0)
-		run(options, cpus, "a CPU for the daemon");
+	printf("CPU time of the processes, and the median of the client's time. Packets are those sent and received, waits\n"
+	       "are those for the broker. One daemon serves both ends.\n\n");
+	run(rounds, first, first, "one CPU for all");
+	if (second >= 0)
+		run(rounds, first, second, "a CPU for the daemon");
 	else
 		printf("There is one CPU: a CPU for the daemon is not measured.\n\n");
 
-	for (int i = 0; i < 2; i++)
-		close_side(&sides[i]);
+	for (int i = 0; i < 2; i++) {
+		rdmabroker_close(sides[i].session);
+		process_stop(&sides[i].server);
+	}
 	daemon_stop(&broker);
-	if (sched_setaffinity(0, sizeof(all), &all) < 0)
-		die("sched_setaffinity: %m");
+	sched_setaffinity(0, sizeof(all), &all);
 }

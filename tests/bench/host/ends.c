@@ -1,66 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <arpa/inet.h>
-
 #include "tests/bench/host/host.h"
 
-struct sockaddr_in service_addr(uint16_t port)
-{
-	return (struct sockaddr_in){
-		.sin_family = AF_INET,
-		.sin_port = htons(port),
-		.sin_addr.s_addr = htonl(0x0a090001),
-	};
-}
-
-struct rdmabroker *open_session(const char *socket, unsigned flags)
-{
-	struct rdmabroker_options options = {
-		.size = sizeof(options),
-		.socket = socket,
-		.flags = flags,
-		.call_timeout_ms = DEADLINE_MS,
-	};
-	struct rdmabroker *session;
-
-	if (rdmabroker_open(&options, &session) < 0)
-		die("%s", rdmabroker_last_failure()->text);
-	return session;
-}
-
 /* The listener is the daemon's first id: the fake fabric, which searches a list, finds it at once. */
-void ends_open(struct ends *ends, const char *socket)
+void ends_open(struct ends *ends)
 {
-	struct sockaddr_in service = service_addr(SERVICE_PORT);
-
-	*ends = (struct ends){
-		.server = open_session(socket, RDMABROKER_FAIL_BY_EVENT), /* as the drop-in */
-		.last_qpn = 16,
-	};
-	must(rdmabroker_create_id(ends->server, RDMABROKER_PS_TCP, NULL, &ends->listener),
-	     "create_id");
-	must(rdmabroker_bind_addr(ends->listener, (const struct sockaddr *)&service), "bind_addr");
-	must(rdmabroker_listen(ends->listener, 0), "listen");
-	ends->client = open_session(socket, RDMABROKER_FAIL_BY_EVENT);
+	*ends = (struct ends){ .last_qpn = 16 };
+	ends->server = open_session(RDMABROKER_FAIL_BY_EVENT); /* as the drop-in */
+	ends->listener = listen_on(ends->server, SERVICE_PORT);
+	ends->client = open_session(RDMABROKER_FAIL_BY_EVENT);
 }
 
 void ends_close(struct ends *ends)
 {
 	rdmabroker_close(ends->client);
 	rdmabroker_close(ends->server);
-}
-
-static struct rdmabroker_id *await(struct rdmabroker *session, enum rdmabroker_event_type type)
-{
-	struct rdmabroker_event *event;
-	struct rdmabroker_id *id;
-
-	must(rdmabroker_get_event(session, DEADLINE_MS, &event), "get_event");
-	if (event->type != type)
-		die("%s instead of %s", rdmabroker_event_str(event->type),
-		    rdmabroker_event_str(type));
-	id = event->id;
-	rdmabroker_free_event(event);
-	return id;
 }
 
 static void resolve(struct ends *ends, struct rdmabroker_id *id)

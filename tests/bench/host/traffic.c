@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/bench/host/host.h"
@@ -34,49 +33,12 @@ ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 	return n;
 }
 
+struct traffic traffic_get(void)
+{
+	return traffic;
+}
+
 void traffic_begin_call(void)
 {
 	in_wait = false;
-}
-
-static uint64_t get_cpu_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
-
-void share_begin(struct share *share)
-{
-	*share = (struct share){ .traffic = traffic, .cpu_ns = get_cpu_ns() };
-}
-
-void share_end(struct share *share)
-{
-	share->cpu_ns = get_cpu_ns() - share->cpu_ns;
-	share->traffic.packets = traffic.packets - share->traffic.packets;
-	share->traffic.waits = traffic.waits - share->traffic.waits;
-}
-
-struct rdmabroker_id *traffic_await(struct rdmabroker *session, enum rdmabroker_event_type type)
-{
-	struct rdmabroker_event *event;
-	struct rdmabroker_id *id;
-
-	MUST(rdmabroker_get_event(session, DEADLINE_MS, &event));
-	if (event->type != type)
-		die("%s instead of %s%s%s", rdmabroker_event_str(event->type),
-		    rdmabroker_event_str(type), event->text ? ": " : "", event->text ?: "");
-	id = event->id;
-	rdmabroker_free_event(event);
-	return id;
-}
-
-void traffic_get_qp_attr(struct rdmabroker_id *id, enum ibv_qp_state state)
-{
-	struct ibv_qp_attr attr = { .qp_state = state };
-	int mask;
-
-	MUST(rdmabroker_init_qp_attr(id, &attr, &mask));
 }

@@ -55,7 +55,8 @@ compare_cmtime() {
 		"ratio $(awk '{ print $2 / $1 }' rounds | median) (median of $1 rounds)"
 }
 
-compare_cmtime 5
-
-rdmabroker-bench --user alice --daemon-pid "$(daemon_pid)" --output "$share/results.json" "$@" \
-	"$A" "$B"
+{
+	compare_cmtime 5
+	echo
+	rdmabroker-bench --user alice --daemon-pid "$(daemon_pid)" "$@" "$A" "$B"
+} | tee "$share/report.txt"

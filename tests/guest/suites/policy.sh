@@ -251,19 +251,6 @@ case_reloads_under_load() {
 	rm /etc/rdmabroker/policy.d/10-other.rules
 }
 
-case_overload() {
-	policy <<-END
-		allow session
-		allow device
-		allow listen
-		allow connect
-		allow accept port 7471 rate 5/s burst 5
-		allow accept port 7472
-	END
-	as alice overload $A 7471 7472 5 10 10 | show
-	assert test "$(rule_field "allow accept port 7471 rate 5/s burst 5" busy)" -ge 1
-}
-
 # names user|group: prints the names of users or groups in the rules of $file.
 names() {
 	grep -v '^#' "$file" | grep -o "\<$1 [a-z][a-z,-]*" | sed "s/$1 //" | tr ',' '\n' | sort -u || true
