@@ -145,6 +145,9 @@ enum rdmabroker_option {
 	RDMABROKER_OPTION_REUSEADDR = 1, /* 0: no, else yes */
 	RDMABROKER_OPTION_AFONLY = 2, /* not 0: the IPv6 wildcard address does not include IPv4 */
 	RDMABROKER_OPTION_ACK_TIMEOUT = 3, /* n: QP timeout 4.096 us * 2^n; 0: no timeout */
+
+	/* Options that librdmacm does not have. */
+	RDMABROKER_OPTION_MIN_RNR_TIMER = 64, /* 0..31: enum ibv_rnr_timer of verbs.h */
 };
 
 /* The values up to 15 are those of enum rdma_cm_event_type. */

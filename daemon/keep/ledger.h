@@ -122,7 +122,8 @@ struct ledger_id {
 	uint8_t was_asked; /* it was asked who the peer is; if that is not known, it counts as false: nothing is allowed by it */
 	uint8_t unconfirmed; /* handshake.unconfirmed */
 	uint8_t ended_from; /* handshake.ended_from */
-	uint8_t reserved[5];
+	uint8_t min_rnr_timer; /* the option, plus 1; 0: not set */
+	uint8_t reserved[4];
 };
 
 /* Whether the client has got the outcome of a join. */

@@ -72,6 +72,7 @@ struct policy_settings {
 	enum policy_qp qp;
 	enum policy_access access;
 	int ack_timeout; /* 0..31, forced: 4.096 us * 2^n, 0 is no timeout; -1: not set */
+	int min_rnr_timer; /* 0..31, forced: enum ibv_rnr_timer of infiniband/verbs.h; -1: not set */
 
 	/* Upper limits for the values that the client requests; -1: not set. */
 	int responder_resources; /* 0..255 */

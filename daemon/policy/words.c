@@ -79,6 +79,7 @@ static const struct policy_word words[] = {
 	{ "dscp",                 WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_dscp,    OTHER },
 	{ "tos-max",              WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_number,  NUMBER(tos_max, 0, 255) },
 	{ "ack-timeout",          WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_number,  NUMBER(ack_timeout, 0, 31) },
+	{ "min-rnr-timer",        WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_number,  NUMBER(min_rnr_timer, 0, 31) },
 	{ "responder-resources",  WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_number,  NUMBER(responder_resources, 0, 255) },
 	{ "initiator-depth",      WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_number,  NUMBER(initiator_depth, 0, 255) },
 	{ "retry-count",          WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_number,  NUMBER(retry_count, 0, 7) },

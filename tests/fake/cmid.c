@@ -442,7 +442,7 @@ int fabric_id_qp_attr(struct fabric_id *id, enum ibv_qp_state state, struct ibv_
 	if (state == IBV_QPS_RTR) {
 		ret_attr->ah_attr.is_global = 1;
 		memset(ret_attr->ah_attr.grh.dgid.raw, FAKE_DGID, 16);
-		*ret_mask |= IBV_QP_AV;
+		*ret_mask |= IBV_QP_AV | IBV_QP_MIN_RNR_TIMER;
 	}
 	return 0;
 }

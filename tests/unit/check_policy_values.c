@@ -395,14 +395,18 @@ START_TEST(caps_are_read)
 	ck_assert_int_eq(s->initiator_depth, 0);
 	ck_assert_int_eq(s->retry_count, 7);
 	ck_assert_int_eq(s->rnr_retry_count, 6);
-	s = &rule("allow accept ack-timeout 0")->settings;
+	s = &rule("allow accept ack-timeout 0 min-rnr-timer 31")->settings;
 	ck_assert_int_eq(s->ack_timeout, 0);
+	ck_assert_int_eq(s->min_rnr_timer, 31);
 	ck_assert_int_eq(s->responder_resources, -1);
 	ck_assert_int_eq(s->initiator_depth, -1);
 	ck_assert_int_eq(s->retry_count, -1);
 	ck_assert_int_eq(s->rnr_retry_count, -1);
 	ck_assert_int_eq(rule("allow accept")->settings.ack_timeout, -1);
+	ck_assert_int_eq(rule("allow accept")->settings.min_rnr_timer, -1);
 
+	assert_refused("allow connect min-rnr-timer 32",
+		       "t:1:29: 'min-rnr-timer' takes a number from 0 to 31");
 	assert_refused("allow connect ack-timeout 32",
 		       "t:1:27: 'ack-timeout' takes a number from 0 to 31");
 	assert_refused("allow connect responder-resources 256",

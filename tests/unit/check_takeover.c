@@ -308,16 +308,18 @@ END_TEST
 START_TEST(connection_request_with_settings)
 {
 	static const enum rdmabroker_option options[] = { RDMABROKER_OPTION_TOS,
-							  RDMABROKER_OPTION_ACK_TIMEOUT };
+							  RDMABROKER_OPTION_ACK_TIMEOUT,
+							  RDMABROKER_OPTION_MIN_RNR_TIMER };
+	static const int values[] = { 40, 14, 12 };
 	int value;
 
-	restart_with("allow accept port 7471 tos 40 ack-timeout 14\nallow any\n");
+	restart_with("allow accept port 7471 tos 40 ack-timeout 14 min-rnr-timer 12\nallow any\n");
 	start_listening();
 	request_connection(17);
 	for (unsigned i = 0; i < 2; i++) {
-		for (unsigned j = 0; j < 2; j++) {
+		for (unsigned j = 0; j < 3; j++) {
 			ck_assert_int_eq(rdmabroker_get_option(accepted, options[j], &value), 0);
-			ck_assert_int_eq(value, j == 0 ? 40 : 14);
+			ck_assert_int_eq(value, values[j]);
 		}
 		if (i == 0)
 			restart();

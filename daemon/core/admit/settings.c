@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/object/id.h"
+#include <stddef.h>
+
 #include "core/admit/settings.h"
+#include "core/object/id.h"
+#include "util/util.h"
 
 void settings_set_rule(struct id *id, const struct policy_rule *rule)
 {
@@ -45,15 +48,55 @@ static int apply_tos(struct id *id, struct failure *failure)
 	return r < 0 ? failure_set_fabric(failure, r, "set TOS %d", tos) : 0;
 }
 
-static int apply_ack_timeout(struct id *id, struct failure *failure)
-{
-	int ack_timeout = id->grant.rule->settings.ack_timeout, r;
+/* The options that a rule forces, besides the TOS. Datagrams have neither. */
+static const struct {
+	enum option option;
+	size_t offset; /* in struct policy_settings */
+} forced[] = {
+	{ OPTION_ACK_TIMEOUT, offsetof(struct policy_settings, ack_timeout) },
+	{ OPTION_MIN_RNR_TIMER, offsetof(struct policy_settings, min_rnr_timer) },
+};
 
-	/* Datagrams are not acknowledged. */
-	if (ack_timeout < 0 || id_is_datagram(id))
-		return 0;
-	r = id_set_option(id, OPTION_ACK_TIMEOUT, ack_timeout);
-	return r < 0 ? failure_set_fabric(failure, r, "set ACK_TIMEOUT %d", ack_timeout) : 0;
+static int get_forced(size_t i, const struct id *id, const struct policy_rule *rule)
+{
+	return id_is_datagram(id) ? -1 : *(int *)((char *)&rule->settings + forced[i].offset);
+}
+
+static int apply_forced(struct id *id, struct failure *failure)
+{
+	int r = 0, value;
+
+	for (size_t i = 0; i < ELEMENTS_OF(forced) && r == 0; i++) {
+		value = get_forced(i, id, id->grant.rule);
+		if (value >= 0)
+			r = id_set_option(id, forced[i].option, value);
+		if (r < 0)
+			return failure_set_fabric(failure, r, "set %s %d",
+						  option_kinds[forced[i].option].name, value);
+	}
+	return r;
+}
+
+bool settings_force(const struct id *id, enum option option)
+{
+	/* A listener's rule does not apply to connections. */
+	if (!id->grant.rule || id->listener)
+		return false;
+	for (size_t i = 0; i < ELEMENTS_OF(forced); i++)
+		if (forced[i].option == option)
+			return get_forced(i, id, id->grant.rule) >= 0;
+	return false;
+}
+
+bool settings_allow_forced(const struct id *id, const struct policy_rule *rule)
+{
+	for (size_t i = 0; i < ELEMENTS_OF(forced); i++) {
+		int value = get_forced(i, id, rule);
+
+		if (value >= 0 && value != id->options.now[forced[i].option])
+			return false;
+	}
+	return true;
 }
 
 int settings_apply(struct id *id, struct failure *failure)
@@ -64,7 +107,7 @@ int settings_apply(struct id *id, struct failure *failure)
 	if (!id->grant.rule || id->listener)
 		return 0;
 	r = apply_tos(id, failure);
-	return r != 0 ? r : apply_ack_timeout(id, failure);
+	return r != 0 ? r : apply_forced(id, failure);
 }
 
 int settings_check_reuseaddr(const struct id *id, const struct policy_rule *rule,
@@ -94,7 +137,7 @@ int settings_admit(struct id *id, const struct policy_verdict *verdict, struct f
 	settings_set_rule(id, verdict->rule);
 	/* The traffic class becomes part of the route, and cannot be changed once the route resolution has begun. */
 	return id->state == ID_ADDR_RESOLVED ? settings_apply(id, failure) :
-					       apply_ack_timeout(id, failure);
+					       apply_forced(id, failure);
 }
 
 /* 255, which stands for the device's maximum, is reduced to the rule's limit too. */
@@ -148,6 +191,8 @@ int settings_get_qp_attr(struct id *id, enum ibv_qp_state state, struct qp_attr 
 	 */
 	if (id->options.now[OPTION_TOS] >= 0 && (qp.mask & IBV_QP_AV) && qp.attr.ah_attr.is_global)
 		qp.attr.ah_attr.grh.traffic_class = (uint8_t)id->options.now[OPTION_TOS];
+	if (id->options.now[OPTION_MIN_RNR_TIMER] >= 0 && (qp.mask & IBV_QP_MIN_RNR_TIMER))
+		qp.attr.min_rnr_timer = (uint8_t)id->options.now[OPTION_MIN_RNR_TIMER];
 	cap_retries(id, &qp);
 	if (qp.attr.qp_state == IBV_QPS_RTS && (qp.mask & IBV_QP_TIMEOUT))
 		id->handshake.qp_timeout = qp.attr.timeout;

@@ -4,7 +4,9 @@
 /* The rule that has decided about an id, and the rule's settings. */
 
 #include <rdma/rdma_cma.h>
+#include <stdbool.h>
 
+#include "core/object/options.h"
 #include "policy/policy.h"
 
 struct failure;
@@ -20,8 +22,12 @@ int settings_check_reuseaddr(const struct id *id, const struct policy_rule *rule
  * STATUS_DENIED: the id is bound with REUSEADDR, which the rule does not allow; or STATUS_FABRIC.
  */
 int settings_admit(struct id *id, const struct policy_verdict *verdict, struct failure *failure);
-/* Applies the TOS and the ACK timeout of the id's rule. No effect on a listener, or on an id without a rule. */
+/* Applies the TOS and the options that the id's rule forces. No effect on a listener, or on an id without a rule. */
 int settings_apply(struct id *id, struct failure *failure);
+/* True: the id's rule forces OPTION, besides the TOS, so the client's value has no effect. */
+bool settings_force(const struct id *id, enum option option);
+/* True: the options that RULE forces have the values that are in force. */
+bool settings_allow_forced(const struct id *id, const struct policy_rule *rule);
 /* The traffic class that RULE gives the id; -1: the kernel's default. */
 int settings_choose_tos(const struct id *id, const struct policy_rule *rule);
 

@@ -16,6 +16,7 @@ const struct option_kind option_kinds[_OPTION_MAX] = {
 			       true },
 	[OPTION_AFONLY] = { RDMA_OPTION_ID_AFONLY, "AFONLY", 1, IN(ID_IDLE) | IN(ID_BOUND), true },
 	[OPTION_ACK_TIMEOUT] = { RDMA_OPTION_ID_ACK_TIMEOUT, "ACK_TIMEOUT", 255, ANY, true },
+	[OPTION_MIN_RNR_TIMER] = { 64, "MIN_RNR_TIMER", 31, ANY, true },
 };
 
 void options_init(struct options *options)
@@ -32,6 +33,7 @@ void options_save(const struct options *options, struct ledger_id *row)
 	row->reuseaddr = options_has_reuseaddr(options);
 	row->afonly = (int16_t)options->now[OPTION_AFONLY];
 	row->ack_timeout = (int16_t)options->now[OPTION_ACK_TIMEOUT];
+	row->min_rnr_timer = (uint8_t)(options->now[OPTION_MIN_RNR_TIMER] + 1);
 }
 
 void options_load(struct options *options, const struct ledger_id *row)
@@ -42,6 +44,12 @@ void options_load(struct options *options, const struct ledger_id *row)
 	options->now[OPTION_REUSEADDR] = row->reuseaddr ? 1 : -1;
 	options->now[OPTION_AFONLY] = row->afonly;
 	options->now[OPTION_ACK_TIMEOUT] = row->ack_timeout;
+	options->now[OPTION_MIN_RNR_TIMER] = row->min_rnr_timer - 1;
+}
+
+static int set_in_kernel(struct fabric_id *fabric, const struct option_kind *kind, int value)
+{
+	return kind->number < 64 ? fabric_id_set_option(fabric, kind->number, value) : 0;
 }
 
 int options_put(const struct options *options, struct fabric_id *fabric)
@@ -50,13 +58,13 @@ int options_put(const struct options *options, struct fabric_id *fabric)
 
 	for (int i = 0; i < _OPTION_MAX && r == 0; i++)
 		if (option_kinds[i].is_kept && options->now[i] >= 0)
-			r = fabric_id_set_option(fabric, option_kinds[i].number, options->now[i]);
+			r = set_in_kernel(fabric, &option_kinds[i], options->now[i]);
 	return r;
 }
 
 int options_set(struct options *options, struct fabric_id *fabric, enum option option, int value)
 {
-	int r = fabric_id_set_option(fabric, option_kinds[option].number, value);
+	int r = set_in_kernel(fabric, &option_kinds[option], value);
 
 	if (r == 0)
 		options->now[option] = value;

@@ -16,6 +16,7 @@ enum option {
 	OPTION_REUSEADDR,
 	OPTION_AFONLY,
 	OPTION_ACK_TIMEOUT,
+	OPTION_MIN_RNR_TIMER,
 	_OPTION_MAX,
 };
 
@@ -26,7 +27,7 @@ struct options {
 };
 
 struct option_kind {
-	int number; /* RDMA_OPTION_ID_* */
+	int number; /* RDMA_OPTION_ID_*; from 64 up, which the kernel does not know: RDMABROKER_OPTION_* */
 	const char *name;
 	int max; /* 1: a boolean, every number but 0 is true */
 	unsigned states; /* bit i: it can be set in enum id_state i */
@@ -41,7 +42,7 @@ void options_save(const struct options *options, struct ledger_id *row);
 void options_load(struct options *options, const struct ledger_id *row);
 /* Sets the options in FABRIC that are in force. Returns 0 or a negative errno. */
 int options_put(const struct options *options, struct fabric_id *fabric);
-/* Sets an option in FABRIC. Returns 0 or a negative errno: then nothing has changed. */
+/* Sets an option, and in FABRIC if the kernel knows it. Returns 0 or a negative errno: then nothing has changed. */
 int options_set(struct options *options, struct fabric_id *fabric, enum option option, int value);
 
 static inline bool options_has_reuseaddr(const struct options *options)

@@ -56,12 +56,10 @@ static int set(struct id *id, int number, int value, struct failure *failure)
 			return bind_late_reuseaddr(id, value, failure);
 		id->options.asked[option] = value;
 		return 0;
-	case OPTION_ACK_TIMEOUT:
-		/* If the id's rule sets the ACK timeout, the client's value is ignored. */
-		if (id->grant.rule && !id->listener && id->grant.rule->settings.ack_timeout >= 0)
-			return 0;
-		return set_in_kernel(id, option, value, failure);
 	default:
+		/* If the id's rule sets the option, the client's value is ignored. */
+		if (settings_force(id, option))
+			return 0;
 		return set_in_kernel(id, option, value, failure);
 	}
 }
