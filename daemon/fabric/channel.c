@@ -11,6 +11,12 @@
 #include "fabric/iwarp.h"
 #include "util/util.h"
 
+/*
+ * The event channel of librdmacm: opened when the first device can be used, read in the loop, some events in each
+ * turn. An event is copied, acknowledged at once, and passed to its id; what the event says of the id's stage is noted
+ * here. Its descriptor is what the next process takes over (fabric_get_files()).
+ */
+
 #define BATCH 64 /* events in one dispatch at most, so that other sources get their turn */
 
 #define RETRY_USEC (100 * 1000ULL)

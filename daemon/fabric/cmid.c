@@ -10,6 +10,12 @@
 #include "util/owner.h"
 #include "util/util.h"
 
+/*
+ * Ids of librdmacm (rdma_cm_id): how they are made, what can be done with them, and how a thread destroys them,
+ * because rdma_destroy_id() can wait for the kernel. Here is no policy: who may do what, the core has decided. An id
+ * that a previous process has made has no rdma_cm_id; for it, these functions call inherit.c.
+ */
+
 static int result(int r)
 {
 	return r < 0 ? -(errno ?: EIO) : 0;

@@ -10,6 +10,11 @@
 #include "util/log.h"
 #include "util/util.h"
 
+/*
+ * The fabric as a whole: how it begins and ends, and its list of devices. hotplug.c finds the devices, opener.c opens
+ * them, lease.c lets users open their nodes.
+ */
+
 DEFINE_CLEANUP(struct fabric *, fabric_free)
 
 /* One user occupies at most two of the undertaker's threads (see cmid.c), and one of those for look-ups. */

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
+/*
+ * What the files of this folder share: the structs behind fabric.h, and the functions by which the files call each
+ * other. Nobody outside of fabric/ includes it, except the fake fabric of the tests.
+ */
+
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <systemd/sd-device.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,12 @@
 #include "policy/shadow.h"
 #include "policy/source.h"
 #include "util/util.h"
+
+/*
+ * From files, or texts, to a policy: which files are read and in which order, the parser for each of them, and then
+ * the rows and the warnings. A policy is made as a whole or not at all. It runs in a thread at a reload, so it uses
+ * nothing of the loop.
+ */
 
 struct loading {
 	struct policy *policy;

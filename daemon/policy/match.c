@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-
 #include <errno.h>
 #include <fnmatch.h>
 #include <grp.h>
@@ -16,6 +15,12 @@
 #include "proto/private_data.h"
 #include "proto/word.h"
 #include "util/diag.h"
+
+/*
+ * The matches of rules: for each kind of them, how it is parsed, and whether the facts of a question match. A fact
+ * that is not known gives UNKNOWN, and never a guess; what UNKNOWN means for a rule, decide.c says. words.c says which
+ * word has which match.
+ */
 
 #define LIST_MAX 1024 /* members of a list of users, groups or ports */
 #define NAME_MAX_LEN 255 /* length of the name of a user or a group, or of a pattern */

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-
 #include <errno.h>
 #include <search.h>
 #include <stdlib.h>
@@ -9,6 +8,11 @@
 #include "policy/rule/prefix.h"
 #include "policy/rules.h"
 #include "proto/word.h"
+
+/*
+ * Sets: lists of addresses and networks with a name, which rules can use in place of addresses. Here they are parsed;
+ * prefix.c looks addresses up in them.
+ */
 
 #define SET_NAME_MAX 64
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +8,11 @@
 #include "policy/words.h"
 #include "proto/status.h"
 #include "proto/word.h"
+
+/*
+ * The settings of rules: how each type of them is parsed, checked and printed. words.c has a row for each setting;
+ * what a setting does, the core knows.
+ */
 
 #define RATE_MAX 1000000
 

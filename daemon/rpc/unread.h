@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
+/*
+ * What a client has sent and the daemon has not read, when its session ends: descriptors among it could block whoever
+ * closes them, so a thread does.
+ */
+
 #include <stdbool.h>
 #include <sys/types.h>
 

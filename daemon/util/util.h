@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
+/*
+ * What nearly every file uses: ownership of pointers and descriptors within a function, containers, arrays.
+ */
+
 #include <stdlib.h>
 #include <unistd.h>
 
