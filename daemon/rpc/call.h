@@ -12,6 +12,7 @@
 
 #define MAX_DEVICES 64 /* devices in a Status; rdmabroker.proto promises this number */
 #define MAX_HOLDERS 32 /* holders in a Status; rdmabroker.proto promises this number */
+#define MAX_LIMITS 16 /* limits in a reply; rdmabroker.proto promises this number */
 #define MAX_WARNINGS 4 /* warnings in a Status; rdmabroker.proto promises this number */
 #define MAX_COMPLAINTS 20
 #define MAX_EFFECTS 16
@@ -70,6 +71,11 @@ struct call {
 		Rdmabroker__OpenDeviceResult open_device;
 		Rdmabroker__GetOptionResult get_option;
 		Rdmabroker__PublishSocketResult publish_socket;
+		struct {
+			Rdmabroker__GetLimitsResult get_limits;
+			Rdmabroker__GetLimitsResult__Limit limits[MAX_LIMITS];
+			Rdmabroker__GetLimitsResult__Limit *limit_pointers[MAX_LIMITS];
+		};
 		struct {
 			Rdmabroker__PeerIdentity find_peer;
 			struct out_workload workload;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "core/object/inquiry.h"
+#include "core/object/quota.h"
 #include "fabric/absence.h"
 #include "proto/address.h"
 #include "proto/version.h"
@@ -10,7 +11,7 @@
 #include "rpc/control.h"
 #include "util/clock.h"
 
-/* The status of the broker, for admins and observers. */
+/* The status of the broker, for admins and observers, and each client's own limits. */
 
 static Rdmabroker__Status__Holder *out_holder(struct out_holder *space,
 					      const struct fabric_holder *holder)
@@ -161,5 +162,27 @@ int do_get_status(struct call *call)
 		call->space.pointers[status->n_devices++] = d;
 	}
 	REPLY(call, status, STATUS, status);
+	return 0;
+}
+
+int do_get_limits(struct call *call)
+{
+	Rdmabroker__GetLimitsResult *result = &call->space.get_limits;
+	struct quota quota;
+
+	rdmabroker__get_limits_result__init(result);
+	result->limits = call->space.limit_pointers;
+	while (result->n_limits < MAX_LIMITS &&
+	       quota_get(call->session, result->n_limits, &quota)) {
+		Rdmabroker__GetLimitsResult__Limit *out = &call->space.limits[result->n_limits];
+
+		rdmabroker__get_limits_result__limit__init(out);
+		out->what = (char *)quota.what;
+		out->key = (char *)quota.key;
+		out->used = quota.used;
+		out->limit = quota.limit;
+		result->limits[result->n_limits++] = out;
+	}
+	REPLY(call, get_limits, GET_LIMITS, result);
 	return 0;
 }

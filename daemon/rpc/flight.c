@@ -123,8 +123,7 @@ int flight_add(struct flight **ret, struct flights *flights, struct session *ses
 	flight = *ret;
 	if (flight->charge.account && has_arrived(flight))
 		arrive(flight);
-	r = quota_charge(session, &one, ACCOUNT_FDS, 1, "descriptors",
-			 "DescriptorsPerUser=", failure);
+	r = quota_charge(session, &one, ACCOUNT_FDS, 1, failure);
 	if (r != 0)
 		return r;
 	if (flight->charge.account) {

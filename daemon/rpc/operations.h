@@ -6,45 +6,46 @@
  * needs one, and its work (see turns.h). Permit 0: it is allowed only before Hello has succeeded. The handler of NAME is
  * do_NAME().
  */
-#define OPERATIONS(X)                                                    \
-	X(HELLO, hello, 0, 4)                                            \
-	X(GOODBYE, goodbye, SESSION_PERMIT_CLIENT, 1)                    \
-	X(CREATE_ID, create_id, SESSION_PERMIT_CLIENT, 1)                \
-	X(DESTROY_ID, destroy_id, SESSION_PERMIT_CLIENT, 1)              \
-	X(SET_OPTION, set_option, SESSION_PERMIT_CLIENT, 1)              \
-	X(BIND_ADDR, bind_addr, SESSION_PERMIT_CLIENT, 4)                \
-	X(LISTEN, listen, SESSION_PERMIT_CLIENT, 4)                      \
-	X(RESOLVE_ADDR, resolve_addr, SESSION_PERMIT_CLIENT, 4)          \
-	X(RESOLVE_ROUTE, resolve_route, SESSION_PERMIT_CLIENT, 1)        \
-	X(CONNECT, connect, SESSION_PERMIT_CLIENT, 4)                    \
-	X(ACCEPT, accept, SESSION_PERMIT_CLIENT, 4)                      \
-	X(ESTABLISH, establish, SESSION_PERMIT_CLIENT, 1)                \
-	X(REJECT, reject, SESSION_PERMIT_CLIENT, 1)                      \
-	X(DISCONNECT, disconnect, SESSION_PERMIT_CLIENT, 1)              \
-	X(INIT_QP_ATTR, init_qp_attr, SESSION_PERMIT_CLIENT, 1)          \
-	X(OPEN_DEVICE, open_device, SESSION_PERMIT_CLIENT, 4)            \
-	X(CLOSE_DEVICE, close_device, SESSION_PERMIT_CLIENT, 1)          \
-	X(GET_STATUS, get_status, SESSION_PERMIT_OBSERVE, 8)             \
-	X(GET_OPTION, get_option, SESSION_PERMIT_CLIENT, 1)              \
-	X(NOTIFY, notify, SESSION_PERMIT_CLIENT, 1)                      \
-	X(JOIN_MULTICAST, join_multicast, SESSION_PERMIT_CLIENT, 4)      \
-	X(LEAVE_MULTICAST, leave_multicast, SESSION_PERMIT_CLIENT, 1)    \
-	X(EXPORT_ID, export_id, SESSION_PERMIT_CLIENT, 2)                \
-	X(IMPORT_ID, import_id, SESSION_PERMIT_CLIENT, 4)                \
-	X(LIST_DEVICES, list_devices, SESSION_PERMIT_CLIENT, 1)          \
-	X(EXPLAIN, explain, SESSION_PERMIT_OBSERVE, 8)                   \
-	X(RELOAD, reload, SESSION_PERMIT_ADMIN, 32)                      \
-	X(LIST_RULES, list_rules, SESSION_PERMIT_OBSERVE, 32)            \
-	X(LIST, list, SESSION_PERMIT_OBSERVE, 32)                        \
-	X(KICK, kick, SESSION_PERMIT_ADMIN, 4)                           \
-	X(DRAIN, drain, SESSION_PERMIT_ADMIN, 1)                         \
-	X(GET_METRICS, get_metrics, SESSION_PERMIT_OBSERVE, 32)          \
-	X(WATCH, watch, SESSION_PERMIT_OBSERVE, 1)                       \
-	X(RESTRICT_SESSION, restrict_session, SESSION_PERMIT_CLIENT, 16) \
-	X(PUBLISH_SOCKET, publish_socket, SESSION_PERMIT_CLIENT, 8)      \
-	X(RELEASE_SESSION, release_session, SESSION_PERMIT_CLIENT, 1)    \
-	X(SERVE_PEERS, serve_peers, SESSION_PERMIT_PEERS, 1)             \
-	X(ANSWER_PEER, answer_peer, SESSION_PERMIT_PEERS, 1)             \
-	X(FIND_PEER, find_peer, SESSION_PERMIT_PEERS, 1)                 \
-	X(ADOPT_SESSION, adopt_session, 0, 1)                            \
+#define OPERATIONS(X)                                                                \
+	X(HELLO, hello, 0, 4)                                                        \
+	X(GOODBYE, goodbye, SESSION_PERMIT_CLIENT, 1)                                \
+	X(CREATE_ID, create_id, SESSION_PERMIT_CLIENT, 1)                            \
+	X(DESTROY_ID, destroy_id, SESSION_PERMIT_CLIENT, 1)                          \
+	X(SET_OPTION, set_option, SESSION_PERMIT_CLIENT, 1)                          \
+	X(BIND_ADDR, bind_addr, SESSION_PERMIT_CLIENT, 4)                            \
+	X(LISTEN, listen, SESSION_PERMIT_CLIENT, 4)                                  \
+	X(RESOLVE_ADDR, resolve_addr, SESSION_PERMIT_CLIENT, 4)                      \
+	X(RESOLVE_ROUTE, resolve_route, SESSION_PERMIT_CLIENT, 1)                    \
+	X(CONNECT, connect, SESSION_PERMIT_CLIENT, 4)                                \
+	X(ACCEPT, accept, SESSION_PERMIT_CLIENT, 4)                                  \
+	X(ESTABLISH, establish, SESSION_PERMIT_CLIENT, 1)                            \
+	X(REJECT, reject, SESSION_PERMIT_CLIENT, 1)                                  \
+	X(DISCONNECT, disconnect, SESSION_PERMIT_CLIENT, 1)                          \
+	X(INIT_QP_ATTR, init_qp_attr, SESSION_PERMIT_CLIENT, 1)                      \
+	X(OPEN_DEVICE, open_device, SESSION_PERMIT_CLIENT, 4)                        \
+	X(CLOSE_DEVICE, close_device, SESSION_PERMIT_CLIENT, 1)                      \
+	X(GET_STATUS, get_status, SESSION_PERMIT_OBSERVE, 8)                         \
+	X(GET_OPTION, get_option, SESSION_PERMIT_CLIENT, 1)                          \
+	X(NOTIFY, notify, SESSION_PERMIT_CLIENT, 1)                                  \
+	X(JOIN_MULTICAST, join_multicast, SESSION_PERMIT_CLIENT, 4)                  \
+	X(LEAVE_MULTICAST, leave_multicast, SESSION_PERMIT_CLIENT, 1)                \
+	X(GET_LIMITS, get_limits, SESSION_PERMIT_CLIENT | SESSION_PERMIT_OBSERVE, 1) \
+	X(EXPORT_ID, export_id, SESSION_PERMIT_CLIENT, 2)                            \
+	X(IMPORT_ID, import_id, SESSION_PERMIT_CLIENT, 4)                            \
+	X(LIST_DEVICES, list_devices, SESSION_PERMIT_CLIENT, 1)                      \
+	X(EXPLAIN, explain, SESSION_PERMIT_OBSERVE, 8)                               \
+	X(RELOAD, reload, SESSION_PERMIT_ADMIN, 32)                                  \
+	X(LIST_RULES, list_rules, SESSION_PERMIT_OBSERVE, 32)                        \
+	X(LIST, list, SESSION_PERMIT_OBSERVE, 32)                                    \
+	X(KICK, kick, SESSION_PERMIT_ADMIN, 4)                                       \
+	X(DRAIN, drain, SESSION_PERMIT_ADMIN, 1)                                     \
+	X(GET_METRICS, get_metrics, SESSION_PERMIT_OBSERVE, 32)                      \
+	X(WATCH, watch, SESSION_PERMIT_OBSERVE, 1)                                   \
+	X(RESTRICT_SESSION, restrict_session, SESSION_PERMIT_CLIENT, 16)             \
+	X(PUBLISH_SOCKET, publish_socket, SESSION_PERMIT_CLIENT, 8)                  \
+	X(RELEASE_SESSION, release_session, SESSION_PERMIT_CLIENT, 1)                \
+	X(SERVE_PEERS, serve_peers, SESSION_PERMIT_PEERS, 1)                         \
+	X(ANSWER_PEER, answer_peer, SESSION_PERMIT_PEERS, 1)                         \
+	X(FIND_PEER, find_peer, SESSION_PERMIT_PEERS, 1)                             \
+	X(ADOPT_SESSION, adopt_session, 0, 1)                                        \
 	X(LEND_DEVICE, lend_device, SESSION_PERMIT_ADMIN, 1)

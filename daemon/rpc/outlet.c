@@ -225,8 +225,7 @@ int outlets_publish(struct outlets *outlets, struct session *session, const char
 			       /* fd= */ -1);
 	if (r < 0)
 		return failure_errno(failure, r);
-	r = quota_charge(session, &outlet->charge, ACCOUNT_FDS, 1, "descriptors",
-			 "DescriptorsPerUser=", failure);
+	r = quota_charge(session, &outlet->charge, ACCOUNT_FDS, 1, failure);
 	if (r != 0)
 		return r;
 	r = listen_at(outlet);
@@ -268,8 +267,7 @@ int outlets_restore(struct outlets *outlets, struct session *session,
 	if (r < 0)
 		return r;
 	/* If the charge fails, because the limit is lower now, the outlet goes on without a charge. */
-	quota_charge(session, &outlet->charge, ACCOUNT_FDS, 1, "descriptors",
-		     "DescriptorsPerUser=", &ignored);
+	quota_charge(session, &outlet->charge, ACCOUNT_FDS, 1, &ignored);
 	session_set_outlet(session, TAKE_PTR(outlet));
 	return 0;
 }

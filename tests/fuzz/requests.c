@@ -543,6 +543,9 @@ static void ask_other(struct input *input, uint8_t step)
 	case 'L':
 		ASK(LIST_DEVICES, list_devices, Rdmabroker__ListDevices, );
 		break;
+	case 'G':
+		ASK(GET_LIMITS, get_limits, Rdmabroker__GetLimits, );
+		break;
 	case 'u':
 		ASK(LIST_RULES, list_rules, Rdmabroker__ListRules, m.first = take_number(input));
 		break;

@@ -57,6 +57,7 @@ static const unsigned allowed[REQUEST_LAST + 1] = {
 	[OP(NOTIFY)] = ALL_IDS & ~EMPTY,
 	[OP(JOIN_MULTICAST)] = HAS_DEVICE,
 	[OP(LEAVE_MULTICAST)] = 0, /* no group was joined */
+	[OP(GET_LIMITS)] = GREETED,
 	[OP(EXPORT_ID)] = ALL_IDS & ~(EMPTY | IN(ID_REMOVED)),
 	[OP(IMPORT_ID)] = 0, /* there is no descriptor */
 	[OP(LIST_DEVICES)] = GREETED,
@@ -321,7 +322,7 @@ static bool is_about_no_id(int op)
 {
 	return op == OP(HELLO) || op == OP(CREATE_ID) || op == OP(GET_STATUS) ||
 	       (op >= OP(EXPLAIN) && op <= OP(WATCH)) || op == OP(LEND_DEVICE) ||
-	       op == OP(SERVE_PEERS);
+	       op == OP(SERVE_PEERS) || op == OP(GET_LIMITS);
 }
 
 START_TEST(with_the_id_made_first)

@@ -83,6 +83,7 @@ static void put_operation(struct writer *w, int op, uint32_t id)
 		put_bytes(w, 1, "connect", 7);
 		return;
 	case OP(GET_STATUS):
+	case OP(GET_LIMITS):
 	case OP(IMPORT_ID):
 	case OP(LIST_DEVICES):
 	case OP(RELOAD):

@@ -16,8 +16,7 @@ int watch_start(struct session *session, const struct watch_filter *filter, stru
 		watch = calloc(1, sizeof(*watch));
 		if (!watch)
 			return failure_errno(failure, -ENOMEM);
-		r = quota_charge(session, &watch->charge, ACCOUNT_WATCHES, 1, "watches",
-				 "which is fixed", failure);
+		r = quota_charge(session, &watch->charge, ACCOUNT_WATCHES, 1, failure);
 		if (r != 0) {
 			free(watch);
 			return r;

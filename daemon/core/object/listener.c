@@ -50,8 +50,7 @@ void listener_set_rule(struct listener *listener, const struct policy_rule *rule
 
 int listener_charge(struct session *session, struct charge *charge, struct failure *failure)
 {
-	return quota_charge(session, charge, ACCOUNT_LISTENERS, 1, "listeners",
-			    "ListenersPerUser=", failure);
+	return quota_charge(session, charge, ACCOUNT_LISTENERS, 1, failure);
 }
 
 DEFINE_CLEANUP(struct listener *, listener_free)

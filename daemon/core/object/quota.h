@@ -1,19 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Charges for a session's user. */
+/* What the users of sessions can hold, and charges for it. One table has the words for each resource. */
 
 #include "util/account.h"
 
 struct failure;
-struct id;
 struct session;
 
+/* A user's limit of a resource, and what he holds of it. */
+struct quota {
+	const char *what; /* for people: "listeners" */
+	const char *
+		key; /* the key of rdmabrokerd.conf that sets the limit: "ListenersPerUser"; "": none does */
+	uint64_t used;
+	/* what the user can hold, if nobody else holds anything; can be less than the key says, see account.h */
+	uint64_t limit; /* UINT64_MAX: none */
+};
+
+/* Sets *RET to the quota number I of the session's user, from 0. False: there are no more. */
+bool quota_get(const struct session *session, size_t i, struct quota *ret);
 /*
- * Charges AMOUNT of WHAT ("ids") to the session's user. Returns 0, a negative errno, or STATUS_QUOTA if a
- * limit is reached. For the limit per user, FAILURE names the setting KEY ("IdsPerUser=").
+ * Charges AMOUNT to the session's user. Returns 0, a negative errno, or STATUS_QUOTA if a limit is reached. FAILURE then
+ * names the resource and, for the limit per user, its key.
  */
 int quota_charge(struct session *session, struct charge *charge, enum account_slot slot,
-		 uint64_t amount, const char *what, const char *key, struct failure *failure);
-/* As quota_charge(), for one id or one multicast group. */
-int quota_charge_id(struct session *session, struct charge *charge, struct failure *failure);
+		 uint64_t amount, struct failure *failure);

@@ -83,8 +83,7 @@ int token_new(struct id *id, int *ret_fd, struct failure *failure)
 		return failure_errno(failure, -ENOMEM);
 	token->id = id;
 	token->sock = -1;
-	r = quota_charge(id->session, &token->charge, ACCOUNT_FDS, 1, "descriptors",
-			 "DescriptorsPerUser=", failure);
+	r = quota_charge(id->session, &token->charge, ACCOUNT_FDS, 1, failure);
 	if (r != 0)
 		return r;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)

@@ -129,7 +129,7 @@ int group_join(struct id *id, const struct sockaddr *addr, uint32_t join_flags,
 		return failure_errno(failure, -ENOMEM);
 	r = decide_join(id, addr, text, &group->admitted, failure);
 	if (r == 0)
-		r = quota_charge_id(id->session, &group->charge, failure);
+		r = quota_charge(id->session, &group->charge, ACCOUNT_IDS, 1, failure);
 	if (r == 0 && !record(group, join_flags, LEDGER_UNANSWERED))
 		r = failure_set_not_kept(failure, "multicast groups");
 	if (r == 0) {
@@ -173,7 +173,7 @@ int group_restore(struct id *id, const struct ledger_group *row, bool untold)
 
 	if (!group)
 		return -ENOMEM;
-	quota_charge_id(id->session, &group->charge, &ignored);
+	quota_charge(id->session, &group->charge, ACCOUNT_IDS, 1, &ignored);
 	/* A join whose outcome was not told is joined once more, because its event may be lost. */
 	r = answered ? fabric_join_inherit(&group->join, id->fabric, addr, group) :
 		       join_kernel(group, addr, row->join_flags);

@@ -43,7 +43,7 @@ static int new_at(struct id **ret, struct session *session, uint32_t handle,
 	route_init(&id->route);
 	list_init(&id->groups);
 	list_init(&id->events);
-	r = quota_charge_id(session, &id->charge, failure);
+	r = quota_charge(session, &id->charge, ACCOUNT_IDS, 1, failure);
 	if (r == 0)
 		r = restriction_count_id(session->restriction, &id->restricted, failure);
 	if (r == 0) {

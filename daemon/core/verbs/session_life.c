@@ -27,11 +27,9 @@ static int charge_once(struct session *session, struct failure *failure)
 	int r = 0;
 
 	if (!session->charge.account)
-		r = quota_charge(session, &session->charge, ACCOUNT_SESSIONS, 1, "sessions",
-				 "SessionsPerUser=", failure);
+		r = quota_charge(session, &session->charge, ACCOUNT_SESSIONS, 1, failure);
 	if (r == 0)
-		r = quota_charge(session, &session->fds, ACCOUNT_FDS, FDS_OF_A_SESSION,
-				 "descriptors", "DescriptorsPerUser=", failure);
+		r = quota_charge(session, &session->fds, ACCOUNT_FDS, FDS_OF_A_SESSION, failure);
 	return r;
 }
 
