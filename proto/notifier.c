@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <systemd/sd-daemon.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "proto/clock.h"
 #include "proto/notifier.h"
 #include "proto/sdnotify.h"
 
@@ -150,14 +150,6 @@ static int on_writable(sd_event_source *source, int fd, uint32_t events, void *u
 	(void)events;
 	send_queue(userdata);
 	return 0;
-}
-
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
 }
 
 bool notifier_is_behind(const struct notifier *notifier)

@@ -92,12 +92,6 @@ bool refusal_unpack(struct refusal *ret, const void *data, size_t len)
 	memcpy(ret->text, p + REFUSAL_HEADER_LEN, text_len);
 	ret->text[text_len] = 0;
 	/* The text comes from another host, so it is not trusted. */
-	for (size_t i = 0, n; i < text_len; i += n) {
-		n = text_printable(ret->text + i, text_len - i);
-		if (n == 0) {
-			ret->text[i] = '?';
-			n = 1;
-		}
-	}
+	text_make_printable(ret->text, text_len);
 	return true;
 }

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "backoff.h"
-#include "common/clock.h"
 #include "etcd.h"
 #include "etcdcall.h"
+#include "proto/clock.h"
 
 /*
  * A watch. Its connection is made by one request, with a "create_request" for each interval; the answer is a stream of
@@ -304,13 +304,12 @@ static char *new_request(const struct etcd_watch *watch)
 		json_t *create = json_pack("{s:I, s:I, s:b}", "start_revision",
 					   (json_int_t)interval->next, "watch_id",
 					   (json_int_t)(i + 1), "progress_notify", 1);
-		json_t *request = NULL;
+		json_t *request =
+			json_pack("{s:o}", "create_request",
+				  etcd_with_key(create, interval->key, interval->is_prefix));
 
-		good = create && etcd_set_key(create, interval->key, interval->is_prefix) &&
-		       (request = json_pack("{s:O}", "create_request", create)) &&
-		       json_dumpf(request, f, JSON_COMPACT) == 0 && putc('\n', f) != EOF;
+		good = request && json_dumpf(request, f, JSON_COMPACT) == 0 && putc('\n', f) != EOF;
 		json_decref(request);
-		json_decref(create);
 	}
 	if (!f || fclose(f) != 0 || !good) {
 		free(text);

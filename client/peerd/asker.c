@@ -11,9 +11,9 @@
 #include <uthash.h>
 
 #include "asker.h"
-#include "common/clock.h"
 #include "exchange.h"
 #include "proto/addr.h"
+#include "proto/clock.h"
 #include "queue.h"
 
 /* Another host, while something is asked. An address of this host belongs to it. */

@@ -8,6 +8,7 @@
 #include <sys/random.h>
 
 #include "message.h"
+#include "proto/addr.h"
 #include "proto/text.h"
 
 #define VERSION 1
@@ -27,17 +28,11 @@ __attribute__((format(printf, 2, 3))) static bool fail(char error[MESSAGE_ERROR_
 
 const char *message_address(const struct sockaddr *addr, char ret[64])
 {
-	const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
-	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
+	const struct in6_addr *in6 = &((const struct sockaddr_in6 *)addr)->sin6_addr;
 
-	ret[0] = 0;
-	if (addr->sa_family == AF_INET)
-		inet_ntop(AF_INET, &in->sin_addr, ret, 64);
-	else if (addr->sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr))
-		inet_ntop(AF_INET, &in6->sin6_addr.s6_addr[12], ret, 64);
-	else if (addr->sa_family == AF_INET6)
-		inet_ntop(AF_INET6, &in6->sin6_addr, ret, 64);
-	return ret;
+	if (addr->sa_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(in6))
+		return addr_host_to_string(addr, ret);
+	return inet_ntop(AF_INET, &in6->s6_addr[12], ret, 64);
 }
 
 bool message_set_nonce(struct message_head *head)
