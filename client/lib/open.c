@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -55,34 +54,15 @@ const char *rdmabroker_get_version(void)
 	return RDMABROKER_VERSION;
 }
 
-static int on_event(void *userdata, Rdmabroker__Frame *frame)
+static bool has_news(const struct rdmabroker *session)
 {
-	return receive_event(userdata, frame);
-}
-
-static void on_notice(void *userdata, Rdmabroker__Frame *frame)
-{
-	struct rdmabroker *session = userdata;
-
-	notices_receive(session->notices, frame);
-}
-
-static int on_outcome(void *userdata, struct call *call, const Rdmabroker__Reply *reply)
-{
-	return receive_outcome(userdata, call, reply);
-}
-
-static bool has_news(void *userdata)
-{
-	struct rdmabroker *session = userdata;
-
 	return !TAILQ_EMPTY(&session->queue->events) || notices_has_any(session->notices);
 }
 
 static const struct wire_ops ops = {
-	.on_event = on_event,
-	.on_notice = on_notice,
-	.on_outcome = on_outcome,
+	.on_event = receive_event,
+	.on_notice = notices_receive,
+	.on_outcome = receive_outcome,
 	.has_news = has_news,
 };
 

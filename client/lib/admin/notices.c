@@ -128,8 +128,9 @@ bool notices_has_any(const struct notices *notices)
 	return !TAILQ_EMPTY(&notices->list) || notices->n_lost > 0;
 }
 
-void notices_receive(struct notices *notices, Rdmabroker__Frame *frame)
+void notices_receive(struct rdmabroker *session, Rdmabroker__Frame *frame)
 {
+	struct notices *notices = session->notices;
 	struct notice *notice = NULL;
 	size_t size = frame_get_size(frame);
 
@@ -232,7 +233,7 @@ int rdmabroker_watch(struct rdmabroker *session, const struct rdmabroker_filter 
 	if (r < 0)
 		return r;
 	was = notices_set_wanted(session, true);
-	r = call_wait(&session->wire, "watch", &request, session->wire.call_timeout_ms, NULL);
+	r = call_wait(&session->wire, "watch", &request);
 	/* Keep watching after a timeout, because the daemon may have accepted the request. */
 	if (r < 0 && r != -ETIMEDOUT && !was)
 		notices_set_wanted(session, false);

@@ -28,7 +28,7 @@ void notices_done(struct notices *notices);
  * Queue FRAME, or drop it if the queue is full, memory runs out, or the program does not watch. Takes ownership of
  * FRAME.
  */
-void notices_receive(struct notices *notices, Rdmabroker__Frame *frame);
+void notices_receive(struct rdmabroker *session, Rdmabroker__Frame *frame);
 /*
  * Sets whether notices are queued, and returns the old value. Called before the request for notices is sent, because
  * they can follow directly after its reply. Takes the lock.

@@ -11,7 +11,6 @@
 #include "client/lib/wire/sessionparts.h"
 #include "client/lib/wire/sized.h"
 #include "client/rdmabroker-admin.h"
-#include "proto/address.h"
 
 /* The calls of the helper that asks other hosts who peers are. */
 
@@ -31,7 +30,7 @@ int rdmabroker_serve_peers(struct rdmabroker *session)
 	if (r < 0)
 		return r;
 	was = notices_set_wanted(session, true);
-	r = call_wait(&session->wire, "serve_peers", &request, session->wire.call_timeout_ms, NULL);
+	r = call_wait(&session->wire, "serve_peers", &request);
 	/* Keep the notices after a timeout, because the daemon may have accepted the request. */
 	if (r < 0 && r != -ETIMEDOUT && !was)
 		notices_set_wanted(session, false);
@@ -53,9 +52,7 @@ int rdmabroker_answer_peer(struct rdmabroker *session, uint64_t question,
 		m.who = &identity;
 		r = peeridentity_put(&identity, &workload, who, "answer_peer");
 	}
-	return r < 0 ? r :
-		       call_wait(&session->wire, "answer_peer", &request,
-				 session->wire.call_timeout_ms, NULL);
+	return r < 0 ? r : call_wait(&session->wire, "answer_peer", &request);
 }
 
 static int put_addresses(Rdmabroker__FindPeer *ret, Rdmabroker__Address *local,

@@ -5,7 +5,6 @@
 #include "client/lib/admin/peeridentity.h"
 #include "client/lib/wire/calls.h"
 #include "client/lib/wire/fail.h"
-#include "client/lib/wire/frame.h"
 #include "client/lib/wire/message.h"
 #include "client/lib/wire/pages.h"
 #include "client/lib/wire/sessionparts.h"
@@ -194,7 +193,7 @@ int rdmabroker_kick(struct rdmabroker *session, uint64_t number, uint32_t id)
 
 	m.session = number;
 	m.id = id;
-	return call_wait(&session->wire, "kick", &request, session->wire.call_timeout_ms, NULL);
+	return call_wait(&session->wire, "kick", &request);
 }
 
 static int drain(struct rdmabroker *session, const char *name, bool cancel)
@@ -203,7 +202,7 @@ static int drain(struct rdmabroker *session, const char *name, bool cancel)
 	REQUEST(request, DRAIN, drain, &m);
 
 	m.cancel = cancel;
-	return call_wait(&session->wire, name, &request, session->wire.call_timeout_ms, NULL);
+	return call_wait(&session->wire, name, &request);
 }
 
 int rdmabroker_drain(struct rdmabroker *session)

@@ -14,17 +14,6 @@
 #include "client/lib/wire/message.h"
 #include "client/lib/wire/sessionparts.h"
 
-/* True: the broker has resolved the route in advance, but the program has not requested the route yet. */
-static bool is_unrouted(struct rdmabroker_id *id)
-{
-	bool ret;
-
-	wire_lock(&id->session->wire);
-	ret = id->routed;
-	wire_unlock(&id->session->wire);
-	return ret;
-}
-
 static int connect_id(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
 		      struct call *call, int timeout_ms)
 {
@@ -40,7 +29,8 @@ static int connect_id(struct rdmabroker_id *id, const struct rdmabroker_conn_par
 
 	if (r < 0)
 		return r;
-	if (is_unrouted(id))
+	/* The broker has resolved the route in advance, but the program has not requested the route yet. */
+	if (idstate_read(id, &id->routed))
 		return fail(EINVAL, "connect: the route is not resolved");
 	return idcall_step(id, &step, call, &request, timeout_ms);
 }

@@ -144,16 +144,6 @@ int rdmabroker_set_local_ece(struct rdmabroker_id *id, const struct ibv_ece *ece
 	return 0;
 }
 
-bool handshake_has_ended(struct rdmabroker_id *id)
-{
-	bool ret;
-
-	wire_lock(&id->session->wire);
-	ret = id->disconnected;
-	wire_unlock(&id->session->wire);
-	return ret;
-}
-
 int handshake_disconnect(struct rdmabroker_id *id, struct call *call, int timeout_ms)
 {
 	Rdmabroker__Disconnect m = RDMABROKER__DISCONNECT__INIT;
@@ -171,7 +161,7 @@ int handshake_disconnect(struct rdmabroker_id *id, struct call *call, int timeou
 	if (!idstate_is_datagram(id))
 		qpstate_to_error(id);
 	m.id = id->handle;
-	if (!handshake_has_ended(id))
+	if (!idstate_read(id, &id->disconnected))
 		return idcall_step(id, &step, call, &request, timeout_ms);
 	if (!(id->session->flags & RDMABROKER_CONFIRM_DISCONNECT))
 		return 1;

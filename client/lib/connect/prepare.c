@@ -27,17 +27,12 @@ static void forget_route(struct rdmabroker_id *id, enum rdmabroker_option option
  */
 static bool is_deferred(struct rdmabroker_id *id, enum rdmabroker_option option, int value)
 {
-	bool is_new;
-
 	if (!(id->session->flags & RDMABROKER_FAIL_BY_EVENT) || value < 0 || value > 255)
 		return false;
 	if (option > RDMABROKER_OPTION_ACK_TIMEOUT ||
 	    (option == RDMABROKER_OPTION_ACK_TIMEOUT && idstate_is_datagram(id)))
 		return false;
-	wire_lock(&id->session->wire);
-	is_new = id->is_new;
-	wire_unlock(&id->session->wire);
-	return is_new;
+	return idstate_read(id, &id->is_new);
 }
 
 int rdmabroker_set_option(struct rdmabroker_id *id, enum rdmabroker_option option, int value)

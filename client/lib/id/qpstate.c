@@ -13,15 +13,13 @@
 
 static int fetch_attr(struct rdmabroker_id *id, enum ibv_qp_state state, struct qp_attr *ret)
 {
-	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
 	Rdmabroker__InitQpAttr m = RDMABROKER__INIT_QP_ATTR__INIT;
+	REQUEST(request, INIT_QP_ATTR, init_qp_attr, &m);
 	Rdmabroker__Frame *frame;
 	int r;
 
 	m.id = id->handle;
 	m.qp_state = state;
-	request.op_case = RDMABROKER__REQUEST__OP_INIT_QP_ATTR;
-	request.init_qp_attr = &m;
 	r = idcall_wait(id, "init_qp_attr", &request, id->session->wire.call_timeout_ms, &frame);
 	if (r < 0)
 		return r;
