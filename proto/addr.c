@@ -119,16 +119,8 @@ bool addr_host(const struct sockaddr *addr, uint8_t ret[ADDR_HOST_LEN])
 
 bool addr_is_same_host(const struct sockaddr *a, const struct sockaddr *b)
 {
-	if (a->sa_family != b->sa_family)
-		return false;
-	switch (a->sa_family) {
-	case AF_INET:
-		return ((const struct sockaddr_in *)a)->sin_addr.s_addr ==
-		       ((const struct sockaddr_in *)b)->sin_addr.s_addr;
-	case AF_INET6:
-		return memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr,
-			      &((const struct sockaddr_in6 *)b)->sin6_addr, 16) == 0;
-	default:
-		return false;
-	}
+	uint8_t host[ADDR_HOST_LEN], other[ADDR_HOST_LEN];
+
+	return a->sa_family == b->sa_family && addr_host(a, host) && addr_host(b, other) &&
+	       memcmp(host, other, sizeof(host)) == 0;
 }

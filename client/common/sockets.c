@@ -119,20 +119,17 @@ static void complain(const struct sockets_address *address, int r)
 {
 	const char *name = address->text, *why = strerror(-r);
 
-	if (r == -EADDRINUSE)
-		log_line(LOG_ERR, "Cannot listen on %s: %s. Another program listens there.", name,
-			 why);
-	else if (r == -EADDRNOTAVAIL)
-		log_line(LOG_ERR, "Cannot listen on %s: %s. This host does not have the address.",
-			 name, why);
-	else if (r == -EACCES)
+	if (r == -EACCES)
 		log_line(
 			LOG_ERR,
 			"Cannot listen on %s: %s. This user may not use the port or the directory: "
 			"let systemd create the socket, see %s(8).",
 			name, why, program_invocation_short_name);
 	else
-		log_line(LOG_ERR, "Cannot listen on %s: %s.", name, why);
+		log_line(LOG_ERR, "Cannot listen on %s: %s.%s", name, why,
+			 r == -EADDRINUSE    ? " Another program listens there." :
+			 r == -EADDRNOTAVAIL ? " This host does not have the address." :
+					       "");
 }
 
 static int open_sockets(struct sockets *sockets, const struct sockets_address *addresses,

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 #include "backoff.h"
 #include "etcd.h"
@@ -36,7 +37,7 @@ struct interval {
 };
 
 struct queued {
-	struct queued *next;
+	struct queued *prev, *next;
 	struct etcd_event event;
 };
 
@@ -55,7 +56,7 @@ struct etcd_watch {
 	int64_t revision; /* no revision of the store before this one is right */
 	char *line; /* what came after the last line break */
 	size_t len;
-	struct queued *first, **last; /* events that were not returned */
+	struct queued *first; /* events that were not returned */
 	int failure; /* what etcd_watch_next() has to return; 0: nothing. The text is in the client */
 };
 
@@ -71,7 +72,6 @@ int etcd_watch_new(struct etcd_watch **ret, struct etcd *etcd,
 	if (!watch)
 		return etcd_fail(etcd, -ENOMEM, "out of memory");
 	watch->etcd = etcd;
-	watch->last = &watch->first;
 	watch->revision = revision - 1;
 	watch->multi = curl_multi_init();
 	good = watch->multi;
@@ -118,7 +118,7 @@ struct etcd_watch *etcd_watch_free(struct etcd_watch *watch)
 	disconnect(watch);
 	curl_multi_cleanup(watch->multi);
 	while ((queued = watch->first)) {
-		watch->first = queued->next;
+		DL_DELETE(watch->first, queued);
 		etcd_event_done(&queued->event);
 		free(queued);
 	}
@@ -160,8 +160,7 @@ static int add_event(struct etcd_watch *watch, struct interval *interval, const 
 		free(queued);
 		return r == -ENOENT ? 0 : r;
 	}
-	*watch->last = queued;
-	watch->last = &queued->next;
+	DL_APPEND(watch->first, queued);
 	return 0;
 }
 
@@ -400,9 +399,7 @@ static bool take_event(struct etcd_watch *watch, struct etcd_event *ret)
 
 	if (!queued)
 		return false;
-	watch->first = queued->next;
-	if (!watch->first)
-		watch->last = &watch->first;
+	DL_DELETE(watch->first, queued);
 	*ret = queued->event;
 	free(queued);
 	return true;

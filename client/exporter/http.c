@@ -120,6 +120,12 @@ static void free_body(void *userdata)
 	free(body);
 }
 
+static bool add_headers(struct MHD_Response *response, const char *type)
+{
+	return MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type) == MHD_YES &&
+	       MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close") == MHD_YES;
+}
+
 /* NULL: out of memory. */
 static struct MHD_Response *new_response(struct http *http, enum exposition_format format)
 {
@@ -141,10 +147,8 @@ static struct MHD_Response *new_response(struct http *http, enum exposition_form
 		return NULL;
 	}
 	http->n_bytes += body->len;
-	if (MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
-				    exposition_content_type(format)) == MHD_YES &&
-	    MHD_add_response_header(response, MHD_HTTP_HEADER_VARY, "Accept") == MHD_YES &&
-	    MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close") == MHD_YES)
+	if (add_headers(response, exposition_content_type(format)) &&
+	    MHD_add_response_header(response, MHD_HTTP_HEADER_VARY, "Accept") == MHD_YES)
 		return response;
 	MHD_destroy_response(response);
 	return NULL;
@@ -160,12 +164,8 @@ static enum MHD_Result respond_text(struct MHD_Connection *connection, unsigned 
 {
 	struct MHD_Response *response =
 		MHD_create_response_from_buffer(strlen(text), (void *)text, MHD_RESPMEM_PERSISTENT);
-	enum MHD_Result r = response ? MHD_YES : MHD_NO;
+	enum MHD_Result r = response && add_headers(response, type) ? MHD_YES : MHD_NO;
 
-	if (r == MHD_YES)
-		r = MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
-	if (r == MHD_YES)
-		r = MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
 	if (r == MHD_YES && status == MHD_HTTP_METHOD_NOT_ALLOWED)
 		r = MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
 	if (r == MHD_YES)
@@ -506,8 +506,7 @@ static void resume_waiting(struct http *http)
 {
 	struct connection *c;
 
-	DL_FOREACH(http->connections, c)
-	{
+	DL_FOREACH(http->connections, c) {
 		if (!c->is_waiting)
 			continue;
 		c->is_waiting = false;

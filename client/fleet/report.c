@@ -275,8 +275,10 @@ static json_t *without_numbers(const json_t *report)
 	for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		json_object_del(json_object_get(copy, "daemon"), numbers[i]);
 	/* They are in the order of their numbers. */
-	json_array_foreach(json_object_get(copy, "refusals"), i, refusal) json_object_set_new(
-		rules, json_string_value(json_object_get(refusal, "rule")) ?: "", json_true());
+	json_array_foreach(json_object_get(copy, "refusals"), i, refusal)
+		json_object_set_new(rules,
+				    json_string_value(json_object_get(refusal, "rule")) ?: "",
+				    json_true());
 	json_object_set_new(copy, "refusals", rules);
 	json_object_del(copy, "refusals_left_out");
 	return copy;

@@ -88,7 +88,7 @@ static int set_finder(struct brokerlink *link, struct rdmabroker *session)
 
 	if (finder)
 		*finder = (struct finder){ .session = session, .n_refs = 1 };
-	else if (session)
+	else
 		rdmabroker_close(session);
 	pthread_mutex_lock(&link->lock);
 	old = link->finder;
@@ -104,9 +104,7 @@ static void close_sessions(struct brokerlink *link)
 {
 	link->serving_io = sd_event_source_disable_unref(link->serving_io);
 	link->finding_io = sd_event_source_disable_unref(link->finding_io);
-	if (link->serving)
-		rdmabroker_close(link->serving);
-	link->serving = NULL;
+	link->serving = rdmabroker_close(link->serving);
 	set_finder(link, NULL);
 }
 
@@ -242,8 +240,7 @@ static void done_opening(struct job *job)
 		}
 		snprintf(opening->error, sizeof(opening->error), "%s", strerror(-r));
 	}
-	if (opening->serving)
-		rdmabroker_close(opening->serving);
+	rdmabroker_close(opening->serving);
 	/* Otherwise the program ends. */
 	if (opening->has_run && !link->has_complained) {
 		log_line(LOG_WARNING, "Cannot serve rdmabrokerd: %s. It is tried again.",

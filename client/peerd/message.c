@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,16 +14,7 @@
 #define GIDS_MAX 1024
 #define NAME_MAX_LEN 255 /* bytes, of a unit and so on */
 
-__attribute__((format(printf, 2, 3))) static bool fail(char error[MESSAGE_ERROR_MAX],
-						       const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(error, MESSAGE_ERROR_MAX, fmt, ap);
-	va_end(ap);
-	return false;
-}
+#define fail(error, ...) (snprintf(error, MESSAGE_ERROR_MAX, __VA_ARGS__), false)
 
 const char *message_address(const struct sockaddr *addr, char ret[64])
 {
@@ -159,9 +149,8 @@ bool message_read_questions(const char *text, struct message_head *ret_head,
 
 	*ret_n = 0;
 	for (size_t i = 0; good && i < json_array_size(list); i++) {
-		good = read_question(json_array_get(list, i), &ret[i]);
-		if (!good)
-			fail(error, "question %zu is not valid", i + 1);
+		good = read_question(json_array_get(list, i), &ret[i]) ||
+		       fail(error, "question %zu is not valid", i + 1);
 		++*ret_n;
 	}
 	json_decref(message);
