@@ -124,8 +124,7 @@ static int call_hello(struct rdmabroker *session, int proof, int timeout_ms,
 		      Rdmabroker__Frame **ret)
 {
 	struct call call = { .name = "open", .send_fd = proof >= 0 ? &proof : NULL };
-	Rdmabroker__Hello m = RDMABROKER__HELLO__INIT;
-	REQUEST(request, HELLO, hello, &m);
+	REQUEST(request, m, Hello, HELLO, hello);
 	int r;
 
 	m.version = 1;
@@ -323,8 +322,7 @@ static bool is_seqpacket(int fd)
 /* Sends END to the broker, over the released session FD. Other packets can wait there, which the launcher has not read. */
 static int ask_to_adopt(int fd, int end, int64_t deadline)
 {
-	Rdmabroker__AdoptSession m = RDMABROKER__ADOPT_SESSION__INIT;
-	REQUEST(request, ADOPT_SESSION, adopt_session, &m);
+	REQUEST(request, m, AdoptSession, ADOPT_SESSION, adopt_session);
 	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT, *reply;
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	uint8_t buf[PACKET_MAX];
@@ -390,8 +388,7 @@ int rdmabroker_adopt(int fd, const struct rdmabroker_options *options, struct rd
  */
 static void say_goodbye(struct rdmabroker *session)
 {
-	Rdmabroker__Goodbye m = RDMABROKER__GOODBYE__INIT;
-	REQUEST(request, GOODBYE, goodbye, &m);
+	REQUEST(request, m, Goodbye, GOODBYE, goodbye);
 	struct call like = { .name = "goodbye", .answer = ANSWER_DROPPED };
 
 	if (session->takes_goodbye && opendevice_had_any(session))

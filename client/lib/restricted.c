@@ -14,8 +14,7 @@
 
 int rdmabroker_restrict(struct rdmabroker *session, const char *rules, unsigned max_ids)
 {
-	Rdmabroker__RestrictSession m = RDMABROKER__RESTRICT_SESSION__INIT;
-	REQUEST(request, RESTRICT_SESSION, restrict_session, &m);
+	REQUEST(request, m, RestrictSession, RESTRICT_SESSION, restrict_session);
 
 	m.rules = (char *)rules;
 	m.max_ids = max_ids;
@@ -24,8 +23,7 @@ int rdmabroker_restrict(struct rdmabroker *session, const char *rules, unsigned 
 
 int rdmabroker_publish(struct rdmabroker *session, char *path, size_t size)
 {
-	Rdmabroker__PublishSocket m = RDMABROKER__PUBLISH_SOCKET__INIT;
-	REQUEST(request, PUBLISH_SOCKET, publish_socket, &m);
+	REQUEST(request, m, PublishSocket, PUBLISH_SOCKET, publish_socket);
 	Rdmabroker__Frame *frame;
 	int r = call_wait_for(&session->wire, "publish", &request,
 			      RDMABROKER__REPLY__RESULT_PUBLISH_SOCKET, &frame);
@@ -43,8 +41,7 @@ int rdmabroker_publish(struct rdmabroker *session, char *path, size_t size)
 
 int rdmabroker_release(struct rdmabroker *session)
 {
-	Rdmabroker__ReleaseSession m = RDMABROKER__RELEASE_SESSION__INIT;
-	REQUEST(request, RELEASE_SESSION, release_session, &m);
+	REQUEST(request, m, ReleaseSession, RELEASE_SESSION, release_session);
 	int r = rdmabroker_check(session), fd;
 
 	if (r < 0)

@@ -8,9 +8,9 @@
 #include <sys/queue.h>
 #include <sys/socket.h>
 
-#include "client/lib/id/paths.h"
 #include "client/lib/wire/message.h"
 #include "client/rdmabroker.h"
+#include "proto/path.h"
 
 struct device;
 struct join;

@@ -83,8 +83,7 @@ static int open_context(const char *name, struct ibv_context **ret)
 
 static void release(struct rdmabroker *session, const char *name)
 {
-	Rdmabroker__CloseDevice m = RDMABROKER__CLOSE_DEVICE__INIT;
-	REQUEST(request, CLOSE_DEVICE, close_device, &m);
+	REQUEST(request, m, CloseDevice, CLOSE_DEVICE, close_device);
 	struct call like = { .name = "close_device", .answer = ANSWER_DROPPED };
 
 	m.name = (char *)name;
@@ -93,12 +92,11 @@ static void release(struct rdmabroker *session, const char *name)
 
 static int lease(struct rdmabroker *session, const char *name, char **ret_name)
 {
-	Rdmabroker__OpenDevice m = RDMABROKER__OPEN_DEVICE__INIT;
-	REQUEST(request, OPEN_DEVICE, open_device, &m);
+	REQUEST(request, m, OpenDevice, OPEN_DEVICE, open_device);
 	Rdmabroker__Frame *frame;
 	int r;
 
-	m.name = (char *)(name ?: "");
+	m.name = message_put_text(name);
 	r = call_wait_for(&session->wire, "open_device", &request,
 			  RDMABROKER__REPLY__RESULT_OPEN_DEVICE, &frame);
 	if (r < 0)
@@ -339,8 +337,7 @@ int rdmabroker_get_pd(struct rdmabroker_id *id, struct ibv_pd **ret)
 
 static int list_names(struct rdmabroker *session, Rdmabroker__Frame **ret)
 {
-	Rdmabroker__ListDevices m = RDMABROKER__LIST_DEVICES__INIT;
-	REQUEST(request, LIST_DEVICES, list_devices, &m);
+	REQUEST(request, m, ListDevices, LIST_DEVICES, list_devices);
 	int r = call_wait_for(&session->wire, "get_devices", &request,
 			      RDMABROKER__REPLY__RESULT_LIST_DEVICES, ret);
 
