@@ -28,11 +28,11 @@ $(addprefix $(O)/,$(LINKED)): private RUNPATH := -Wl,-rpath,'$$ORIGIN'
 $(foreach name,$(LINKED),$(call linked,$(name))): client/module.mk
 
 # The drop-in has the calls and the soname of librdmacm, so a program that needs librdmacm gets the drop-in if that is
-# preloaded. The drop-in uses only the library's public headers.
+# preloaded. The drop-in uses only the library's public headers, and a copy of proto/addr.
 DROPIN := $(O)/librdmabroker-rdmacm.so
 DROPIN_MAP := client/rdmacm/librdmabroker-rdmacm.map
 
-$(call linked,$(notdir $(DROPIN))): $(call objs,$(wildcard client/rdmacm/*.c)) $(O)/librdmabroker.so $(DROPIN_MAP)
+$(call linked,$(notdir $(DROPIN))): $(call objs,$(wildcard client/rdmacm/*.c) proto/addr.c) $(O)/librdmabroker.so $(DROPIN_MAP)
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(RUNPATH) -shared -Wl,-soname,librdmacm.so.1 -Wl,-z,defs \
@@ -59,7 +59,7 @@ $(call linked,rdmabrokerctl): $(call objs,$(wildcard client/ctl/*.c) client/comm
 # The exporter uses only the library's public headers, too.
 EXPORTER_LIBS := $(shell pkg-config --libs libsystemd inih libmicrohttpd 2>/dev/null)
 
-$(call linked,rdmabroker-exporter): $(call objs,$(wildcard client/exporter/*.c) $(SERVICE) client/common/sockets.c $(PROTO_NOTIFY_SRC) proto/addr.c proto/unixsock.c) \
+$(call linked,rdmabroker-exporter): $(call objs,$(wildcard client/exporter/*.c) $(SERVICE) client/common/sockets.c client/common/work.c $(PROTO_NOTIFY_SRC) proto/addr.c proto/unixsock.c) \
 		$(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
@@ -67,7 +67,7 @@ $(call linked,rdmabroker-exporter): $(call objs,$(wildcard client/exporter/*.c) 
 
 # The agent of a fleet, too. Only its objects, and those of the program that rdmabrokerctl runs for the verb fleet, need
 # libcurl, libcrypto and jansson.
-FLEET_SRC := $(wildcard client/fleet/*.c client/etcd/*.c) $(SERVICE) client/common/sitename.c proto/sdnotify.c
+FLEET_SRC := $(wildcard client/fleet/*.c client/etcd/*.c) $(SERVICE) client/common/sitename.c proto/addr.c proto/sdnotify.c
 FLEETCTL_SRC := $(wildcard client/ctl/fleet/*.c)
 FLEET_LIBS := $(shell pkg-config --libs libcurl libcrypto jansson inih libsystemd 2>/dev/null)
 
@@ -79,13 +79,13 @@ $(call linked,rdmabroker-fleet): $(call objs,$(FLEET_SRC) proto/text.c) $(O)/lib
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(RUNPATH) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker $(FLEET_LIBS)
 
 $(O)/rdmabroker-fleetctl: $(call objs,$(FLEETCTL_SRC) client/ctl/output.c client/ctl/siteversion.c client/ctl/sitecheck.c \
-		$(addprefix client/fleet/,settings.c sha256.c version.c) $(wildcard client/etcd/*.c) $(COMMON) client/common/sitename.c \
+		$(addprefix client/fleet/,settings.c version.c) $(wildcard client/etcd/*.c) $(COMMON) client/common/sitename.c \
 		proto/addr.c proto/jsonout.c proto/text.c proto/word.c)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(FLEET_LIBS)
 
 # The helper that asks other hosts who peers are. Only its objects need MUNGE.
-PEERD_SRC := $(wildcard client/peerd/*.c) $(SERVICE) client/common/sockets.c $(PROTO_NOTIFY_SRC) proto/addr.c proto/text.c proto/unixsock.c
+PEERD_SRC := $(wildcard client/peerd/*.c) $(SERVICE) client/common/sockets.c client/common/work.c $(PROTO_NOTIFY_SRC) proto/addr.c proto/text.c proto/unixsock.c
 PEERD_LIBS := $(shell pkg-config --libs libsystemd inih jansson munge 2>/dev/null)
 
 $(call objs,$(wildcard client/peerd/*.c)): | $(O)/stamp-needs-peerd

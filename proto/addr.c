@@ -6,33 +6,50 @@
 
 #include "proto/addr.h"
 
+const char *addr_host_to_string(const struct sockaddr *addr, char buf[ADDR_HOST_STRLEN])
+{
+	const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
+
+	*buf = 0;
+	if (addr->sa_family == AF_INET)
+		inet_ntop(AF_INET, &in->sin_addr, buf, ADDR_HOST_STRLEN);
+	else if (addr->sa_family == AF_INET6)
+		inet_ntop(AF_INET6, &in6->sin6_addr, buf, ADDR_HOST_STRLEN);
+	return buf;
+}
+
 const char *addr_to_string(const struct sockaddr *addr, char buf[ADDR_STRLEN])
 {
-	char text[INET6_ADDRSTRLEN];
+	uint32_t scope = 0;
+	char text[ADDR_HOST_STRLEN];
 
-	switch (addr ? addr->sa_family : AF_UNSPEC) {
-	case AF_INET: {
-		const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
-
-		inet_ntop(AF_INET, &in->sin_addr, text, sizeof(text));
-		snprintf(buf, ADDR_STRLEN, "%s:%u", text, ntohs(in->sin_port));
-		break;
-	}
-	case AF_INET6: {
-		const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
-
-		inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof(text));
-		if (in6->sin6_scope_id)
-			snprintf(buf, ADDR_STRLEN, "[%s%%%u]:%u", text, in6->sin6_scope_id,
-				 ntohs(in6->sin6_port));
-		else
-			snprintf(buf, ADDR_STRLEN, "[%s]:%u", text, ntohs(in6->sin6_port));
-		break;
-	}
-	default:
+	if (addr && addr->sa_family == AF_INET6)
+		scope = ((const struct sockaddr_in6 *)addr)->sin6_scope_id;
+	if (!addr || !*addr_host_to_string(addr, text))
 		snprintf(buf, ADDR_STRLEN, "-");
-	}
+	else if (scope)
+		snprintf(buf, ADDR_STRLEN, "[%s%%%u]:%u", text, scope, addr_port(addr));
+	else
+		snprintf(buf, ADDR_STRLEN, addr->sa_family == AF_INET6 ? "[%s]:%u" : "%s:%u", text,
+			 addr_port(addr));
 	return buf;
+}
+
+bool addr_parse(struct sockaddr_storage *ret, const char *host, uint16_t port)
+{
+	struct sockaddr_in *in = (struct sockaddr_in *)ret;
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ret;
+
+	*ret = (struct sockaddr_storage){ 0 };
+	if (inet_pton(AF_INET, host, &in->sin_addr) == 1) {
+		in->sin_family = AF_INET;
+		in->sin_port = htons(port);
+	} else if (inet_pton(AF_INET6, host, &in6->sin6_addr) == 1) {
+		in6->sin6_family = AF_INET6;
+		in6->sin6_port = htons(port);
+	}
+	return ret->ss_family != AF_UNSPEC;
 }
 
 socklen_t addr_len(const struct sockaddr *addr)
@@ -102,16 +119,8 @@ bool addr_host(const struct sockaddr *addr, uint8_t ret[ADDR_HOST_LEN])
 
 bool addr_is_same_host(const struct sockaddr *a, const struct sockaddr *b)
 {
-	if (a->sa_family != b->sa_family)
-		return false;
-	switch (a->sa_family) {
-	case AF_INET:
-		return ((const struct sockaddr_in *)a)->sin_addr.s_addr ==
-		       ((const struct sockaddr_in *)b)->sin_addr.s_addr;
-	case AF_INET6:
-		return memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr,
-			      &((const struct sockaddr_in6 *)b)->sin6_addr, 16) == 0;
-	default:
-		return false;
-	}
+	uint8_t host[ADDR_HOST_LEN], other[ADDR_HOST_LEN];
+
+	return a->sa_family == b->sa_family && addr_host(a, host) && addr_host(b, other) &&
+	       memcmp(host, other, sizeof(host)) == 0;
 }

@@ -8,9 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <systemd/sd-daemon.h>
-#include <time.h>
 #include <unistd.h>
+#include <utlist.h>
 
+#include "proto/clock.h"
 #include "proto/notifier.h"
 #include "proto/sdnotify.h"
 
@@ -19,9 +20,10 @@
 #define RETRY_USEC 1000000ULL /* after a shortage of memory or of descriptors */
 
 struct message {
-	char *text;
+	struct message *prev, *next; /* notifier.queue */
 	size_t key_len; /* the part of TEXT by which messages replace each other */
 	int fd; /* -1: none */
+	char text[];
 };
 
 struct notifier {
@@ -32,8 +34,7 @@ struct notifier {
 	sd_event_source *retry_timer; /* NULL: there was no shortage */
 	sd_event_source *watchdog;
 	uint64_t watchdog_usec;
-	struct message *queue;
-	size_t n, n_allocated;
+	struct message *queue; /* the oldest first */
 	bool is_stuck;
 	void (*changed)(void *userdata, bool is_stuck);
 	void *userdata;
@@ -51,23 +52,20 @@ int notifier_new(struct notifier **ret, sd_event *loop)
 	return 0;
 }
 
-static void drop(struct notifier *notifier, size_t i)
+static void drop(struct notifier *notifier, struct message *message)
 {
-	struct message *message = &notifier->queue[i];
-
-	free(message->text);
+	DL_DELETE(notifier->queue, message);
 	if (message->fd >= 0)
 		close(message->fd);
-	memmove(message, message + 1, (--notifier->n - i) * sizeof(*message));
+	free(message);
 }
 
 struct notifier *notifier_free(struct notifier *notifier)
 {
 	if (!notifier)
 		return NULL;
-	while (notifier->n > 0)
-		drop(notifier, 0);
-	free(notifier->queue);
+	while (notifier->queue)
+		drop(notifier, notifier->queue);
 	sd_event_source_disable_unref(notifier->writable);
 	sd_event_source_disable_unref(notifier->stuck_timer);
 	sd_event_source_disable_unref(notifier->retry_timer);
@@ -127,9 +125,8 @@ static void pause_sending(struct notifier *notifier)
 
 static void send_queue(struct notifier *notifier)
 {
-	while (notifier->n > 0) {
-		int r = sdnotify_send(notifier->sock, notifier->queue[0].text,
-				      notifier->queue[0].fd);
+	while (notifier->queue) {
+		int r = sdnotify_send(notifier->sock, notifier->queue->text, notifier->queue->fd);
 
 		if (r == -EAGAIN)
 			return;
@@ -138,7 +135,7 @@ static void send_queue(struct notifier *notifier)
 			return;
 		}
 		/* A message that fails in another way would fail again. */
-		drop(notifier, 0);
+		drop(notifier, notifier->queue);
 	}
 	end_waiting(notifier);
 }
@@ -152,17 +149,9 @@ static int on_writable(sd_event_source *source, int fd, uint32_t events, void *u
 	return 0;
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
-}
-
 bool notifier_is_behind(const struct notifier *notifier)
 {
-	return notifier && notifier->n > 0;
+	return notifier && notifier->queue;
 }
 
 bool notifier_flush(struct notifier *notifier, int ms)
@@ -194,10 +183,11 @@ static int begin_waiting(struct notifier *notifier)
 
 static bool unqueue(struct notifier *notifier, const char *text, size_t key_len)
 {
-	for (size_t i = 0; i < notifier->n; i++)
-		if (notifier->queue[i].key_len == key_len &&
-		    memcmp(notifier->queue[i].text, text, key_len) == 0) {
-			drop(notifier, i);
+	struct message *message;
+
+	DL_FOREACH(notifier->queue, message)
+		if (message->key_len == key_len && memcmp(message->text, text, key_len) == 0) {
+			drop(notifier, message);
 			return true;
 		}
 	return false;
@@ -205,34 +195,23 @@ static bool unqueue(struct notifier *notifier, const char *text, size_t key_len)
 
 static int enqueue(struct notifier *notifier, const char *text, size_t key_len, int fd)
 {
-	struct message message = { .key_len = key_len, .fd = -1 };
-	int r;
+	struct message *message = malloc(sizeof(*message) + strlen(text) + 1);
+	int r = message ? begin_waiting(notifier) : -ENOMEM;
 
-	if (notifier->n == notifier->n_allocated) {
-		size_t n = notifier->n_allocated ? 2 * notifier->n_allocated : 8;
-		struct message *queue = realloc(notifier->queue, n * sizeof(*queue));
-
-		if (!queue)
-			return -ENOMEM;
-		notifier->queue = queue;
-		notifier->n_allocated = n;
-	}
-	r = begin_waiting(notifier);
-	if (r < 0)
-		return r;
-	message.text = strdup(text);
-	if (!message.text)
-		return -ENOMEM;
-	if (fd >= 0) {
-		message.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-		if (message.fd < 0) {
+	if (r == 0) {
+		*message = (struct message){ .key_len = key_len, .fd = -1 };
+		strcpy(message->text, text);
+		if (fd >= 0)
+			message->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+		if (fd >= 0 && message->fd < 0)
 			r = -errno;
-			free(message.text);
-			return r;
-		}
+	}
+	if (r < 0) {
+		free(message);
+		return r;
 	}
 	unqueue(notifier, text, key_len);
-	notifier->queue[notifier->n++] = message;
+	DL_APPEND(notifier->queue, message);
 	return 0;
 }
 
@@ -256,7 +235,7 @@ static int add(struct notifier *notifier, const char *text, size_t key_len, int 
 		return 0;
 	if (notifier->sock < 0)
 		return notifier->sock;
-	if (notifier->n == 0)
+	if (!notifier->queue)
 		r = send_now(notifier, text, fd);
 	return r == -EAGAIN || sdnotify_is_shortage(r) ? enqueue(notifier, text, key_len, fd) : r;
 }

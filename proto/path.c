@@ -87,16 +87,15 @@ size_t paths_pack(uint8_t ret[PATHS_SIZE], const struct ibv_sa_path_rec *paths, 
 	return n * sizeof(record);
 }
 
-size_t paths_unpack(struct ibv_sa_path_rec ret[PATHS_MAX], const uint8_t *data, size_t len)
+void paths_unpack(struct paths *ret, const uint8_t *data, size_t len)
 {
 	struct ibv_path_record record;
-	size_t n = len / sizeof(record);
 
-	if (n > PATHS_MAX)
-		n = PATHS_MAX;
-	for (size_t i = 0; i < n; i++) {
+	ret->n = len / sizeof(record);
+	if (ret->n > PATHS_MAX)
+		ret->n = PATHS_MAX;
+	for (size_t i = 0; i < ret->n; i++) {
 		memcpy(&record, data + i * sizeof(record), sizeof(record));
-		unpack(&ret[i], &record);
+		unpack(&ret->paths[i], &record);
 	}
-	return n;
 }

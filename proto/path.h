@@ -15,5 +15,11 @@
 
 /* Packs N paths, at most PATHS_MAX. Returns the number of bytes. */
 size_t paths_pack(uint8_t ret[PATHS_SIZE], const struct ibv_sa_path_rec *paths, size_t n);
-/* Unpacks the first PATHS_MAX paths, and ignores the rest of LEN bytes. Returns their number. */
-size_t paths_unpack(struct ibv_sa_path_rec ret[PATHS_MAX], const uint8_t *data, size_t len);
+
+struct paths {
+	size_t n;
+	struct ibv_sa_path_rec paths[PATHS_MAX];
+};
+
+/* Unpacks the first PATHS_MAX paths, and ignores the rest of LEN bytes. */
+void paths_unpack(struct paths *ret, const uint8_t *data, size_t len);

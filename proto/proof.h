@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-#include <stdbool.h>
-
 /*
  * The names of proofs begin in one of these ways. A program answers only names for what it does: whoever it talks to could
  * pass the name on from elsewhere, in order to get a proof of this program's identity.

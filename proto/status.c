@@ -7,38 +7,25 @@
 
 int status_to_errno(enum status status)
 {
-	switch (status) {
-	case STATUS_OK:
-		return 0;
-	case STATUS_INTERNAL:
-	case STATUS_FABRIC:
-		return EIO;
-	case STATUS_BAD_REQUEST:
-	case STATUS_BAD_STATE:
-		return EINVAL;
-	case STATUS_NO_SUCH_ID:
-		return EBADF;
-	case STATUS_DENIED:
-	case STATUS_NOT_PERMITTED:
-		return EACCES;
-	case STATUS_NOT_OWNER:
-		return EPERM;
-	case STATUS_QUOTA:
-		return EDQUOT;
-	case STATUS_NO_DEVICE:
-		return ENODEV;
-	case STATUS_VERSION:
-		return EPROTO;
-	case STATUS_UNKNOWN_OPERATION:
-		return EOPNOTSUPP;
-	case STATUS_BUSY:
-		return EBUSY;
-	case STATUS_DRAINING:
-		return ESHUTDOWN;
-	case _STATUS_MAX:
-		break;
-	}
-	return EIO;
+	static const int errors[_STATUS_MAX] = {
+		[STATUS_OK] = 0,
+		[STATUS_INTERNAL] = EIO,
+		[STATUS_BAD_REQUEST] = EINVAL,
+		[STATUS_BAD_STATE] = EINVAL,
+		[STATUS_NO_SUCH_ID] = EBADF,
+		[STATUS_DENIED] = EACCES,
+		[STATUS_NOT_PERMITTED] = EACCES,
+		[STATUS_NOT_OWNER] = EPERM,
+		[STATUS_QUOTA] = EDQUOT,
+		[STATUS_FABRIC] = EIO,
+		[STATUS_NO_DEVICE] = ENODEV,
+		[STATUS_VERSION] = EPROTO,
+		[STATUS_UNKNOWN_OPERATION] = EOPNOTSUPP,
+		[STATUS_BUSY] = EBUSY,
+		[STATUS_DRAINING] = ESHUTDOWN,
+	};
+
+	return status < _STATUS_MAX ? errors[status] : EIO;
 }
 
 /*
@@ -92,12 +79,6 @@ bool refusal_unpack(struct refusal *ret, const void *data, size_t len)
 	memcpy(ret->text, p + REFUSAL_HEADER_LEN, text_len);
 	ret->text[text_len] = 0;
 	/* The text comes from another host, so it is not trusted. */
-	for (size_t i = 0, n; i < text_len; i += n) {
-		n = text_printable(ret->text + i, text_len - i);
-		if (n == 0) {
-			ret->text[i] = '?';
-			n = 1;
-		}
-	}
+	text_make_printable(ret->text, text_len);
 	return true;
 }

@@ -49,3 +49,12 @@ size_t text_printable(const char *text, size_t len)
 		return 0;
 	return n;
 }
+
+void text_make_printable(char *text, size_t len)
+{
+	for (size_t i = 0, n; i < len; i += n ?: 1) {
+		n = text_printable(text + i, len - i);
+		if (n == 0)
+			text[i] = '?';
+	}
+}

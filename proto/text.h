@@ -13,3 +13,5 @@
 size_t text_character(const char *text, size_t len, uint32_t *ret_code);
 /* As text_character(), without the code point; 0 also for a control character. */
 size_t text_printable(const char *text, size_t len);
+/* Replaces each of the LEN bytes of TEXT that is not part of a printable character by '?'. */
+void text_make_printable(char *text, size_t len);

@@ -77,3 +77,13 @@ int service_block_signals(sigset_t *ret)
 	signal(SIGPIPE, SIG_IGN);
 	return 0;
 }
+
+int service_add_signals(sd_event *loop)
+{
+	sigset_t mask;
+	int r = service_block_signals(&mask);
+
+	if (r >= 0)
+		r = sd_event_add_signal(loop, NULL, SIGTERM, NULL, NULL);
+	return r < 0 ? r : sd_event_add_signal(loop, NULL, SIGINT, NULL, NULL);
+}

@@ -5,6 +5,7 @@
 
 #include <signal.h>
 #include <sysexits.h>
+#include <systemd/sd-event.h>
 
 /* systemd calls this status CONFIG; its number, 78, is in the units' RestartPreventExitStatus=. */
 #define EXIT_MISCONFIGURED EX_CONFIG
@@ -35,3 +36,5 @@ int service_see_help(void);
  * signals. Call it before any thread is created, because a new thread inherits them. Returns 0 or a negative errno.
  */
 int service_block_signals(sigset_t *ret);
+/* The same; the signals end LOOP. */
+int service_add_signals(sd_event *loop);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 /* Gives access to the owner and the group. To give access to others, use systemd's socket unit. */
 #define MODE 0660
 
-static bool parse_port(const char *text, in_port_t *ret)
+static bool parse_port(const char *text, uint16_t *ret)
 {
 	unsigned long port;
 	char *end;
@@ -30,24 +30,17 @@ static bool parse_port(const char *text, in_port_t *ret)
 	port = strtoul(text, &end, 10);
 	if (errno || *end || port < 1 || port > 65535)
 		return false;
-	*ret = htons((in_port_t)port);
+	*ret = (uint16_t)port;
 	return true;
 }
 
-static bool parse_in6(struct sockets_address *address, const char *host, in_port_t port)
+static bool parse_host(struct sockets_address *ret, sa_family_t family, const char *host,
+		       uint16_t port)
 {
-	address->len = sizeof(address->addr.in6);
-	address->addr.in6.sin6_family = AF_INET6;
-	address->addr.in6.sin6_port = port;
-	return inet_pton(AF_INET6, host, &address->addr.in6.sin6_addr) == 1;
-}
-
-static bool parse_in(struct sockets_address *address, const char *host, in_port_t port)
-{
-	address->len = sizeof(address->addr.in);
-	address->addr.in.sin_family = AF_INET;
-	address->addr.in.sin_port = port;
-	return inet_pton(AF_INET, host, &address->addr.in.sin_addr) == 1;
+	if (!addr_parse(&ret->addr.storage, host, port) || ret->addr.sa.sa_family != family)
+		return false;
+	ret->len = addr_len(&ret->addr.sa);
+	return true;
 }
 
 bool sockets_parse(struct sockets_address *ret, const char *text)
@@ -55,7 +48,7 @@ bool sockets_parse(struct sockets_address *ret, const char *text)
 	const char *colon = strrchr(text, ':');
 	char host[INET6_ADDRSTRLEN + 2];
 	size_t len;
-	in_port_t port;
+	uint16_t port;
 
 	*ret = (struct sockets_address){};
 	if (strlen(text) >= sizeof(ret->text))
@@ -73,17 +66,17 @@ bool sockets_parse(struct sockets_address *ret, const char *text)
 		return false;
 	len = (size_t)(colon - text);
 	if (len == 0)
-		return parse_in6(ret, "::", port);
+		return parse_host(ret, AF_INET6, "::", port);
 	if (len >= sizeof(host))
 		return false;
 	memcpy(host, text, len);
 	host[len] = 0;
 	if (host[0] != '[')
-		return parse_in(ret, host, port);
+		return parse_host(ret, AF_INET, host, port);
 	if (host[len - 1] != ']')
 		return false;
 	host[len - 1] = 0;
-	return parse_in6(ret, host + 1, port);
+	return parse_host(ret, AF_INET6, host + 1, port);
 }
 
 static int listen_inet(const struct sockets_address *address)
@@ -117,7 +110,7 @@ static int listen_everywhere(const struct sockets_address *address)
 	if (fd != -EAFNOSUPPORT)
 		return fd;
 	v4 = *address;
-	parse_in(&v4, "0.0.0.0", address->addr.in6.sin6_port);
+	parse_host(&v4, AF_INET, "0.0.0.0", addr_port(&address->addr.sa));
 	return listen_inet(&v4);
 }
 
@@ -126,23 +119,21 @@ static void complain(const struct sockets_address *address, int r)
 {
 	const char *name = address->text, *why = strerror(-r);
 
-	if (r == -EADDRINUSE)
-		log_line(LOG_ERR, "Cannot listen on %s: %s. Another program listens there.", name,
-			 why);
-	else if (r == -EADDRNOTAVAIL)
-		log_line(LOG_ERR, "Cannot listen on %s: %s. This host does not have the address.",
-			 name, why);
-	else if (r == -EACCES)
+	if (r == -EACCES)
 		log_line(
 			LOG_ERR,
 			"Cannot listen on %s: %s. This user may not use the port or the directory: "
 			"let systemd create the socket, see %s(8).",
 			name, why, program_invocation_short_name);
 	else
-		log_line(LOG_ERR, "Cannot listen on %s: %s.", name, why);
+		log_line(LOG_ERR, "Cannot listen on %s: %s.%s", name, why,
+			 r == -EADDRINUSE    ? " Another program listens there." :
+			 r == -EADDRNOTAVAIL ? " This host does not have the address." :
+					       "");
 }
 
-int sockets_open(struct sockets *sockets, const struct sockets_address *addresses, unsigned n)
+static int open_sockets(struct sockets *sockets, const struct sockets_address *addresses,
+			unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
 		const struct sockets_address *address = &addresses[i];
@@ -164,7 +155,8 @@ int sockets_open(struct sockets *sockets, const struct sockets_address *addresse
 	return 0;
 }
 
-int sockets_take(struct sockets *sockets, int n)
+/* Takes the N sockets that systemd has passed. */
+static int take_sockets(struct sockets *sockets, int n)
 {
 	if (n > SOCKETS_MAX) {
 		log_line(LOG_ERR, "Cannot use %d sockets from systemd: at most %d are allowed.", n,
@@ -196,6 +188,15 @@ int sockets_take(struct sockets *sockets, int n)
 		sockets->n++;
 	}
 	return 0;
+}
+
+int sockets_open(struct sockets *sockets, const struct sockets_address *addresses, unsigned n)
+{
+	int n_passed = sd_listen_fds(/* unset_environment= */ 1);
+
+	if (n_passed < 0)
+		return n_passed;
+	return n_passed > 0 ? take_sockets(sockets, n_passed) : open_sockets(sockets, addresses, n);
 }
 
 void sockets_close(struct sockets *sockets)

@@ -3,8 +3,8 @@
 
 /* A program's listening sockets: TCP, Unix, or those that systemd has passed. */
 
-#include <netinet/in.h>
 #include <stdbool.h>
+#include <sys/socket.h>
 #include <sys/un.h>
 
 #define SOCKETS_MAX 8
@@ -14,9 +14,8 @@ struct sockets_address {
 	socklen_t len;
 	union {
 		struct sockaddr sa;
-		struct sockaddr_in in;
-		struct sockaddr_in6 in6;
 		struct sockaddr_un un;
+		struct sockaddr_storage storage;
 	} addr;
 };
 
@@ -36,10 +35,8 @@ struct sockets {
 bool sockets_parse(struct sockets_address *ret, const char *text);
 
 /*
- * sockets_open() and sockets_take() return 0 or a negative errno, after reporting the error. Call sockets_close()
- * also after a failure, for the sockets that are open.
+ * Takes the sockets that systemd has passed; if there are none, listens on the N ADDRESSES. Returns 0 or a negative
+ * errno, after reporting the error. Call sockets_close() also after a failure, for the sockets that are open.
  */
 int sockets_open(struct sockets *sockets, const struct sockets_address *addresses, unsigned n);
-/* Takes the N sockets that systemd has passed. */
-int sockets_take(struct sockets *sockets, int n);
 void sockets_close(struct sockets *sockets);

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/clock.h"
 #include "ctl.h"
 #include "output.h"
+#include "proto/clock.h"
 #include "proto/jsonout.h"
 #include "read.h"
 

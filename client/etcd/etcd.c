@@ -5,9 +5,9 @@
 #include <string.h>
 #include <sys/param.h>
 
-#include "common/clock.h"
 #include "etcd.h"
 #include "etcdcall.h"
+#include "proto/clock.h"
 #include "proto/text.h"
 
 /* While data move, a call can take longer than a silent one: so many times. */
@@ -30,14 +30,7 @@ int etcd_fail(struct etcd *etcd, int r, const char *fmt, ...)
 	vsnprintf(etcd->error + n, sizeof(etcd->error) - (size_t)n, fmt, ap);
 	va_end(ap);
 	/* Part of the text comes from etcd. It has to stay one line, and must not control a terminal. */
-	for (char *p = etcd->error; *p;) {
-		size_t len = text_printable(p, strlen(p));
-
-		if (len == 0)
-			*p++ = '?';
-		else
-			p += len;
-	}
+	text_make_printable(etcd->error, strlen(etcd->error));
 	return r;
 }
 
@@ -390,16 +383,8 @@ static int send_once(struct etcd *etcd, const char *path, const char *text, int6
 /* Whether another endpoint may do better. */
 static bool is_of_endpoint(int r)
 {
-	switch (r) {
-	case -ECONNREFUSED:
-	case -ETIMEDOUT:
-	case -ECONNRESET:
-	case -EHOSTDOWN:
-	case -EPROTO:
-		return true;
-	default:
-		return false;
-	}
+	return r == -ECONNREFUSED || r == -ETIMEDOUT || r == -ECONNRESET || r == -EHOSTDOWN ||
+	       r == -EPROTO;
 }
 
 /* What callers need not tell apart. */

@@ -122,8 +122,6 @@ struct etcd_change {
 	int64_t lease; /* of ETCD_PUT; 0: none */
 };
 
-#define ETCD_CHANGES_MAX 8
-
 /*
  * As etcd_put_if(). ETCD_CHANGED: a key is not as expected, so nothing was changed. RET_REVISION: the new revision of what
  * was written; can be NULL.

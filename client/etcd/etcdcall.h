@@ -47,7 +47,7 @@ int etcd_authenticate(struct etcd *etcd, struct etcd_budget *budget);
 /* The next call gets another token. */
 void etcd_forget_token(struct etcd *etcd);
 /*
- * Sends REQUEST, whose reference is taken, to PATH. CAN_REPEAT: it can be sent to another endpoint when it is not known
+ * Sends REQUEST, whose reference is taken, to PATH; NULL: out of memory. CAN_REPEAT: it can be sent to another endpoint when it is not known
  * whether the first one has carried it out. *RET: an object.
  */
 int etcd_call(struct etcd *etcd, const char *path, json_t *request, bool can_repeat, json_t **ret);
@@ -57,9 +57,11 @@ int etcd_call_one(struct etcd *etcd, size_t index, const char *path, json_t *req
 
 /* Numbers are texts in the gateway's JSON, and are missing if they are 0. -EPROTO: it is something else. */
 int etcd_get_number(const json_t *object, const char *name, int64_t *ret);
-/* Adds KEY (and, for a prefix, the end of the interval) to REQUEST. */
-bool etcd_set_key(json_t *request, const char *key, bool is_prefix);
-bool etcd_set_base64(json_t *object, const char *name, const void *data, size_t len);
+/*
+ * Returns REQUEST, whose reference is taken, with KEY (and, for a prefix, the end of the interval). NULL: out of memory, as
+ * REQUEST can be.
+ */
+json_t *etcd_with_key(json_t *request, const char *key, bool is_prefix);
 bool etcd_is_within(const char *key, const char *interval, bool is_prefix);
 /* -ENOENT: the key has a NUL byte. Call etcd_entry_done() in any case. */
 int etcd_get_entry(const json_t *kv, struct etcd_entry *ret);

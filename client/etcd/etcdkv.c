@@ -28,7 +28,7 @@ int etcd_get_number(const json_t *object, const char *name, int64_t *ret)
 	return errno || *end ? -EPROTO : 0;
 }
 
-bool etcd_set_base64(json_t *object, const char *name, const void *data, size_t len)
+static bool set_base64(json_t *object, const char *name, const void *data, size_t len)
 {
 	char *text = base64_encode(data, len);
 	bool good = text && json_object_set_new(object, name, json_string(text)) == 0;
@@ -37,10 +37,10 @@ bool etcd_set_base64(json_t *object, const char *name, const void *data, size_t 
 	return good;
 }
 
-bool etcd_set_key(json_t *request, const char *key, bool is_prefix)
+json_t *etcd_with_key(json_t *request, const char *key, bool is_prefix)
 {
 	size_t n = strlen(key);
-	bool good = n > 0 && etcd_set_base64(request, "key", key, n);
+	bool good = n > 0 && set_base64(request, "key", key, n);
 
 	if (good && is_prefix) {
 		/* The end is the first key that does not begin with the prefix. */
@@ -48,10 +48,13 @@ bool etcd_set_key(json_t *request, const char *key, bool is_prefix)
 
 		if (end)
 			end[n - 1]++;
-		good = end && etcd_set_base64(request, "range_end", end, n);
+		good = end && set_base64(request, "range_end", end, n);
 		free(end);
 	}
-	return good;
+	if (good)
+		return request;
+	json_decref(request);
+	return NULL;
 }
 
 bool etcd_is_within(const char *key, const char *interval, bool is_prefix)
@@ -173,26 +176,20 @@ int etcd_range(struct etcd *etcd, const char *key, bool is_prefix, unsigned limi
 {
 	json_t *request = json_pack("{s:I}", "limit", (json_int_t)limit);
 
-	if (!request || !etcd_set_key(request, key, is_prefix)) {
-		json_decref(request);
-		return etcd_fail(etcd, -ENOMEM, "out of memory");
-	}
-	return call_range(etcd, request, key, is_prefix, limit, ret);
+	return call_range(etcd, etcd_with_key(request, key, is_prefix), key, is_prefix, limit, ret);
 }
 
 int etcd_read_page(struct etcd *etcd, const struct etcd_page *page, struct etcd_range **ret)
 {
 	json_t *request = json_pack("{s:I, s:I, s:b}", "limit", (json_int_t)page->limit, "revision",
 				    (json_int_t)page->revision, "keys_only", page->keys_only);
-	bool good = request && etcd_set_key(request, page->prefix, /* is_prefix= */ true);
 	int r;
 
+	request = etcd_with_key(request, page->prefix, /* is_prefix= */ true);
 	/* The first key after another one is that key with a NUL byte. */
-	if (good && page->after)
-		good = etcd_set_base64(request, "key", page->after, strlen(page->after) + 1);
-	if (!good) {
+	if (page->after && !set_base64(request, "key", page->after, strlen(page->after) + 1)) {
 		json_decref(request);
-		return etcd_fail(etcd, -ENOMEM, "out of memory");
+		request = NULL;
 	}
 	r = call_range(etcd, request, page->prefix, /* is_prefix= */ true, page->limit, ret);
 	if (r != 0)
@@ -244,10 +241,10 @@ int etcd_get_member(struct etcd *etcd, size_t index, struct etcd_member *ret)
 /* {"key", "value", "lease"} */
 static json_t *new_put(const char *key, const void *value, size_t len, int64_t lease)
 {
-	json_t *put = json_pack("{s:I}", "lease", (json_int_t)lease);
+	json_t *put = etcd_with_key(json_pack("{s:I}", "lease", (json_int_t)lease), key,
+				    /* is_prefix= */ false);
 
-	if (put && etcd_set_key(put, key, /* is_prefix= */ false) &&
-	    etcd_set_base64(put, "value", value, len))
+	if (set_base64(put, "value", value, len))
 		return put;
 	json_decref(put);
 	return NULL;
@@ -277,45 +274,32 @@ int etcd_put(struct etcd *etcd, const char *key, const void *value, size_t len, 
 	return r != 0 ? r : take_revision(etcd, answer, ret_revision);
 }
 
-/* What has to be true before CHANGE; NULL: nothing, or out of memory. */
+/* What has to be true before CHANGE, which is no ETCD_DELETE. */
 static json_t *new_compare(const struct etcd_change *change)
 {
-	json_t *compare = NULL;
+	static const struct {
+		const char *target, *result, *member;
+	} compares[] = {
+		[ETCD_PUT] = { "MOD", "EQUAL", "mod_revision" },
+		[ETCD_EXISTS] = { "CREATE", "GREATER", "create_revision" },
+		[ETCD_UNCHANGED] = { "MOD", "LESS", "mod_revision" },
+	};
+	bool is_unchanged = change->kind == ETCD_UNCHANGED;
+	json_int_t revision = change->kind == ETCD_EXISTS ? 0 : change->revision + is_unchanged;
+	json_t *compare = json_pack("{s:s, s:s, s:I}", "target", compares[change->kind].target,
+				    "result", compares[change->kind].result,
+				    compares[change->kind].member, revision);
 
-	switch (change->kind) {
-	case ETCD_PUT:
-		compare = json_pack("{s:s, s:s, s:I}", "target", "MOD", "result", "EQUAL",
-				    "mod_revision", (json_int_t)change->revision);
-		break;
-	case ETCD_EXISTS:
-		compare = json_pack("{s:s, s:s, s:I}", "target", "CREATE", "result", "GREATER",
-				    "create_revision", (json_int_t)0);
-		break;
-	case ETCD_UNCHANGED:
-		compare = json_pack("{s:s, s:s, s:I}", "target", "MOD", "result", "LESS",
-				    "mod_revision", (json_int_t)(change->revision + 1));
-		break;
-	case ETCD_DELETE:
-		return NULL;
-	}
-	if (compare && etcd_set_key(compare, change->key, change->kind == ETCD_UNCHANGED))
-		return compare;
-	json_decref(compare);
-	return NULL;
+	return etcd_with_key(compare, change->key, /* is_prefix= */ is_unchanged);
 }
 
 static json_t *new_operation(const struct etcd_change *change)
 {
-	json_t *request;
-
 	if (change->kind == ETCD_PUT)
 		return json_pack("{s:o}", "request_put",
 				 new_put(change->key, change->value, change->len, change->lease));
-	request = json_object();
-	if (request && etcd_set_key(request, change->key, change->is_prefix))
-		return json_pack("{s:o}", "request_delete_range", request);
-	json_decref(request);
-	return NULL;
+	return json_pack("{s:o}", "request_delete_range",
+			 etcd_with_key(json_object(), change->key, change->is_prefix));
 }
 
 int etcd_change(struct etcd *etcd, const struct etcd_change *changes, size_t n,
@@ -363,15 +347,11 @@ int etcd_put_if(struct etcd *etcd, const char *key, int64_t mod_revision, const 
 
 int etcd_delete(struct etcd *etcd, const char *key, bool is_prefix, int64_t *ret_n)
 {
-	json_t *request = json_object(), *answer;
+	json_t *answer;
 	int64_t n;
-	int r;
+	int r = etcd_call(etcd, "/v3/kv/deleterange", etcd_with_key(json_object(), key, is_prefix),
+			  /* can_repeat= */ true, &answer);
 
-	if (!request || !etcd_set_key(request, key, is_prefix)) {
-		json_decref(request);
-		return etcd_fail(etcd, -ENOMEM, "out of memory");
-	}
-	r = etcd_call(etcd, "/v3/kv/deleterange", request, /* can_repeat= */ true, &answer);
 	if (r != 0)
 		return r;
 	r = etcd_get_number(answer, "deleted", &n);

@@ -3,11 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 #include "backoff.h"
-#include "common/clock.h"
 #include "etcd.h"
 #include "etcdcall.h"
+#include "proto/clock.h"
 
 /*
  * A watch. Its connection is made by one request, with a "create_request" for each interval; the answer is a stream of
@@ -36,7 +37,7 @@ struct interval {
 };
 
 struct queued {
-	struct queued *next;
+	struct queued *prev, *next;
 	struct etcd_event event;
 };
 
@@ -55,7 +56,7 @@ struct etcd_watch {
 	int64_t revision; /* no revision of the store before this one is right */
 	char *line; /* what came after the last line break */
 	size_t len;
-	struct queued *first, **last; /* events that were not returned */
+	struct queued *first; /* events that were not returned */
 	int failure; /* what etcd_watch_next() has to return; 0: nothing. The text is in the client */
 };
 
@@ -71,7 +72,6 @@ int etcd_watch_new(struct etcd_watch **ret, struct etcd *etcd,
 	if (!watch)
 		return etcd_fail(etcd, -ENOMEM, "out of memory");
 	watch->etcd = etcd;
-	watch->last = &watch->first;
 	watch->revision = revision - 1;
 	watch->multi = curl_multi_init();
 	good = watch->multi;
@@ -118,7 +118,7 @@ struct etcd_watch *etcd_watch_free(struct etcd_watch *watch)
 	disconnect(watch);
 	curl_multi_cleanup(watch->multi);
 	while ((queued = watch->first)) {
-		watch->first = queued->next;
+		DL_DELETE(watch->first, queued);
 		etcd_event_done(&queued->event);
 		free(queued);
 	}
@@ -160,8 +160,7 @@ static int add_event(struct etcd_watch *watch, struct interval *interval, const 
 		free(queued);
 		return r == -ENOENT ? 0 : r;
 	}
-	*watch->last = queued;
-	watch->last = &queued->next;
+	DL_APPEND(watch->first, queued);
 	return 0;
 }
 
@@ -304,13 +303,12 @@ static char *new_request(const struct etcd_watch *watch)
 		json_t *create = json_pack("{s:I, s:I, s:b}", "start_revision",
 					   (json_int_t)interval->next, "watch_id",
 					   (json_int_t)(i + 1), "progress_notify", 1);
-		json_t *request = NULL;
+		json_t *request =
+			json_pack("{s:o}", "create_request",
+				  etcd_with_key(create, interval->key, interval->is_prefix));
 
-		good = create && etcd_set_key(create, interval->key, interval->is_prefix) &&
-		       (request = json_pack("{s:O}", "create_request", create)) &&
-		       json_dumpf(request, f, JSON_COMPACT) == 0 && putc('\n', f) != EOF;
+		good = request && json_dumpf(request, f, JSON_COMPACT) == 0 && putc('\n', f) != EOF;
 		json_decref(request);
-		json_decref(create);
 	}
 	if (!f || fclose(f) != 0 || !good) {
 		free(text);
@@ -401,9 +399,7 @@ static bool take_event(struct etcd_watch *watch, struct etcd_event *ret)
 
 	if (!queued)
 		return false;
-	watch->first = queued->next;
-	if (!watch->first)
-		watch->last = &watch->first;
+	DL_DELETE(watch->first, queued);
 	*ret = queued->event;
 	free(queued);
 	return true;

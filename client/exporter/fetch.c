@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <pthread.h>
 #include <pwd.h>
 #include <rdmabroker-admin.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "common/reason.h"
+#include "common/work.h"
 #include "exposition.h"
 #include "fetch.h"
 
@@ -21,22 +19,17 @@
 #define CALL_MS 2000
 
 struct fetch {
+	struct job job;
+	struct work *work;
 	const char *socket;
 	void (*done)(void *userdata, struct fetched *fetched);
 	void *userdata;
-	int notice; /* an eventfd, readable when the thread has a result */
-	sd_event_source *source;
 	char user
 		[64]; /* name or uid of the exporter's user, for the rule that an error message suggests */
+	bool is_running; /* a fetch was begun, and DONE was not called yet */
 
-	struct rdmabroker *session; /* used only by the thread; NULL: none is open */
-
-	pthread_t thread;
-	pthread_mutex_t lock; /* guards the members below */
-	pthread_cond_t cond;
-	bool is_wanted; /* a fetch was begun, and its result was not taken yet */
-	bool is_running; /* the thread is fetching, or has to begin a fetch */
-	bool is_ending;
+	/* While it runs, these are the thread's: */
+	struct rdmabroker *session; /* NULL: none is open */
 	struct fetched fetched;
 };
 
@@ -93,8 +86,10 @@ static int get_text(struct fetch *fetch, struct fetched *ret)
 	return r;
 }
 
-static void ask_broker(struct fetch *fetch, struct fetched *ret)
+static void ask_broker(struct job *job)
 {
+	struct fetch *fetch = (struct fetch *)job;
+	struct fetched *ret = &fetch->fetched;
 	bool is_old = fetch->session;
 	int r;
 
@@ -115,60 +110,22 @@ static void ask_broker(struct fetch *fetch, struct fetched *ret)
 	} while (r == -ECONNRESET && is_old && !(is_old = false));
 }
 
-static void *run(void *userdata)
-{
-	struct fetch *fetch = userdata;
-	struct fetched fetched;
-
-	pthread_mutex_lock(&fetch->lock);
-	for (;;) {
-		while (!fetch->is_ending && !fetch->is_running)
-			pthread_cond_wait(&fetch->cond, &fetch->lock);
-		if (fetch->is_ending)
-			break;
-		pthread_mutex_unlock(&fetch->lock);
-		ask_broker(fetch, &fetched);
-		pthread_mutex_lock(&fetch->lock);
-		fetch->fetched = fetched;
-		fetch->is_running = false;
-		eventfd_write(fetch->notice, 1);
-	}
-	pthread_mutex_unlock(&fetch->lock);
-	rdmabroker_close(fetch->session);
-	return NULL;
-}
-
 /* Functions that the event loop's thread calls */
 
-static int on_notice(sd_event_source *source, int fd, uint32_t events, void *userdata)
+static void on_done(struct job *job)
 {
-	struct fetch *fetch = userdata;
-	struct fetched fetched;
-	eventfd_t n;
+	struct fetch *fetch = (struct fetch *)job;
 
-	(void)source;
-	(void)events;
-	eventfd_read(fd, &n);
-	pthread_mutex_lock(&fetch->lock);
-	fetched = fetch->fetched;
-	fetch->is_wanted = false;
-	pthread_mutex_unlock(&fetch->lock);
-	fetch->done(fetch->userdata, &fetched);
-	return 0;
+	fetch->is_running = false;
+	fetch->done(fetch->userdata, &fetch->fetched);
 }
 
 bool fetch_start(struct fetch *fetch)
 {
-	bool begins;
-
-	pthread_mutex_lock(&fetch->lock);
-	begins = !fetch->is_wanted;
-	if (begins) {
-		fetch->is_wanted = fetch->is_running = true;
-		pthread_cond_signal(&fetch->cond);
-	}
-	pthread_mutex_unlock(&fetch->lock);
-	return begins;
+	if (fetch->is_running || work_add(fetch->work, &fetch->job) < 0)
+		return false;
+	fetch->is_running = true;
+	return true;
 }
 
 static void find_user(struct fetch *fetch)
@@ -189,22 +146,13 @@ int fetch_new(struct fetch **ret, sd_event *loop, const char *socket,
 
 	if (!fetch)
 		return -ENOMEM;
+	fetch->job = (struct job){ .run = ask_broker, .done = on_done };
 	fetch->socket = socket;
 	fetch->done = done;
 	fetch->userdata = userdata;
 	find_user(fetch);
-	pthread_mutex_init(&fetch->lock, NULL);
-	pthread_cond_init(&fetch->cond, NULL);
-	fetch->notice = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	r = fetch->notice < 0 ? -errno : 0;
-	if (r == 0)
-		r = sd_event_add_io(loop, &fetch->source, fetch->notice, EPOLLIN, on_notice, fetch);
-	if (r >= 0)
-		r = -pthread_create(&fetch->thread, NULL, run, fetch);
+	r = work_new(&fetch->work, loop, /* n_threads= */ 1);
 	if (r < 0) {
-		sd_event_source_disable_unref(fetch->source);
-		if (fetch->notice >= 0)
-			close(fetch->notice);
 		free(fetch);
 		return r;
 	}
@@ -214,24 +162,12 @@ int fetch_new(struct fetch **ret, sd_event *loop, const char *socket,
 
 bool fetch_free(struct fetch *fetch)
 {
-	bool is_running;
-
 	if (!fetch)
 		return true;
-	sd_event_source_disable_unref(fetch->source);
-	pthread_mutex_lock(&fetch->lock);
-	is_running = fetch->is_running;
-	fetch->is_ending = true;
-	pthread_cond_signal(&fetch->cond);
-	pthread_mutex_unlock(&fetch->lock);
-	if (is_running)
+	if (fetch->is_running)
 		return false;
-	pthread_join(fetch->thread, NULL);
-	if (fetch->is_wanted)
-		free(fetch->fetched.text);
-	close(fetch->notice);
-	pthread_cond_destroy(&fetch->cond);
-	pthread_mutex_destroy(&fetch->lock);
+	work_free(fetch->work);
+	rdmabroker_close(fetch->session);
 	free(fetch);
 	return true;
 }

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+#include <utlist.h>
 
 #include "common/log.h"
 #include "exposition.h"
@@ -57,17 +58,11 @@ struct connection {
 	bool has_waited;
 };
 
-struct listener {
-	struct http *http;
-	int fd;
-	sd_event_source *accept;
-};
-
 struct http {
 	sd_event *loop;
 	struct notifier *notifier;
 	struct MHD_Daemon *mhd;
-	struct listener listeners[SOCKETS_MAX];
+	sd_event_source *listeners[SOCKETS_MAX];
 	unsigned n_listeners;
 	sd_event_source *resume; /* a timer that ends a pause of accepting */
 	sd_event_source *crowded; /* a timer that runs while all places are taken */
@@ -125,6 +120,12 @@ static void free_body(void *userdata)
 	free(body);
 }
 
+static bool add_headers(struct MHD_Response *response, const char *type)
+{
+	return MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type) == MHD_YES &&
+	       MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close") == MHD_YES;
+}
+
 /* NULL: out of memory. */
 static struct MHD_Response *new_response(struct http *http, enum exposition_format format)
 {
@@ -146,10 +147,8 @@ static struct MHD_Response *new_response(struct http *http, enum exposition_form
 		return NULL;
 	}
 	http->n_bytes += body->len;
-	if (MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
-				    exposition_content_type(format)) == MHD_YES &&
-	    MHD_add_response_header(response, MHD_HTTP_HEADER_VARY, "Accept") == MHD_YES &&
-	    MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close") == MHD_YES)
+	if (add_headers(response, exposition_content_type(format)) &&
+	    MHD_add_response_header(response, MHD_HTTP_HEADER_VARY, "Accept") == MHD_YES)
 		return response;
 	MHD_destroy_response(response);
 	return NULL;
@@ -165,12 +164,8 @@ static enum MHD_Result respond_text(struct MHD_Connection *connection, unsigned 
 {
 	struct MHD_Response *response =
 		MHD_create_response_from_buffer(strlen(text), (void *)text, MHD_RESPMEM_PERSISTENT);
-	enum MHD_Result r = response ? MHD_YES : MHD_NO;
+	enum MHD_Result r = response && add_headers(response, type) ? MHD_YES : MHD_NO;
 
-	if (r == MHD_YES)
-		r = MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
-	if (r == MHD_YES)
-		r = MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
 	if (r == MHD_YES && status == MHD_HTTP_METHOD_NOT_ALLOWED)
 		r = MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
 	if (r == MHD_YES)
@@ -200,6 +195,12 @@ static enum MHD_Result respond_metrics(struct http *http, struct MHD_Connection 
 	return MHD_queue_response(connection, MHD_HTTP_OK, *response);
 }
 
+static void start_timer(sd_event_source *timer, uint64_t usec)
+{
+	sd_event_source_set_time_relative(timer, usec);
+	sd_event_source_set_enabled(timer, SD_EVENT_ONESHOT);
+}
+
 static void await_broker(struct http *http, struct connection *connection)
 {
 	int enabled = SD_EVENT_OFF;
@@ -208,8 +209,7 @@ static void await_broker(struct http *http, struct connection *connection)
 	if (enabled == SD_EVENT_OFF) {
 		if (fetch_start(http->fetch))
 			http->n_fetches++;
-		sd_event_source_set_time_relative(http->late, FETCH_USEC);
-		sd_event_source_set_enabled(http->late, SD_EVENT_ONESHOT);
+		start_timer(http->late, FETCH_USEC);
 	}
 	connection->is_waiting = true;
 	MHD_suspend_connection(connection->mhd);
@@ -269,17 +269,15 @@ static void update_accepting(struct http *http)
 	bool accepting = !http->is_paused && http->n_connections < MAX_CONNECTIONS;
 
 	for (unsigned i = 0; i < http->n_listeners; i++)
-		sd_event_source_set_enabled(http->listeners[i].accept,
+		sd_event_source_set_enabled(http->listeners[i],
 					    accepting ? SD_EVENT_ON : SD_EVENT_OFF);
 }
 
 /* libmicrohttpd sees this as if the client had closed the connection. */
-static void shut_down(const struct connection *connection)
+static void shut_down(struct MHD_Connection *mhd)
 {
-	const union MHD_ConnectionInfo *info =
-		MHD_get_connection_info(connection->mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
-
-	shutdown(info->connect_fd, SHUT_RDWR);
+	shutdown(MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
+		 SHUT_RDWR);
 }
 
 /* libmicrohttpd has no deadline, only a timeout that starts again with every byte. */
@@ -287,7 +285,7 @@ static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	(void)source;
 	(void)usec;
-	shut_down(userdata);
+	shut_down(((struct connection *)userdata)->mhd);
 	return 0;
 }
 
@@ -327,10 +325,9 @@ static void make_room(struct http *http)
 	c = find_displaced(http);
 	if (c) {
 		c->is_displaced = true;
-		shut_down(c);
+		shut_down(c->mhd);
 	}
-	sd_event_source_set_time_relative(http->crowded, CROWDED_USEC);
-	sd_event_source_set_enabled(http->crowded, SD_EVENT_ONESHOT);
+	start_timer(http->crowded, CROWDED_USEC);
 }
 
 static int on_crowded(sd_event_source *source, uint64_t usec, void *userdata)
@@ -358,10 +355,7 @@ static struct connection *connection_new(struct http *http, struct MHD_Connectio
 		free(connection);
 		return NULL;
 	}
-	connection->next = http->connections;
-	if (connection->next)
-		connection->next->prev = connection;
-	http->connections = connection;
+	DL_PREPEND(http->connections, connection);
 	return connection;
 }
 
@@ -369,12 +363,7 @@ static void connection_free(struct connection *connection)
 {
 	if (!connection)
 		return;
-	if (connection->next)
-		connection->next->prev = connection->prev;
-	if (connection->prev)
-		connection->prev->next = connection->next;
-	else
-		connection->http->connections = connection->next;
+	DL_DELETE(connection->http->connections, connection);
 	sd_event_source_disable_unref(connection->deadline);
 	free(connection);
 }
@@ -394,9 +383,7 @@ static void on_connection_change(void *userdata, struct MHD_Connection *mhd, voi
 		http->n_connections++;
 		*state = connection_new(http, mhd);
 		if (!*state)
-			shutdown(MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)
-					 ->connect_fd,
-				 SHUT_RDWR);
+			shut_down(mhd);
 	}
 	make_room(http);
 	update_accepting(http);
@@ -423,31 +410,33 @@ static void update_timer(struct http *http)
 {
 	MHD_UNSIGNED_LONG_LONG ms;
 
-	if (MHD_get_timeout(http->mhd, &ms) == MHD_YES) {
-		sd_event_source_set_time_relative(http->timer, (uint64_t)ms * 1000);
-		sd_event_source_set_enabled(http->timer, SD_EVENT_ONESHOT);
-	} else {
+	if (MHD_get_timeout(http->mhd, &ms) == MHD_YES)
+		start_timer(http->timer, (uint64_t)ms * 1000);
+	else
 		sd_event_source_set_enabled(http->timer, SD_EVENT_OFF);
-	}
 }
 
 /* MHD_run() does one step for each connection that is ready. */
-static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdata)
+static int run_mhd(struct http *http)
 {
-	struct http *http = userdata;
-
-	(void)source;
-	(void)fd;
-	(void)events;
 	MHD_run(http->mhd);
 	update_timer(http);
 	return 0;
 }
 
+static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdata)
+{
+	(void)source;
+	(void)fd;
+	(void)events;
+	return run_mhd(userdata);
+}
+
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 {
+	(void)source;
 	(void)usec;
-	return on_io(source, -1, 0, userdata);
+	return run_mhd(userdata);
 }
 
 static int on_resume(sd_event_source *source, uint64_t usec, void *userdata)
@@ -465,14 +454,13 @@ static void pause_accepting(struct http *http)
 {
 	http->is_paused = true;
 	update_accepting(http);
-	sd_event_source_set_time_relative(http->resume, PAUSE_USEC);
-	sd_event_source_set_enabled(http->resume, SD_EVENT_ONESHOT);
+	start_timer(http->resume, PAUSE_USEC);
 }
 
 /* libmicrohttpd would loop without a pause when descriptors run out, so the exporter accepts connections itself. */
 static int on_connect(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {
-	struct http *http = ((struct listener *)userdata)->http;
+	struct http *http = userdata;
 	struct sockaddr_storage peer = {};
 	socklen_t len = sizeof(peer);
 	int sock;
@@ -514,18 +502,11 @@ static void notify_change(struct http *http, const char *reason)
 	snprintf(http->reason, sizeof(http->reason), "%s", reason);
 }
 
-/* TEXT NULL: the broker did not answer. */
-static void set_answer(struct http *http, char *text)
-{
-	drop_answer(http);
-	http->answer.text = text;
-	http->answer.n_fetches = http->n_fetches;
-	http->answer.usec = now_usec();
-}
-
 static void resume_waiting(struct http *http)
 {
-	for (struct connection *c = http->connections; c; c = c->next) {
+	struct connection *c;
+
+	DL_FOREACH(http->connections, c) {
 		if (!c->is_waiting)
 			continue;
 		c->is_waiting = false;
@@ -534,30 +515,33 @@ static void resume_waiting(struct http *http)
 	}
 }
 
+/* TEXT NULL: the broker did not answer, because of REASON. */
+static int give_answer(struct http *http, char *text, const char *reason)
+{
+	drop_answer(http);
+	http->answer = (struct answer){
+		.text = text,
+		.n_fetches = http->n_fetches,
+		.usec = now_usec(),
+	};
+	notify_change(http, text ? "" : reason);
+	resume_waiting(http);
+	return run_mhd(http);
+}
+
 static void on_fetched(void *userdata, struct fetched *fetched)
 {
 	struct http *http = userdata;
 
 	sd_event_source_set_enabled(http->late, SD_EVENT_OFF);
-	set_answer(http, fetched->text);
-	notify_change(http, fetched->text ? "" : fetched->reason);
-	resume_waiting(http);
-	MHD_run(http->mhd);
-	update_timer(http);
+	give_answer(http, fetched->text, fetched->reason);
 }
 
 static int on_late(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	struct http *http = userdata;
-
 	(void)source;
 	(void)usec;
-	set_answer(http, NULL);
-	notify_change(http, "no reply within five seconds");
-	resume_waiting(http);
-	MHD_run(http->mhd);
-	update_timer(http);
-	return 0;
+	return give_answer(userdata, /* text= */ NULL, "no reply within five seconds");
 }
 
 /* Adds a timer that is off. The accuracy is 1 us, because 0 would mean 250 ms to sd-event. */
@@ -589,13 +573,9 @@ static int start_mhd(struct http *http)
 static int add_listeners(struct http *http, const struct sockets *sockets)
 {
 	for (unsigned i = 0; i < sockets->n; i++) {
-		struct listener *listener = &http->listeners[i];
-		int r;
+		int r = sd_event_add_io(http->loop, &http->listeners[i], sockets->list[i].fd,
+					EPOLLIN, on_connect, http);
 
-		listener->http = http;
-		listener->fd = sockets->list[i].fd;
-		r = sd_event_add_io(http->loop, &listener->accept, listener->fd, EPOLLIN,
-				    on_connect, listener);
 		if (r < 0)
 			return r;
 		http->n_listeners++;
@@ -659,7 +639,7 @@ bool http_free(struct http *http)
 	}
 	drop_answer(http);
 	for (unsigned i = 0; i < http->n_listeners; i++)
-		sd_event_source_disable_unref(http->listeners[i].accept);
+		sd_event_source_disable_unref(http->listeners[i]);
 	sd_event_source_disable_unref(http->resume);
 	sd_event_source_disable_unref(http->crowded);
 	sd_event_source_disable_unref(http->late);

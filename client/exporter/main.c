@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <systemd/sd-daemon.h>
 #include <systemd/sd-event.h>
 #include <unistd.h>
 
@@ -57,44 +54,17 @@ static int make_settings(struct settings *settings, const struct arguments *argu
 	return 0;
 }
 
-static int on_exit_signal(sd_event_source *source, const struct signalfd_siginfo *info,
-			  void *userdata)
-{
-	(void)info;
-	notifier_tell(userdata, "STOPPING=1");
-	return sd_event_exit(sd_event_source_get_event(source), 0);
-}
-
-/* Called before any thread is created. */
-static int add_signals(sd_event *loop, struct notifier *notifier)
-{
-	sigset_t mask;
-	int r = service_block_signals(&mask);
-
-	if (r >= 0)
-		r = sd_event_add_signal(loop, NULL, SIGTERM, on_exit_signal, notifier);
-	if (r >= 0)
-		r = sd_event_add_signal(loop, NULL, SIGINT, on_exit_signal, notifier);
-	return r < 0 ? r : 0;
-}
-
-static int open_sockets(struct sockets *sockets, const struct settings *settings)
-{
-	int n = sd_listen_fds(/* unset_environment= */ 1);
-
-	if (n < 0)
-		return n;
-	return n > 0 ? sockets_take(sockets, n) :
-		       sockets_open(sockets, settings->listen, settings->n_listen);
-}
-
 static int serve(sd_event *loop, struct notifier *notifier, const struct sockets *sockets)
 {
+	int r;
+
 	for (unsigned i = 0; i < sockets->n; i++)
 		log_line(LOG_INFO, "Serving metrics on %s%s.", sockets->list[i].text,
 			 sockets->list[i].text[0] == '/' ? ", path /metrics" : "/metrics");
 	notifier_tell(notifier, "READY=1\nSTATUS=Waiting for the first request");
-	return sd_event_loop(loop);
+	r = sd_event_loop(loop);
+	notifier_tell(notifier, "STOPPING=1");
+	return r;
 }
 
 static int run(const struct settings *settings, struct sockets *sockets)
@@ -109,7 +79,7 @@ static int run(const struct settings *settings, struct sockets *sockets)
 	if (r >= 0)
 		r = notifier_new(&notifier, loop);
 	if (r >= 0)
-		r = add_signals(loop, notifier);
+		r = service_add_signals(loop);
 	if (r >= 0)
 		r = http_new(&http, loop, notifier, sockets,
 			     *settings->socket ? settings->socket : NULL);
@@ -149,7 +119,7 @@ int main(int argc, char **argv)
 	status = make_settings(&settings, &arguments);
 	if (status > 0)
 		return status;
-	if (open_sockets(&sockets, &settings) < 0) {
+	if (sockets_open(&sockets, settings.listen, settings.n_listen) < 0) {
 		sockets_close(&sockets);
 		return EXIT_FAILURE;
 	}

@@ -10,10 +10,10 @@
 
 #include "agent.h"
 #include "causes.h"
-#include "common/clock.h"
 #include "common/log.h"
 #include "etcd/backoff.h"
 #include "hoststate.h"
+#include "proto/clock.h"
 #include "proto/sdnotify.h"
 #include "report.h"
 #include "version.h"

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "causes.h"
-#include "common/clock.h"
 #include "common/log.h"
 #include "etcd/etcd.h"
 #include "hoststate.h"
+#include "proto/clock.h"
 #include "report.h"
 
 struct hoststate {
@@ -69,7 +69,6 @@ static int put_host(struct hoststate *state, const char *text)
 
 static int put_report(struct hoststate *state, json_t *report)
 {
-	json_t *with_time;
 	char *text;
 	int r = get_lease(state);
 
@@ -79,9 +78,7 @@ static int put_report(struct hoststate *state, json_t *report)
 	if (state->revision > 0 && state->report && report_is_alike(state->report, report) &&
 	    now_ms() - state->put_ms < (int64_t)state->settings->report_sec * 1000)
 		return 0;
-	with_time = json_copy(report);
-	text = with_time ? report_finish(with_time) : NULL;
-	json_decref(with_time);
+	text = report_finish(report);
 	if (!text)
 		return -ENOMEM;
 	r = put_host(state, text);
@@ -117,16 +114,13 @@ static int put_known(struct hoststate *state, const json_t *report)
 	json_t *known = json_pack("{s:O, s:O}", "labels", json_object_get(report, "labels"),
 				  "in_force", json_object_get(report, "in_force"));
 	char key[PATH_MAX], *text = NULL;
-	json_t *with_time;
 	int r = known ? 0 : -ENOMEM;
 
 	make_key(state, key, "known");
 	if (r == 0 && !state->known)
 		r = read_known(state, key, &state->known);
 	if (r == 0 && !json_equal(state->known, known)) {
-		with_time = json_copy(known);
-		text = with_time ? report_finish(with_time) : NULL;
-		json_decref(with_time);
+		text = report_finish(known);
 		r = text ? etcd_put(state->etcd, key, text, strlen(text), 0, NULL) : -ENOMEM;
 	}
 	if (r == 0) {

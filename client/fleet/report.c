@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <netinet/in.h>
 #include <pwd.h>
 #include <rdmabroker-admin.h>
 #include <stdio.h>
@@ -13,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/reason.h"
+#include "proto/addr.h"
 #include "proto/text.h"
 #include "proto/version.h"
 #include "report.h"
@@ -77,21 +76,12 @@ static json_t *new_user(uint32_t uid)
 
 static json_t *new_listener(const struct rdmabroker_listed_id *id)
 {
-	const struct sockaddr_in *in = (const struct sockaddr_in *)&id->local;
-	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&id->local;
-	char address[INET6_ADDRSTRLEN] = "";
-	unsigned port = 0;
+	const struct sockaddr *local = (const struct sockaddr *)&id->local;
+	char address[ADDR_HOST_STRLEN];
 
-	if (id->local.ss_family == AF_INET) {
-		inet_ntop(AF_INET, &in->sin_addr, address, sizeof(address));
-		port = ntohs(in->sin_port);
-	} else if (id->local.ss_family == AF_INET6) {
-		inet_ntop(AF_INET6, &in6->sin6_addr, address, sizeof(address));
-		port = ntohs(in6->sin6_port);
-	}
 	return json_pack("{s:o, s:I, s:s, s:I}", "user", new_user(id->session->uid), "uid",
-			 (json_int_t)id->session->uid, "address", address, "port",
-			 (json_int_t)port);
+			 (json_int_t)id->session->uid, "address",
+			 addr_host_to_string(local, address), "port", (json_int_t)addr_port(local));
 }
 
 static void add_listeners(json_t *report, const struct rdmabroker_list *list)
@@ -192,12 +182,9 @@ static int ask_once(struct report_broker *broker, json_t *report)
 		add_listeners(report, list);
 		add_refusals(report, rules);
 	}
-	if (status)
-		rdmabroker_free_status(status);
-	if (list)
-		rdmabroker_free_list(list);
-	if (rules)
-		rdmabroker_free_rules(rules);
+	rdmabroker_free_status(status);
+	rdmabroker_free_list(list);
+	rdmabroker_free_rules(rules);
 	return r;
 }
 
@@ -288,8 +275,10 @@ static json_t *without_numbers(const json_t *report)
 	for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		json_object_del(json_object_get(copy, "daemon"), numbers[i]);
 	/* They are in the order of their numbers. */
-	json_array_foreach(json_object_get(copy, "refusals"), i, refusal) json_object_set_new(
-		rules, json_string_value(json_object_get(refusal, "rule")) ?: "", json_true());
+	json_array_foreach(json_object_get(copy, "refusals"), i, refusal)
+		json_object_set_new(rules,
+				    json_string_value(json_object_get(refusal, "rule")) ?: "",
+				    json_true());
 	json_object_set_new(copy, "refusals", rules);
 	json_object_del(copy, "refusals_left_out");
 	return copy;
@@ -307,9 +296,13 @@ bool report_is_alike(const json_t *a, const json_t *b)
 
 char *report_finish(json_t *report)
 {
-	if (json_object_set_new(report, "time", json_integer((json_int_t)time(NULL))) < 0)
-		return NULL;
-	return json_dumps(report, JSON_COMPACT);
+	json_t *copy = json_copy(report);
+	char *text = NULL;
+
+	if (json_object_set_new(copy, "time", json_integer((json_int_t)time(NULL))) == 0)
+		text = json_dumps(copy, JSON_COMPACT);
+	json_decref(copy);
+	return text;
 }
 
 void report_read_install(struct report_install *ret, const char *path)

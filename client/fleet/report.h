@@ -66,5 +66,5 @@ json_t *report_new(struct report_broker *broker, const struct report_input *inpu
  * refused.
  */
 bool report_is_alike(const json_t *a, const json_t *b);
-/* Adds the time to REPORT, and returns its text, malloc()ed; NULL: out of memory. */
+/* Returns the text of REPORT with the time, malloc()ed; NULL: out of memory. */
 char *report_finish(json_t *report);

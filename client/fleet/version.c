@@ -12,6 +12,7 @@
 
 #include "version.h"
 
+#define refuse(reason, ...) (snprintf(reason, VERSION_REASON_MAX, __VA_ARGS__), false)
 #define NEW ".new" /* a directory whose name no version can have */
 
 static bool ends_in(const char *name, const char *suffix)
@@ -44,26 +45,16 @@ static bool parse_file(const json_t *object, struct manifest_file *file, size_t 
 	const json_t *size = json_object_get(object, "size");
 	const char *hex = json_string_value(json_object_get(object, "sha256"));
 
-	if (!name || !site_is_name(name) ||
-	    (!ends_in(name, ".rules") && !ends_in(name, ".tests"))) {
-		snprintf(reason, VERSION_REASON_MAX,
-			 "a name of a file is not NAME.rules or NAME.tests");
-		return false;
-	}
+	if (!name || !site_is_name(name) || (!ends_in(name, ".rules") && !ends_in(name, ".tests")))
+		return refuse(reason, "a name of a file is not NAME.rules or NAME.tests");
 	strcpy(file->name, name);
 	if (!json_is_integer(size) || json_integer_value(size) < 0 ||
-	    (uint64_t)json_integer_value(size) > left) {
-		snprintf(reason, VERSION_REASON_MAX,
-			 "%s has no valid size, or the files have more than %d bytes together",
-			 name, SITE_SIZE_MAX);
-		return false;
-	}
+	    (uint64_t)json_integer_value(size) > left)
+		return refuse(reason,
+			      "%s has no valid size, or the files have more than %d bytes together",
+			      name, SITE_SIZE_MAX);
 	file->size = (size_t)json_integer_value(size);
-	if (!parse_hex(hex, file->sha256)) {
-		snprintf(reason, VERSION_REASON_MAX, "%s has no valid sha256", name);
-		return false;
-	}
-	return true;
+	return parse_hex(hex, file->sha256) || refuse(reason, "%s has no valid sha256", name);
 }
 
 static bool has_file(const struct manifest *manifest, const char *name)
@@ -83,10 +74,8 @@ static bool parse_files(const json_t *files, struct manifest *manifest, char *re
 
 		if (!parse_file(json_array_get(files, i), file, left, reason))
 			return false;
-		if (has_file(manifest, file->name)) {
-			snprintf(reason, VERSION_REASON_MAX, "%s is listed twice", file->name);
-			return false;
-		}
+		if (has_file(manifest, file->name))
+			return refuse(reason, "%s is listed twice", file->name);
 		left -= file->size;
 		manifest->n++;
 	}
@@ -124,16 +113,11 @@ bool manifest_verify(const struct manifest_file *file, const void *data, size_t 
 {
 	uint8_t sum[SHA256_SIZE];
 
-	if (len != file->size) {
-		snprintf(reason, VERSION_REASON_MAX, "%s has %zu bytes, but %zu in the manifest",
-			 file->name, len, file->size);
-		return false;
-	}
-	if (sha256(data, len, sum) && memcmp(sum, file->sha256, sizeof(sum)) == 0)
-		return true;
-	snprintf(reason, VERSION_REASON_MAX, "%s does not have the sha256 of the manifest",
-		 file->name);
-	return false;
+	if (len != file->size)
+		return refuse(reason, "%s has %zu bytes, but %zu in the manifest", file->name, len,
+			      file->size);
+	return (sha256(data, len, sum) && memcmp(sum, file->sha256, sizeof(sum)) == 0) ||
+	       refuse(reason, "%s does not have the sha256 of the manifest", file->name);
 }
 
 static bool read_all(int fd, char *data, size_t size)

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -55,34 +54,15 @@ const char *rdmabroker_get_version(void)
 	return RDMABROKER_VERSION;
 }
 
-static int on_event(void *userdata, Rdmabroker__Frame *frame)
+static bool has_news(const struct rdmabroker *session)
 {
-	return receive_event(userdata, frame);
-}
-
-static void on_notice(void *userdata, Rdmabroker__Frame *frame)
-{
-	struct rdmabroker *session = userdata;
-
-	notices_receive(session->notices, frame);
-}
-
-static int on_outcome(void *userdata, struct call *call, const Rdmabroker__Reply *reply)
-{
-	return receive_outcome(userdata, call, reply);
-}
-
-static bool has_news(void *userdata)
-{
-	struct rdmabroker *session = userdata;
-
 	return !TAILQ_EMPTY(&session->queue->events) || notices_has_any(session->notices);
 }
 
 static const struct wire_ops ops = {
-	.on_event = on_event,
-	.on_notice = on_notice,
-	.on_outcome = on_outcome,
+	.on_event = receive_event,
+	.on_notice = notices_receive,
+	.on_outcome = receive_outcome,
 	.has_news = has_news,
 };
 
@@ -144,8 +124,7 @@ static int call_hello(struct rdmabroker *session, int proof, int timeout_ms,
 		      Rdmabroker__Frame **ret)
 {
 	struct call call = { .name = "open", .send_fd = proof >= 0 ? &proof : NULL };
-	Rdmabroker__Hello m = RDMABROKER__HELLO__INIT;
-	REQUEST(request, HELLO, hello, &m);
+	REQUEST(request, m, Hello, HELLO, hello);
 	int r;
 
 	m.version = 1;
@@ -343,8 +322,7 @@ static bool is_seqpacket(int fd)
 /* Sends END to the broker, over the released session FD. Other packets can wait there, which the launcher has not read. */
 static int ask_to_adopt(int fd, int end, int64_t deadline)
 {
-	Rdmabroker__AdoptSession m = RDMABROKER__ADOPT_SESSION__INIT;
-	REQUEST(request, ADOPT_SESSION, adopt_session, &m);
+	REQUEST(request, m, AdoptSession, ADOPT_SESSION, adopt_session);
 	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT, *reply;
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	uint8_t buf[PACKET_MAX];
@@ -410,8 +388,7 @@ int rdmabroker_adopt(int fd, const struct rdmabroker_options *options, struct rd
  */
 static void say_goodbye(struct rdmabroker *session)
 {
-	Rdmabroker__Goodbye m = RDMABROKER__GOODBYE__INIT;
-	REQUEST(request, GOODBYE, goodbye, &m);
+	REQUEST(request, m, Goodbye, GOODBYE, goodbye);
 	struct call like = { .name = "goodbye", .answer = ANSWER_DROPPED };
 
 	if (session->takes_goodbye && opendevice_had_any(session))

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -15,29 +14,23 @@
 
 int rdmabroker_restrict(struct rdmabroker *session, const char *rules, unsigned max_ids)
 {
-	Rdmabroker__RestrictSession m = RDMABROKER__RESTRICT_SESSION__INIT;
-	REQUEST(request, RESTRICT_SESSION, restrict_session, &m);
-	struct call like = { .name = "restrict" };
+	REQUEST(request, m, RestrictSession, RESTRICT_SESSION, restrict_session);
 
 	m.rules = (char *)rules;
 	m.max_ids = max_ids;
-	return call_wait_like(&session->wire, &like, &request, session->wire.call_timeout_ms, NULL);
+	return call_wait(&session->wire, "restrict", &request);
 }
 
 int rdmabroker_publish(struct rdmabroker *session, char *path, size_t size)
 {
-	Rdmabroker__PublishSocket m = RDMABROKER__PUBLISH_SOCKET__INIT;
-	REQUEST(request, PUBLISH_SOCKET, publish_socket, &m);
-	struct call like = { .name = "publish" };
+	REQUEST(request, m, PublishSocket, PUBLISH_SOCKET, publish_socket);
 	Rdmabroker__Frame *frame;
-	int r;
+	int r = call_wait_for(&session->wire, "publish", &request,
+			      RDMABROKER__REPLY__RESULT_PUBLISH_SOCKET, &frame);
 
-	r = call_wait_like(&session->wire, &like, &request, session->wire.call_timeout_ms, &frame);
 	if (r < 0)
 		return r;
-	if (frame->reply->result_case != RDMABROKER__REPLY__RESULT_PUBLISH_SOCKET)
-		r = fail(EPROTO, "publish: the broker sent no path");
-	else if (strlen(frame->reply->publish_socket->path) >= size)
+	if (strlen(frame->reply->publish_socket->path) >= size)
 		r = fail(ERANGE, "publish: the path needs %zu bytes",
 			 strlen(frame->reply->publish_socket->path) + 1);
 	else
@@ -48,9 +41,7 @@ int rdmabroker_publish(struct rdmabroker *session, char *path, size_t size)
 
 int rdmabroker_release(struct rdmabroker *session)
 {
-	Rdmabroker__ReleaseSession m = RDMABROKER__RELEASE_SESSION__INIT;
-	REQUEST(request, RELEASE_SESSION, release_session, &m);
-	struct call like = { .name = "release" };
+	REQUEST(request, m, ReleaseSession, RELEASE_SESSION, release_session);
 	int r = rdmabroker_check(session), fd;
 
 	if (r < 0)
@@ -58,7 +49,7 @@ int rdmabroker_release(struct rdmabroker *session)
 	fd = fcntl(session->wire.sock.fd, F_DUPFD_CLOEXEC, 0);
 	if (fd < 0)
 		return fail(errno, "release: cannot copy the descriptor: %s", strerror(errno));
-	r = call_wait_like(&session->wire, &like, &request, session->wire.call_timeout_ms, NULL);
+	r = call_wait(&session->wire, "release", &request);
 	if (r < 0) {
 		close(fd);
 		return r;

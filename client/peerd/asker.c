@@ -11,9 +11,9 @@
 #include <uthash.h>
 
 #include "asker.h"
-#include "common/clock.h"
 #include "exchange.h"
 #include "proto/addr.h"
+#include "proto/clock.h"
 #include "queue.h"
 
 /* Another host, while something is asked. An address of this host belongs to it. */
@@ -302,8 +302,7 @@ static void start_queued(struct asker *asker)
 {
 	struct host *host, *next;
 
-	DL_FOREACH_SAFE(asker->queued, host, next)
-	{
+	DL_FOREACH_SAFE(asker->queued, host, next) {
 		if (asker->n_talks >= ASKER_EXCHANGES_MAX)
 			break;
 		answer_late(asker, host);
@@ -392,8 +391,7 @@ struct asker *asker_free(struct asker *asker)
 
 	if (!asker)
 		return NULL;
-	DL_FOREACH_SAFE(asker->talks, talk, next_talk)
-	{
+	DL_FOREACH_SAFE(asker->talks, talk, next_talk) {
 		for (size_t i = 0; i < talk->n; i++)
 			free(talk->asks[i]);
 		talk_free(talk);

@@ -9,8 +9,8 @@
  */
 
 #include "brokerlink.h"
+#include "common/work.h"
 #include "settings.h"
-#include "work.h"
 
 /* The broker waits 2 s, and should get the reason before. */
 #define ASKER_MS 1800

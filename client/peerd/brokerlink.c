@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -8,9 +7,10 @@
 #include <sys/epoll.h>
 
 #include "brokerlink.h"
-#include "common/clock.h"
 #include "common/log.h"
 #include "common/reason.h"
+#include "proto/addr.h"
+#include "proto/clock.h"
 #include "proto/notifier.h"
 
 #define CALL_MS 1000
@@ -88,7 +88,7 @@ static int set_finder(struct brokerlink *link, struct rdmabroker *session)
 
 	if (finder)
 		*finder = (struct finder){ .session = session, .n_refs = 1 };
-	else if (session)
+	else
 		rdmabroker_close(session);
 	pthread_mutex_lock(&link->lock);
 	old = link->finder;
@@ -104,9 +104,7 @@ static void close_sessions(struct brokerlink *link)
 {
 	link->serving_io = sd_event_source_disable_unref(link->serving_io);
 	link->finding_io = sd_event_source_disable_unref(link->finding_io);
-	if (link->serving)
-		rdmabroker_close(link->serving);
-	link->serving = NULL;
+	link->serving = rdmabroker_close(link->serving);
 	set_finder(link, NULL);
 }
 
@@ -242,8 +240,7 @@ static void done_opening(struct job *job)
 		}
 		snprintf(opening->error, sizeof(opening->error), "%s", strerror(-r));
 	}
-	if (opening->serving)
-		rdmabroker_close(opening->serving);
+	rdmabroker_close(opening->serving);
 	/* Otherwise the program ends. */
 	if (opening->has_run && !link->has_complained) {
 		log_line(LOG_WARNING, "Cannot serve rdmabrokerd: %s. It is tried again.",
@@ -317,23 +314,6 @@ void brokerlink_answer(struct brokerlink *link, uint64_t number,
 		try_again_later(link);
 }
 
-/* Sets RET to the address TEXT with PORT. False: TEXT is no address. */
-static bool put_address(struct sockaddr_storage *ret, const char *text, uint16_t port)
-{
-	struct sockaddr_in *in = (struct sockaddr_in *)ret;
-	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ret;
-
-	*ret = (struct sockaddr_storage){};
-	if (inet_pton(AF_INET, text, &in->sin_addr) == 1) {
-		in->sin_family = AF_INET;
-		in->sin_port = htons(port);
-		return true;
-	}
-	in6->sin6_family = AF_INET6;
-	in6->sin6_port = htons(port);
-	return inet_pton(AF_INET6, text, &in6->sin6_addr) == 1;
-}
-
 json_t *brokerlink_find(struct brokerlink *link, const struct message_head *head,
 			const struct question *question, bool *hangs)
 {
@@ -351,8 +331,8 @@ json_t *brokerlink_find(struct brokerlink *link, const struct message_head *head
 	json_t *answer;
 	int r;
 
-	if (!put_address(&local, head->to, question->port) ||
-	    !put_address(&peer, head->from, question->peer_port))
+	if (!addr_parse(&local, head->to, question->port) ||
+	    !addr_parse(&peer, head->from, question->peer_port))
 		return message_new_unknown("the addresses are not valid");
 	finder = *hangs ? NULL : get_finder(link);
 	r = finder ? rdmabroker_find_peer(finder->session, &address, &who) : -ENOTCONN;

@@ -9,8 +9,8 @@
 
 #include <systemd/sd-event.h>
 
+#include "common/work.h"
 #include "message.h"
-#include "work.h"
 
 struct brokerlink;
 struct notifier;

@@ -7,9 +7,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/clock.h"
 #include "exchange.h"
 #include "proto/addr.h"
+#include "proto/clock.h"
 #include "transfer.h"
 
 /* Bytes, sealed: the identities of QUESTIONS_MAX programs, with 1024 groups each. */

@@ -14,11 +14,11 @@
 
 #include <netinet/in.h>
 
+#include "common/work.h"
 #include "kept.h"
 #include "message.h"
 #include "refusals.h"
 #include "seal.h"
-#include "work.h"
 
 struct exchange;
 

@@ -72,10 +72,8 @@ struct transfer *kept_take(struct kept *kept, const struct exchange_ends *ends)
 	struct kept_line *line;
 
 	DL_FOREACH(kept->lines, line)
-	{
 		if (is_between(line, ends))
 			return line_free(line);
-	}
 	return NULL;
 }
 
@@ -84,8 +82,6 @@ void kept_close(struct kept *kept, const struct exchange_ends *ends)
 	struct kept_line *line, *next;
 
 	DL_FOREACH_SAFE(kept->lines, line, next)
-	{
 		if (!ends || is_between(line, ends))
 			transfer_free(line_free(line));
-	}
 }

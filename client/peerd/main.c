@@ -1,25 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <systemd/sd-daemon.h>
 
 #include "asker.h"
 #include "brokerlink.h"
 #include "common/log.h"
 #include "common/service.h"
+#include "common/work.h"
 #include "proto/notifier.h"
 #include "server.h"
 #include "settings.h"
-#include "work.h"
 
 #ifndef PEERD_CONFIG
 #define PEERD_CONFIG "/etc/rdmabroker/peerd.conf"
 #endif
 
-#define LISTEN ":9472" /* every address of this host */
+#define LISTEN \
+	":9472" /* every address of this host, unless systemd or the command line says otherwise */
 
 /* Threads for each side, so that other hosts' questions do not delay this host's. */
 #define THREADS 2
@@ -72,26 +70,15 @@ static bool override(struct settings *settings, const struct arguments *argument
 	       settings_set_path(settings->munge_socket, "--munge-socket", arguments->munge_socket);
 }
 
-/* The loop ends with these signals. Called before the threads are created. */
-static int add_signals(sd_event *loop)
-{
-	sigset_t mask;
-	int r = service_block_signals(&mask);
-
-	if (r >= 0)
-		r = sd_event_add_signal(loop, NULL, SIGTERM, NULL, NULL);
-	return r < 0 ? r : sd_event_add_signal(loop, NULL, SIGINT, NULL, NULL);
-}
-
 static int start(struct peerd *peerd)
 {
 	const struct settings *settings = &peerd->settings;
 	int r = sd_event_new(&peerd->loop);
 
 	if (r >= 0)
-		r = add_signals(peerd->loop);
-	if (r >= 0)
 		r = notifier_new(&peerd->notifier, peerd->loop);
+	if (r >= 0)
+		r = service_add_signals(peerd->loop);
 	if (r >= 0)
 		r = notifier_add_watchdog(peerd->notifier);
 	if (r >= 0)
@@ -124,25 +111,14 @@ static void stop(struct peerd *peerd)
 	sockets_close(&peerd->sockets);
 }
 
-static int open_sockets(struct peerd *peerd)
-{
-	struct settings *settings = &peerd->settings;
-	int n = sd_listen_fds(/* unset_environment= */ 1);
-
-	if (n < 0)
-		return n;
-	if (n > 0)
-		return sockets_take(&peerd->sockets, n);
-	if (settings->n_listen == 0)
-		settings_add_listen(settings, "--listen", LISTEN);
-	return sockets_open(&peerd->sockets, settings->listen, settings->n_listen);
-}
-
 static int run(struct peerd *peerd)
 {
-	int r = open_sockets(peerd);
+	struct settings *settings = &peerd->settings;
+	int r;
 
-	if (r < 0)
+	if (settings->n_listen == 0)
+		settings_add_listen(settings, "--listen", LISTEN);
+	if (sockets_open(&peerd->sockets, settings->listen, settings->n_listen) < 0)
 		return EXIT_FAILURE;
 	r = start(peerd);
 	if (r >= 0) {

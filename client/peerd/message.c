@@ -1,43 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include "message.h"
+#include "proto/addr.h"
 #include "proto/text.h"
 
 #define VERSION 1
 #define GIDS_MAX 1024
 #define NAME_MAX_LEN 255 /* bytes, of a unit and so on */
 
-__attribute__((format(printf, 2, 3))) static bool fail(char error[MESSAGE_ERROR_MAX],
-						       const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(error, MESSAGE_ERROR_MAX, fmt, ap);
-	va_end(ap);
-	return false;
-}
+#define fail(error, ...) (snprintf(error, MESSAGE_ERROR_MAX, __VA_ARGS__), false)
 
 const char *message_address(const struct sockaddr *addr, char ret[64])
 {
-	const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
-	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
+	const struct in6_addr *in6 = &((const struct sockaddr_in6 *)addr)->sin6_addr;
 
-	ret[0] = 0;
-	if (addr->sa_family == AF_INET)
-		inet_ntop(AF_INET, &in->sin_addr, ret, 64);
-	else if (addr->sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr))
-		inet_ntop(AF_INET, &in6->sin6_addr.s6_addr[12], ret, 64);
-	else if (addr->sa_family == AF_INET6)
-		inet_ntop(AF_INET6, &in6->sin6_addr, ret, 64);
-	return ret;
+	if (addr->sa_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(in6))
+		return addr_host_to_string(addr, ret);
+	return inet_ntop(AF_INET, &in6->s6_addr[12], ret, 64);
 }
 
 bool message_set_nonce(struct message_head *head)
@@ -164,9 +149,8 @@ bool message_read_questions(const char *text, struct message_head *ret_head,
 
 	*ret_n = 0;
 	for (size_t i = 0; good && i < json_array_size(list); i++) {
-		good = read_question(json_array_get(list, i), &ret[i]);
-		if (!good)
-			fail(error, "question %zu is not valid", i + 1);
+		good = read_question(json_array_get(list, i), &ret[i]) ||
+		       fail(error, "question %zu is not valid", i + 1);
 		++*ret_n;
 	}
 	json_decref(message);

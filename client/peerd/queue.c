@@ -41,8 +41,7 @@ bool queue_choose(struct queue *queue, bool (*may)(void *userdata, uid_t uid), v
 {
 	struct turn *turn;
 
-	DL_FOREACH(queue->turns, turn)
-	{
+	DL_FOREACH(queue->turns, turn) {
 		if (!may(userdata, turn->uid))
 			continue;
 		DL_DELETE(queue->turns, turn);
@@ -81,9 +80,7 @@ struct ask *queue_take_late(struct queue *queue, int64_t now)
 	struct turn *turn;
 
 	DL_FOREACH(queue->turns, turn)
-	{
 		if (turn->asks->until_ms <= now)
 			return take(queue, turn);
-	}
 	return NULL;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "common/clock.h"
 #include "common/log.h"
+#include "proto/clock.h"
 #include "refusals.h"
 
 void refusals_print(struct refusals *refusals, const char *what, const char *address,

@@ -7,9 +7,7 @@
  * would replace seal.c.
  *
  * Both calls can block for some seconds, if munged does, so they are called in threads.
- */
-
-#include <stddef.h>
+*/
 
 struct seal {
 	const char *socket; /* of munged; NULL: libmunge's default */

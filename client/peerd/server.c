@@ -194,9 +194,7 @@ static unsigned count(const struct server *server, enum state state, const char 
 	unsigned n = 0;
 
 	DL_FOREACH(server->connections, connection)
-	{
 		n += is_one(connection, state, from);
-	}
 	return n;
 }
 
@@ -207,10 +205,8 @@ static struct connection *find_first(const struct server *server, enum state sta
 	struct connection *connection;
 
 	DL_FOREACH(server->connections, connection)
-	{
 		if (is_one(connection, state, from))
 			return connection;
-	}
 	return NULL;
 }
 
@@ -390,7 +386,7 @@ struct server *server_free(struct server *server)
 	if (!server)
 		return NULL;
 	DL_FOREACH_SAFE(server->connections, connection, next)
-	connection_free(connection);
+		connection_free(connection);
 	for (unsigned i = 0; i < server->n_listening; i++)
 		sd_event_source_disable_unref(server->listening[i]);
 	sd_event_source_disable_unref(server->pause);

@@ -13,8 +13,8 @@
 
 #include "brokerlink.h"
 #include "common/sockets.h"
+#include "common/work.h"
 #include "seal.h"
-#include "work.h"
 
 #define SERVER_MS 2000 /* after this a connection is closed, until it is KEPT */
 #define SERVER_KEPT_MS 40000 /* the same, from when it is KEPT until all questions are here */

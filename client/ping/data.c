@@ -164,13 +164,13 @@ int data_init(struct data *data, struct ibv_context *verbs, size_t size)
 		return fail(data, -r, "cannot arm the completion queue: %s", strerror(r));
 
 	r = make_buffer(data, &data->message, &data->message_mr, len, 0);
-	if (r < 0)
-		return r;
-	r = make_buffer(data, &data->received, &data->received_mr, len, IBV_ACCESS_LOCAL_WRITE);
-	if (r < 0)
-		return r;
-	return make_buffer(data, &data->target, &data->target_mr, size,
-			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	if (r == 0)
+		r = make_buffer(data, &data->received, &data->received_mr, len,
+				IBV_ACCESS_LOCAL_WRITE);
+	if (r == 0)
+		r = make_buffer(data, &data->target, &data->target_mr, size,
+				IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	return r;
 }
 
 void data_done(struct data *data)
@@ -227,51 +227,46 @@ static int post_receive(struct data *data)
 	return 0;
 }
 
-static int post_send(struct data *data, size_t len)
+/* Posts WR, which sends LEN bytes of the message from OFFSET on. */
+static int post(struct data *data, struct ibv_send_wr *wr, size_t offset, size_t len,
+		const char *what)
 {
 	struct ibv_sge sge = {
-		.addr = (uintptr_t)data->message,
+		.addr = (uintptr_t)data->message + offset,
 		.length = (uint32_t)len,
 		.lkey = data->message_mr->lkey,
 	};
+	struct ibv_send_wr *bad;
+	int r;
+
+	wr->sg_list = &sge;
+	wr->num_sge = 1;
+	r = ibv_post_send(data->qp, wr, &bad);
+	return r != 0 ? fail(data, -r, "cannot post a %s: %s", what, strerror(r)) : 0;
+}
+
+static int post_send(struct data *data, size_t len)
+{
 	struct ibv_send_wr wr = {
 		.wr_id = WORK_SEND,
 		.opcode = IBV_WR_SEND,
 		.send_flags = IBV_SEND_SIGNALED,
-		.sg_list = &sge,
-		.num_sge = 1,
 	};
-	struct ibv_send_wr *bad;
-	int r;
+	int r = post(data, &wr, 0, len, "send");
 
-	r = ibv_post_send(data->qp, &wr, &bad);
-	if (r != 0)
-		return fail(data, -r, "cannot post a send: %s", strerror(r));
-	data->n_sending++;
-	return 0;
+	data->n_sending += r == 0;
+	return r;
 }
 
 static int post_write(struct data *data, uint64_t addr, uint32_t rkey)
 {
-	struct ibv_sge sge = {
-		.addr = (uintptr_t)data->message + sizeof(struct message),
-		.length = (uint32_t)data->size,
-		.lkey = data->message_mr->lkey,
-	};
 	struct ibv_send_wr wr = {
 		.wr_id = WORK_WRITE,
 		.opcode = IBV_WR_RDMA_WRITE,
-		.sg_list = &sge,
-		.num_sge = 1,
 		.wr.rdma = { .remote_addr = addr, .rkey = rkey },
 	};
-	struct ibv_send_wr *bad;
-	int r;
 
-	r = ibv_post_send(data->qp, &wr, &bad);
-	if (r != 0)
-		return fail(data, -r, "cannot post a write: %s", strerror(r));
-	return 0;
+	return post(data, &wr, sizeof(struct message), data->size, "write");
 }
 
 int data_start(struct data *data, struct ibv_qp *qp)
@@ -387,13 +382,12 @@ int data_verify_done(struct data *data, uint64_t round)
 	invert(data->expected, data->expected, data->size);
 
 	r = verify_length(data, round, sizeof(m));
-	if (r < 0)
-		return r;
-	r = compare(data, "the server's message", round, data->received, (uint8_t *)&m, sizeof(m));
-	if (r < 0)
-		return r;
-	r = compare(data, "the memory that the server wrote", round, data->target, data->expected,
-		    data->size);
+	if (r == 0)
+		r = compare(data, "the server's message", round, data->received, (uint8_t *)&m,
+			    sizeof(m));
+	if (r == 0)
+		r = compare(data, "the memory that the server wrote", round, data->target,
+			    data->expected, data->size);
 	if (r < 0)
 		return r;
 	data->n_verified++;
@@ -404,8 +398,6 @@ int data_serve(struct data *data, bool *ret_bye)
 {
 	uint64_t round = data->n_verified + 1;
 	struct message got, m;
-	uint64_t addr;
-	uint32_t rkey;
 	bool bye;
 	int r;
 
@@ -416,15 +408,14 @@ int data_serve(struct data *data, bool *ret_bye)
 	m.addr = got.addr;
 	m.rkey = got.rkey;
 	r = verify_length(data, round, sizeof(m) + (bye ? 0 : data->size));
+	if (r == 0)
+		r = compare(data, "the client's message", round, (uint8_t *)&got, (uint8_t *)&m,
+			    sizeof(m));
 	if (r < 0)
 		return r;
-	r = compare(data, "the client's message", round, (uint8_t *)&got, (uint8_t *)&m, sizeof(m));
-	if (r < 0)
-		return r;
-	if (bye) {
-		*ret_bye = true;
+	*ret_bye = bye;
+	if (bye)
 		return 0;
-	}
 
 	fill_pattern(data->expected, data->size, round);
 	r = compare(data, "the client's pattern", round, data->received + sizeof(m), data->expected,
@@ -432,22 +423,15 @@ int data_serve(struct data *data, bool *ret_bye)
 	if (r < 0)
 		return r;
 	invert(data->message + sizeof(m), data->received + sizeof(m), data->size);
-	addr = be64toh(got.addr);
-	rkey = be32toh(got.rkey);
 
 	make_message(data, &m, MESSAGE_DONE, round);
 	memcpy(data->message, &m, sizeof(m));
 	/* Post the receive before the answer, after which the client can send its next round. */
 	r = post_receive(data);
-	if (r < 0)
-		return r;
-	r = post_write(data, addr, rkey);
-	if (r < 0)
-		return r;
-	r = post_send(data, sizeof(m));
-	if (r < 0)
-		return r;
-	data->n_verified++;
-	*ret_bye = false;
-	return 0;
+	if (r == 0)
+		r = post_write(data, be64toh(got.addr), be32toh(got.rkey));
+	if (r == 0)
+		r = post_send(data, sizeof(m));
+	data->n_verified += r == 0;
+	return r;
 }

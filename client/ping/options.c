@@ -132,6 +132,23 @@ static int resolve_source(struct sockaddr_storage *ret, const char *text)
 /* An option of one role is an error with the other role. */
 static const char server_only[] = "Pr", client_only[] = "ISRkt";
 
+/* What an option sets; the members that are NULL are not set. */
+struct row {
+	int c; /* of getopt_long(); 0: the end of the table */
+	bool *flag;
+	const char **text;
+	uint64_t *number; /* from MIN to MAX, which RANGE says, too */
+	uint64_t min, max;
+	const char *name, *range;
+};
+
+static const struct row *find_row(const struct row *row, int c)
+{
+	while (row->c && row->c != c)
+		row++;
+	return row->c ? row : NULL;
+}
+
 int options_parse(struct options *ret, int argc, char **argv, int *ret_exit)
 {
 	static const struct option long_options[] = {
@@ -140,114 +157,69 @@ int options_parse(struct options *ret, int argc, char **argv, int *ret_exit)
 		{ "version", no_argument, NULL, 'V' },
 		{ 0 },
 	};
-	struct options o = { .count = 10, .size = 64, .timeout_ms = 30000, .tos = -1 };
+	struct options o = { .count = 10 };
 	const char *addr = NULL, *port = NULL, *source = NULL;
+	uint64_t port_number, size = 64, seconds = 30, tos = 0, qpn = 0;
+	bool connect = false, has_tos = false;
+	const struct row rows[] = {
+		{ 's', .flag = &o.serve },
+		{ 'c', .flag = &connect },
+		{ 'a', .text = &addr },
+		{ 'p', .text = &port, .number = &port_number, 0, UINT16_MAX, "-p", "0 to 65535" },
+		{ 'C', .number = &o.count, 1, UINT32_MAX, "-C", "1 to 4294967295" },
+		{ 'S', .number = &size, 1, DATA_SIZE_MAX, "-S", "1 to 1048576" },
+		{ 'T', .number = &seconds, 1, 86400, "-T", "1 to 86400" },
+		{ 't', .flag = &has_tos, .number = &tos, 0, UINT8_MAX, "-t", "0 to 255" },
+		{ OPTION_QPN, .flag = &o.use_qpn, .number = &qpn, 0, 0xffffff, "--qpn",
+		  "0 to 0xffffff" },
+		{ 'I', .text = &source },
+		{ 'P', .flag = &o.persistent },
+		{ 'R', .flag = &o.reuseaddr },
+		{ 'k', .flag = &o.keep },
+		{ 'q', .flag = &o.quiet },
+		{ 'r', .text = &o.reject },
+		{ 'v', .flag = &o.verbose },
+		{ 0 },
+	};
 	char seen_server = 0, seen_client = 0;
-	bool connect = false;
-	uint64_t n;
 	int c, r;
 
 	while ((c = getopt_long(argc, argv, "C:I:PRS:T:Va:chkp:qr:st:v", long_options, NULL)) !=
 	       -1) {
+		const struct row *row = find_row(rows, c);
+
 		if (c < 0x100 && strchr(server_only, c))
 			seen_server = (char)c;
 		if (c < 0x100 && strchr(client_only, c))
 			seen_client = (char)c;
-
-		switch (c) {
-		case 's':
-			o.serve = true;
-			break;
-		case 'c':
-			connect = true;
-			break;
-		case 'a':
-			addr = optarg;
-			break;
-		case 'p':
-			if (parse_number(optarg, 0, UINT16_MAX, &n) < 0)
-				return usage_error(ret_exit,
-						   "invalid -p \"%s\": it must be from 0 to 65535",
-						   optarg);
-			port = optarg;
-			break;
-		case 'C':
-			if (parse_number(optarg, 1, UINT32_MAX, &o.count) < 0)
-				return usage_error(ret_exit,
-						   "invalid -C \"%s\": it must be from 1 to %u",
-						   optarg, UINT32_MAX);
-			break;
-		case 'S':
-			if (parse_number(optarg, 1, DATA_SIZE_MAX, &n) < 0)
-				return usage_error(ret_exit,
-						   "invalid -S \"%s\": it must be from 1 to %zu",
-						   optarg, DATA_SIZE_MAX);
-			o.size = n;
-			break;
-		case 'T':
-			if (parse_number(optarg, 1, 86400, &n) < 0)
-				return usage_error(ret_exit,
-						   "invalid -T \"%s\": it must be from 1 to 86400",
-						   optarg);
-			o.timeout_ms = (int)n * 1000;
-			break;
-		case 't':
-			if (parse_number(optarg, 0, UINT8_MAX, &n) < 0)
-				return usage_error(ret_exit,
-						   "invalid -t \"%s\": it must be from 0 to 255",
-						   optarg);
-			o.tos = (int)n;
-			break;
-		case OPTION_QPN:
-			if (parse_number(optarg, 0, 0xffffff, &n) < 0)
-				return usage_error(
-					ret_exit,
-					"invalid --qpn \"%s\": it must be from 0 to 0xffffff",
-					optarg);
-			o.use_qpn = true;
-			o.qpn = (uint32_t)n;
-			break;
-		case 'I':
-			source = optarg;
-			break;
-		case 'P':
-			o.persistent = true;
-			break;
-		case 'R':
-			o.reuseaddr = true;
-			break;
-		case 'k':
-			o.keep = true;
-			break;
-		case 'q':
-			o.quiet = true;
-			break;
-		case 'r':
-			if (strlen(optarg) > RDMABROKER_REJECT_DATA_MAX)
-				return usage_error(
-					ret_exit,
-					"the text of -r is too long: at most %d bytes are allowed",
-					RDMABROKER_REJECT_DATA_MAX);
-			o.reject = optarg;
-			break;
-		case 'v':
-			o.verbose = true;
-			break;
-		case 'h':
+		if (c == 'h')
 			fputs(usage_text, stdout);
-			*ret_exit = EXIT_SUCCESS;
-			return -EINVAL;
-		case 'V':
+		else if (c == 'V')
 			printf("rdmabroker-ping %s\n", rdmabroker_get_version());
-			*ret_exit = EXIT_SUCCESS;
-			return -EINVAL;
-		default:
+		else if (!row)
 			/* getopt() has printed the error. */
 			complain("see rdmabroker-ping --help");
-			*ret_exit = EXIT_USAGE;
+		if (!row) {
+			*ret_exit = c == 'h' || c == 'V' ? EXIT_SUCCESS : EXIT_USAGE;
 			return -EINVAL;
 		}
+		if (row->flag)
+			*row->flag = true;
+		if (row->text)
+			*row->text = optarg;
+		if (row->number && parse_number(optarg, row->min, row->max, row->number) < 0)
+			return usage_error(ret_exit, "invalid %s \"%s\": it must be from %s",
+					   row->name, optarg, row->range);
+		if (row->text == &o.reject && strlen(optarg) > RDMABROKER_REJECT_DATA_MAX)
+			return usage_error(
+				ret_exit,
+				"the text of -r is too long: at most %d bytes are allowed",
+				RDMABROKER_REJECT_DATA_MAX);
 	}
+	o.size = size;
+	o.timeout_ms = (int)seconds * 1000;
+	o.tos = has_tos ? (int)tos : -1;
+	o.qpn = (uint32_t)qpn;
 
 	if (optind < argc)
 		return usage_error(ret_exit, "unexpected argument \"%s\"", argv[optind]);

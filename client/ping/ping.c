@@ -6,18 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "ping.h"
-
-int64_t ping_now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
 
 const char *ping_addr_to_string(char buf[PING_ADDR_STRLEN], const struct sockaddr *addr)
 {
@@ -76,6 +67,12 @@ enum outcome ping_call_failed(int r)
 	else
 		complain("refused by the broker: %s (%s)", failure->text, name);
 	return OUTCOME_REFUSED;
+}
+
+enum outcome ping_data_failed(const struct conn *conn)
+{
+	complain("connection with %s: %s", conn->peer, conn->data.error);
+	return OUTCOME_FAILED;
 }
 
 static enum outcome lost(struct ping *ping)
@@ -333,10 +330,8 @@ static int take_completions(struct conn *conn)
 	r = data_poll(data);
 	if (r == 0)
 		return data->has_received != had_received || data->n_sending != n_sending;
-	if (conn->state < CONN_DISCONNECTED) {
-		complain("connection with %s: %s", conn->peer, data->error);
-		end_conn(conn, OUTCOME_FAILED);
-	}
+	if (conn->state < CONN_DISCONNECTED)
+		end_conn(conn, ping_data_failed(conn));
 	return 1;
 }
 
@@ -377,7 +372,7 @@ int ping_pump(struct ping *ping, int64_t deadline)
 		return 0;
 
 	if (deadline >= 0) {
-		left = deadline - ping_now();
+		left = deadline - now_ms();
 		if (left <= 0)
 			return -ETIMEDOUT;
 	}
@@ -397,7 +392,7 @@ int ping_pump(struct ping *ping, int64_t deadline)
 enum outcome ping_await(struct ping *ping, enum conn_state state, const char *doing)
 {
 	struct conn *conn = ping->conn;
-	int64_t deadline = ping_now() + ping->options->timeout_ms;
+	int64_t deadline = now_ms() + ping->options->timeout_ms;
 
 	while (conn->state < state) {
 		if (ping->lost)
@@ -423,15 +418,18 @@ enum outcome ping_await(struct ping *ping, enum conn_state state, const char *do
 enum outcome ping_await_message(struct ping *ping)
 {
 	struct conn *conn = ping->conn;
-	int64_t deadline = ping_now() + ping->options->timeout_ms;
+	int64_t deadline = now_ms() + ping->options->timeout_ms;
 
 	for (;;) {
 		if (conn->state == CONN_ENDED)
 			return conn->outcome;
 		if (data_is_ready(&conn->data))
 			return OUTCOME_OK;
-		if (conn->state == CONN_DISCONNECTED)
+		if (conn->state == CONN_DISCONNECTED) {
+			complain("%s disconnected after %llu rounds", conn->peer,
+				 (unsigned long long)conn->data.n_verified);
 			return OUTCOME_GONE;
+		}
 		if (ping->lost)
 			return OUTCOME_FAILED;
 		if (ping->stop && ping->options->serve)
@@ -445,7 +443,8 @@ enum outcome ping_await_message(struct ping *ping)
 	}
 }
 
-enum outcome ping_make_data(struct ping *ping, struct conn *conn, size_t size)
+/* Gives the connection its memory and its QP. */
+static enum outcome make_data(struct ping *ping, struct conn *conn, size_t size)
 {
 	struct ibv_qp_init_attr attr;
 	struct ibv_context *verbs;
@@ -471,6 +470,22 @@ enum outcome ping_make_data(struct ping *ping, struct conn *conn, size_t size)
 		say(ping, "QP number %u on %s", conn->data.qp->qp_num,
 		    ibv_get_device_name(verbs->device));
 	return OUTCOME_OK;
+}
+
+enum outcome ping_prepare(struct ping *ping, struct conn *conn, size_t size,
+			  uint8_t hello[DATA_HELLO_LEN], struct rdmabroker_conn_param *ret)
+{
+	data_pack_hello(hello, size);
+	*ret = (struct rdmabroker_conn_param){
+		.size = sizeof(*ret),
+		.private_data = hello,
+		.private_data_len = DATA_HELLO_LEN,
+		.responder_resources = 1,
+		.initiator_depth = 1,
+		.rnr_retry_count = 7,
+		.qp_num = ping->options->qpn,
+	};
+	return ping->options->use_qpn ? OUTCOME_OK : make_data(ping, conn, size);
 }
 
 enum outcome ping_disconnect(struct ping *ping, struct conn *conn)
@@ -503,5 +518,5 @@ void ping_print_result(const struct ping *ping, const struct conn *conn, int64_t
 	const struct data *data = &conn->data;
 
 	say(ping, "%llu rounds of %zu bytes verified in %.3f s",
-	    (unsigned long long)data->n_verified, data->size, (double)(ping_now() - start) / 1000);
+	    (unsigned long long)data->n_verified, data->size, (double)(now_ms() - start) / 1000);
 }

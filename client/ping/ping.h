@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "data.h"
+#include "proto/clock.h"
 
 #define PING_MAX_WAITING 16 /* connection requests that wait while one is served */
 #define PING_ADDR_STRLEN (INET6_ADDRSTRLEN + 24) /* [ADDR%SCOPE]:PORT */
@@ -93,7 +94,6 @@ struct ping {
 /* Returns 0; else exit with *RET_EXIT: the help, the version or an error in the command line was printed. */
 int options_parse(struct options *ret, int argc, char **argv, int *ret_exit);
 
-int64_t ping_now(void);
 /* True if the negative errno R means that the broker rejected the call (policy, a limit, draining). */
 bool ping_is_refusal(int r);
 const char *ping_addr_to_string(char buf[PING_ADDR_STRLEN], const struct sockaddr *addr);
@@ -103,6 +103,8 @@ __attribute__((format(printf, 1, 2))) void complain(const char *fmt, ...);
 __attribute__((format(printf, 2, 3))) void say(const struct ping *ping, const char *fmt, ...);
 /* Prints the error of a call on the session that returned R, and returns its outcome. */
 enum outcome ping_call_failed(int r);
+/* Prints the error of a call on the connection's data, and returns its outcome. */
+enum outcome ping_data_failed(const struct conn *conn);
 
 /* Handles events and completions; waits if there are none. -ETIMEDOUT: DEADLINE is past. DEADLINE -1: no deadline. */
 int ping_pump(struct ping *ping, int64_t deadline);
@@ -113,12 +115,16 @@ int ping_pump(struct ping *ping, int64_t deadline);
 enum outcome ping_await(struct ping *ping, enum conn_state state, const char *doing);
 /*
  * Waits until a message was received, and the last one that was sent has completed. OUTCOME_GONE: the peer has
- * disconnected. A signal ends only a server's wait.
+ * disconnected, and a line says so. A signal ends only a server's wait.
  */
 enum outcome ping_await_message(struct ping *ping);
 
-/* Gives the connection its memory and its QP. */
-enum outcome ping_make_data(struct ping *ping, struct conn *conn, size_t size);
+/*
+ * Gives the connection its memory and its QP, unless --qpn is given. *RET: the parameters of connect and accept, with
+ * HELLO as private data.
+ */
+enum outcome ping_prepare(struct ping *ping, struct conn *conn, size_t size,
+			  uint8_t hello[DATA_HELLO_LEN], struct rdmabroker_conn_param *ret);
 /* If the connection is established, disconnects it, and waits until it has ended. */
 enum outcome ping_disconnect(struct ping *ping, struct conn *conn);
 /* Frees the connection, and all its objects on the device. */

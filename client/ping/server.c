@@ -28,19 +28,19 @@ static int start_listening(struct ping *ping)
 /* The listener's device was removed: listens again when the device is back. */
 static enum outcome listen_again(struct ping *ping)
 {
-	int64_t deadline = ping_now() + ping->options->timeout_ms;
+	int64_t deadline = now_ms() + ping->options->timeout_ms;
 	enum outcome outcome;
 	int r;
 
 	ping->listener_removed = false;
 	ping->listener = rdmabroker_destroy_id(ping->listener);
 	while (!ping->stop && !ping->lost) {
-		int64_t next = ping_now() + RETRY_MS;
+		int64_t next = now_ms() + RETRY_MS;
 
 		r = start_listening(ping);
 		if (r == 0)
 			return OUTCOME_OK;
-		if (ping_is_refusal(r) || ping_now() >= deadline) {
+		if (ping_is_refusal(r) || now_ms() >= deadline) {
 			outcome = ping_call_failed(r);
 			ping->listener = rdmabroker_destroy_id(ping->listener);
 			return outcome;
@@ -55,7 +55,7 @@ static enum outcome listen_again(struct ping *ping)
 static enum outcome next_request(struct ping *ping, struct request *ret)
 {
 	const struct options *options = ping->options;
-	int64_t deadline = options->persistent ? -1 : ping_now() + options->timeout_ms;
+	int64_t deadline = options->persistent ? -1 : now_ms() + options->timeout_ms;
 	enum outcome outcome;
 
 	while (ping->n_waiting == 0) {
@@ -96,25 +96,13 @@ static enum outcome reject(struct ping *ping, struct conn *conn, const char *tex
 static enum outcome accept_conn(struct ping *ping, struct conn *conn, size_t size)
 {
 	const struct options *options = ping->options;
+	struct rdmabroker_conn_param param;
 	uint8_t hello[DATA_HELLO_LEN];
-	struct rdmabroker_conn_param param = {
-		.size = sizeof(param),
-		.private_data = hello,
-		.private_data_len = sizeof(hello),
-		.responder_resources = 1,
-		.initiator_depth = 1,
-		.rnr_retry_count = 7,
-		.qp_num = options->qpn,
-	};
-	enum outcome outcome;
+	enum outcome outcome = ping_prepare(ping, conn, size, hello, &param);
 	int r;
 
-	if (!options->use_qpn) {
-		outcome = ping_make_data(ping, conn, size);
-		if (outcome != OUTCOME_OK)
-			return outcome;
-	}
-	data_pack_hello(hello, size);
+	if (outcome != OUTCOME_OK)
+		return outcome;
 	r = rdmabroker_accept(conn->id, &param);
 	if (r == -EINVAL) {
 		/* The kernel reports this error if the client gave up while it waited. */
@@ -139,15 +127,10 @@ static enum outcome serve_rounds(struct ping *ping, struct conn *conn)
 
 	while (!bye) {
 		outcome = ping_await_message(ping);
-		if (outcome == OUTCOME_GONE)
-			complain("%s disconnected after %llu rounds", conn->peer,
-				 (unsigned long long)conn->data.n_verified);
 		if (outcome != OUTCOME_OK)
 			return outcome;
-		if (data_serve(&conn->data, &bye) < 0) {
-			complain("connection with %s: %s", conn->peer, conn->data.error);
-			return OUTCOME_FAILED;
-		}
+		if (data_serve(&conn->data, &bye) < 0)
+			return ping_data_failed(conn);
 	}
 	return ping_await(ping, CONN_DISCONNECTED, "waiting for the client's disconnect");
 }
@@ -173,7 +156,7 @@ static enum outcome serve_one(struct ping *ping, const struct request *request)
 	} else {
 		outcome = accept_conn(ping, &conn, size);
 		if (outcome == OUTCOME_OK) {
-			start = ping_now();
+			start = now_ms();
 			outcome = serve_rounds(ping, &conn);
 			ping_print_result(ping, &conn, start);
 			ping_disconnect(ping, &conn);

@@ -105,9 +105,7 @@ int rdma_connect(struct rdma_cm_id *public, struct rdma_conn_param *conn_param)
 	struct id *id = to_id(public);
 	int r;
 
-	FORWARD(rdma_connect, public, conn_param);
-	if (!id->handle)
-		return fail(EBADF);
+	FORWARD_ID(rdma_connect, public, conn_param);
 	if (!is_valid(id, conn_param) || !id->device)
 		return fail(EINVAL);
 	r = connect_id(id, conn_param);
@@ -155,9 +153,7 @@ int rdma_accept(struct rdma_cm_id *public, struct rdma_conn_param *conn_param)
 	struct id *id = to_id(public);
 	int r;
 
-	FORWARD(rdma_accept, public, conn_param);
-	if (!id->handle)
-		return fail(EBADF);
+	FORWARD_ID(rdma_accept, public, conn_param);
 	if (!is_valid(id, conn_param) || !id->device || (!public->qp && !conn_param))
 		return fail(EINVAL);
 	r = accept_id(id, conn_param);
@@ -172,9 +168,7 @@ int rdma_establish(struct rdma_cm_id *public)
 {
 	struct id *id = to_id(public);
 
-	FORWARD(rdma_establish, public);
-	if (!id->handle)
-		return fail(EBADF);
+	FORWARD_ID(rdma_establish, public);
 	if (public->qp)
 		return fail(EINVAL);
 	return report_result("rdma_establish", BROKER(rdmabroker_establish(id->handle)));
@@ -184,9 +178,7 @@ int rdma_reject(struct rdma_cm_id *public, const void *private_data, uint8_t pri
 {
 	struct id *id = to_id(public);
 
-	FORWARD(rdma_reject, public, private_data, private_data_len);
-	if (!id->handle)
-		return fail(EBADF);
+	FORWARD_ID(rdma_reject, public, private_data, private_data_len);
 	return report_result("rdma_reject",
 			     BROKER(rdmabroker_reject(id->handle, private_data, private_data_len)));
 }
@@ -195,9 +187,7 @@ int rdma_reject_ece(struct rdma_cm_id *public, const void *private_data, uint8_t
 {
 	struct id *id = to_id(public);
 
-	FORWARD(rdma_reject_ece, public, private_data, private_data_len);
-	if (!id->handle)
-		return fail(EBADF);
+	FORWARD_ID(rdma_reject_ece, public, private_data, private_data_len);
 	return report_result(
 		"rdma_reject_ece",
 		BROKER(rdmabroker_reject_ece(id->handle, private_data, private_data_len)));
@@ -207,9 +197,7 @@ int rdma_notify(struct rdma_cm_id *public, enum ibv_event_type event)
 {
 	struct id *id = to_id(public);
 
-	FORWARD(rdma_notify, public, event);
-	if (!id->handle)
-		return fail(EBADF);
+	FORWARD_ID(rdma_notify, public, event);
 	return report_result("rdma_notify", BROKER(rdmabroker_notify(id->handle, event)));
 }
 
@@ -233,9 +221,7 @@ int rdma_disconnect(struct rdma_cm_id *public)
 	struct id *id = to_id(public);
 	int r;
 
-	FORWARD(rdma_disconnect, public);
-	if (!id->handle)
-		return fail(EBADF);
+	FORWARD_ID(rdma_disconnect, public);
 	if (!public->verbs)
 		return fail(EINVAL);
 	r = shut_down(id);

@@ -129,16 +129,13 @@ static void unuse(struct device *device)
 {
 	if (--device->n_users > 0 || device->pid != getpid())
 		return;
-	if (is_lost(device)) {
-		device->pd = NULL;
-		device->xrcd = NULL;
-		return;
-	}
 	/* If the PD still has memory regions or QPs, ibv_dealloc_pd() fails, and the PD leaks, as in librdmacm. */
-	if (device->xrcd)
-		ibv_close_xrcd(device->xrcd);
-	if (device->pd)
-		ibv_dealloc_pd(device->pd);
+	if (!is_lost(device)) {
+		if (device->xrcd)
+			ibv_close_xrcd(device->xrcd);
+		if (device->pd)
+			ibv_dealloc_pd(device->pd);
+	}
 	device->pd = NULL;
 	device->xrcd = NULL;
 }

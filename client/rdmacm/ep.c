@@ -107,9 +107,7 @@ int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id)
 	struct id *listener = to_id(listen);
 	struct rdma_cm_event *event;
 
-	FORWARD(rdma_get_request, listen, id);
-	if (!listener->handle)
-		return fail(EBADF);
+	FORWARD_ID(rdma_get_request, listen, id);
 	if (!listener->sync)
 		return fail(EINVAL);
 	if (listen->event)

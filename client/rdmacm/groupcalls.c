@@ -12,9 +12,12 @@ static unsigned to_bits(uint32_t flags)
 static int join_group(struct id *id, struct sockaddr *addr, uint32_t flags, void *context)
 {
 	struct channel *channel = to_channel(id->public.channel);
-	struct join *join = join_new(addr, flags, context);
+	struct join *join;
 	int r;
 
+	if (!is_ip(addr))
+		return fail(EINVAL);
+	join = join_new(addr, flags, context);
 	if (!join)
 		return fail(ENOMEM);
 
@@ -34,11 +37,7 @@ int rdma_join_multicast(struct rdma_cm_id *public, struct sockaddr *addr, void *
 {
 	struct id *id = to_id(public);
 
-	FORWARD(rdma_join_multicast, public, addr, context);
-	if (!id->handle)
-		return fail(EBADF);
-	if (addr_size(addr) == 0)
-		return fail(EINVAL);
+	FORWARD_ID(rdma_join_multicast, public, addr, context);
 	return join_group(id, addr, RDMA_MC_JOIN_FLAG_FULLMEMBER, context);
 }
 
@@ -47,14 +46,12 @@ int rdma_join_multicast_ex(struct rdma_cm_id *public, struct rdma_cm_join_mc_att
 {
 	struct id *id = to_id(public);
 
-	FORWARD(rdma_join_multicast_ex, public, attr, context);
-	if (!id->handle)
-		return fail(EBADF);
+	FORWARD_ID(rdma_join_multicast_ex, public, attr, context);
 	if (attr->comp_mask >= RDMA_CM_JOIN_MC_ATTR_RESERVED)
 		return fail(ENOTSUP);
 	if (!(attr->comp_mask & RDMA_CM_JOIN_MC_ATTR_ADDRESS) ||
 	    !(attr->comp_mask & RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS) ||
-	    attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED || addr_size(attr->addr) == 0)
+	    attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
 		return fail(EINVAL);
 	return join_group(id, attr->addr, attr->join_flags, context);
 }
@@ -66,10 +63,8 @@ int rdma_leave_multicast(struct rdma_cm_id *public, struct sockaddr *addr)
 	struct join *join;
 	int r = 0;
 
-	FORWARD(rdma_leave_multicast, public, addr);
-	if (!id->handle)
-		return fail(EBADF);
-	if (addr_size(addr) == 0)
+	FORWARD_ID(rdma_leave_multicast, public, addr);
+	if (!is_ip(addr))
 		return fail(EINVAL);
 	channel = to_channel(public->channel);
 	pthread_mutex_lock(&channel->lock);

@@ -31,9 +31,7 @@ int rdma_migrate_id(struct rdma_cm_id *public, struct rdma_event_channel *channe
 {
 	struct id *id = to_id(public);
 
-	FORWARD(rdma_migrate_id, public, channel);
-	if (!id->handle)
-		return fail(EBADF);
+	FORWARD_ID(rdma_migrate_id, public, channel);
 	if (id->sync && !channel)
 		return fail(EINVAL);
 	return id_migrate(id, channel ? to_channel(channel) : NULL);
@@ -44,10 +42,8 @@ int rdma_bind_addr(struct rdma_cm_id *public, struct sockaddr *addr)
 	struct id *id = to_id(public);
 	int r;
 
-	FORWARD(rdma_bind_addr, public, addr);
-	if (!id->handle)
-		return fail(EBADF);
-	if (addr_size(addr) == 0)
+	FORWARD_ID(rdma_bind_addr, public, addr);
+	if (!is_ip(addr))
 		return fail(EINVAL);
 	r = BROKER(rdmabroker_bind_addr(id->handle, addr));
 	return report_result("rdma_bind_addr", r < 0 ? r : id_learn(id));
@@ -58,9 +54,7 @@ int rdma_listen(struct rdma_cm_id *public, int backlog)
 	struct id *id = to_id(public);
 	int r;
 
-	FORWARD(rdma_listen, public, backlog);
-	if (!id->handle)
-		return fail(EBADF);
+	FORWARD_ID(rdma_listen, public, backlog);
 	r = BROKER(rdmabroker_listen(id->handle, backlog));
 	return report_result("rdma_listen", r < 0 ? r : id_learn(id));
 }
@@ -71,16 +65,14 @@ int rdma_resolve_addr(struct rdma_cm_id *public, struct sockaddr *src_addr,
 	struct id *id = to_id(public);
 	int r;
 
-	FORWARD(rdma_resolve_addr, public, src_addr, dst_addr, timeout_ms);
-	if (!id->handle)
-		return fail(EBADF);
-	if (addr_size(dst_addr) == 0 || (src_addr && addr_size(src_addr) == 0))
+	FORWARD_ID(rdma_resolve_addr, public, src_addr, dst_addr, timeout_ms);
+	if (!is_ip(dst_addr) || (src_addr && !is_ip(src_addr)))
 		return fail(EINVAL);
 	r = BROKER(rdmabroker_resolve_addr(id->handle, src_addr, dst_addr,
 					   timeout_ms > 0 ? timeout_ms : 1));
 	if (r < 0)
 		return report_result("rdma_resolve_addr", r);
-	memcpy(&public->route.addr.dst_storage, dst_addr, addr_size(dst_addr));
+	memcpy(&public->route.addr.dst_storage, dst_addr, addr_len(dst_addr));
 	return event_await_outcome(id);
 }
 
@@ -89,36 +81,22 @@ int rdma_resolve_route(struct rdma_cm_id *public, int timeout_ms)
 	struct id *id = to_id(public);
 	int r;
 
-	FORWARD(rdma_resolve_route, public, timeout_ms);
-	if (!id->handle)
-		return fail(EBADF);
+	FORWARD_ID(rdma_resolve_route, public, timeout_ms);
 	r = BROKER(rdmabroker_resolve_route(id->handle, timeout_ms > 0 ? timeout_ms : 1));
 	return r < 0 ? report_result("rdma_resolve_route", r) : event_await_outcome(id);
-}
-
-static __be16 get_port(const struct sockaddr *addr)
-{
-	switch (addr->sa_family) {
-	case AF_INET:
-		return ((const struct sockaddr_in *)addr)->sin_port;
-	case AF_INET6:
-		return ((const struct sockaddr_in6 *)addr)->sin6_port;
-	default:
-		return 0;
-	}
 }
 
 /* AF_IB addresses are not supported: for them the port is 0. */
 __be16 rdma_get_src_port(struct rdma_cm_id *public)
 {
 	FORWARD(rdma_get_src_port, public);
-	return get_port(&public->route.addr.src_addr);
+	return htons(addr_port(&public->route.addr.src_addr));
 }
 
 __be16 rdma_get_dst_port(struct rdma_cm_id *public)
 {
 	FORWARD(rdma_get_dst_port, public);
-	return get_port(&public->route.addr.dst_addr);
+	return htons(addr_port(&public->route.addr.dst_addr));
 }
 
 static int get_number(const void *value, size_t len, size_t expected, int *ret)
@@ -150,9 +128,7 @@ int rdma_set_option(struct rdma_cm_id *public, int level, int optname, void *opt
 {
 	struct id *id = to_id(public);
 
-	FORWARD(rdma_set_option, public, level, optname, optval, optlen);
-	if (!id->handle)
-		return fail(EBADF);
+	FORWARD_ID(rdma_set_option, public, level, optname, optval, optlen);
 	return report_result("rdma_set_option", level == RDMA_OPTION_ID ?
 							set_option(id, optname, optval, optlen) :
 							-ENOSYS);

@@ -215,8 +215,8 @@ static void learn_addrs(struct id *id)
 	const struct sockaddr *local = rdmabroker_get_local_addr(id->handle);
 	const struct sockaddr *peer = rdmabroker_get_peer_addr(id->handle);
 
-	memcpy(&addr->src_storage, local, addr_size(local));
-	memcpy(&addr->dst_storage, peer, addr_size(peer));
+	memcpy(&addr->src_storage, local, addr_len(local));
+	memcpy(&addr->dst_storage, peer, addr_len(peer));
 }
 
 /* The INIT attributes have the id's port number and P_Key index. On Ethernet, librdmacm sets the address's P_Key to 0. */

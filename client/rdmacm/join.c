@@ -12,7 +12,7 @@ struct join *join_new(const struct sockaddr *addr, uint32_t flags, void *context
 		return NULL;
 	join->context = context;
 	join->flags = flags;
-	memcpy(&join->addr, addr, addr_size(addr));
+	memcpy(&join->addr, addr, addr_len(addr));
 	return join;
 }
 
@@ -31,7 +31,7 @@ struct join *join_find(struct id *id, const struct sockaddr *addr)
 	struct join *join;
 
 	LIST_FOREACH(join, &id->joins, link)
-		if (memcmp(&join->addr, addr, addr_size(addr)) == 0)
+		if (memcmp(&join->addr, addr, addr_len(addr)) == 0)
 			return join;
 	return NULL;
 }

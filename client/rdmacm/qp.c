@@ -9,9 +9,7 @@ int rdma_init_qp_attr(struct rdma_cm_id *public, struct ibv_qp_attr *qp_attr, in
 {
 	struct id *id = to_id(public);
 
-	FORWARD(rdma_init_qp_attr, public, qp_attr, qp_attr_mask);
-	if (!id->handle)
-		return fail(EBADF);
+	FORWARD_ID(rdma_init_qp_attr, public, qp_attr, qp_attr_mask);
 	return report_result("rdma_init_qp_attr",
 			     BROKER(rdmabroker_init_qp_attr(id->handle, qp_attr, qp_attr_mask)));
 }
@@ -340,9 +338,7 @@ int rdma_create_qp_ex(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *att
 	struct ibv_qp *qp;
 	int r;
 
-	FORWARD(rdma_create_qp_ex, public, attr);
-	if (!id->handle)
-		return fail(EBADF);
+	FORWARD_ID(rdma_create_qp_ex, public, attr);
 	if (!is_consistent(public, attr))
 		return fail(EINVAL);
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd) {

@@ -45,6 +45,7 @@
 #include <stddef.h>
 #include <sys/queue.h>
 
+#include "proto/addr.h"
 #include "real.h"
 
 #define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
@@ -157,19 +158,9 @@ static inline int fail(int error)
 	return -1;
 }
 
-/* 0: ADDR is NULL, or its family is not known. */
-static inline size_t addr_size(const struct sockaddr *addr)
+static inline bool is_ip(const struct sockaddr *addr)
 {
-	if (!addr)
-		return 0;
-	switch (addr->sa_family) {
-	case AF_INET:
-		return sizeof(struct sockaddr_in);
-	case AF_INET6:
-		return sizeof(struct sockaddr_in6);
-	default:
-		return 0;
-	}
+	return addr && addr_len(addr) > 0;
 }
 
 static inline struct id *to_id(struct rdma_cm_id *id)
@@ -181,6 +172,14 @@ static inline struct channel *to_channel(struct rdma_event_channel *channel)
 {
 	return container_of(channel, struct channel, public);
 }
+
+/* The same as FORWARD() for a call about an id; else the id needs a handle. */
+#define FORWARD_ID(call, public, ...)                 \
+	do {                                          \
+		FORWARD(call, public, ##__VA_ARGS__); \
+		if (!to_id(public)->handle)           \
+			return fail(EBADF);           \
+	} while (0)
 
 static inline bool id_is_datagram(const struct id *id)
 {

@@ -15,26 +15,6 @@
 #define ETHERNET_PACKET_LIFETIME 18 /* 4.096 us * 2^18, about 1 s */
 #define EXACTLY 2
 
-/* In RoCE each IP address is a GID; an IPv4 address is written as an IPv4-mapped IPv6 address. */
-static void to_gid(union ibv_gid *ret, const struct sockaddr *addr)
-{
-	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
-	const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
-
-	memset(ret, 0, sizeof(*ret));
-	switch (addr->sa_family) {
-	case AF_INET:
-		ret->raw[10] = ret->raw[11] = 0xff;
-		memcpy(&ret->raw[12], &in->sin_addr, 4);
-		break;
-	case AF_INET6:
-		memcpy(ret->raw, &in6->sin6_addr, sizeof(ret->raw));
-		break;
-	default:
-		break;
-	}
-}
-
 static bool get_port(const struct id *id, struct port *ret)
 {
 	return id->device && id->public.port_num &&
@@ -48,8 +28,9 @@ void route_learn_gids(struct id *id)
 
 	if (!get_port(id, &port))
 		return;
-	to_gid(&addr->addr.ibaddr.sgid, &addr->src_addr);
-	to_gid(&addr->addr.ibaddr.dgid, &addr->dst_addr);
+	/* In RoCE each IP address is a GID; an IPv4 address is written as an IPv4-mapped IPv6 address. */
+	addr_host(&addr->src_addr, addr->addr.ibaddr.sgid.raw);
+	addr_host(&addr->dst_addr, addr->addr.ibaddr.dgid.raw);
 }
 
 /* The paths that the broker tells. False: it tells none. */

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -11,6 +10,7 @@
 #include "policy/source.h"
 #include "policy/trial.h"
 #include "policy/words.h"
+#include "proto/addr.h"
 #include "proto/names.h"
 #include "proto/word.h"
 #include "util/diag.h"
@@ -123,18 +123,11 @@ static int take_address(struct parser *parser, const struct fact *fact,
 			struct sockaddr_storage *ret)
 {
 	const struct token *token = parser_take(parser);
-	struct sockaddr_in *in = (struct sockaddr_in *)ret;
-	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ret;
 	char text[INET6_ADDRSTRLEN] = "";
 
-	*ret = (struct sockaddr_storage){ 0 };
 	if (token->type == TOKEN_WORD && token->len < sizeof(text))
 		memcpy(text, token->text, token->len);
-	if (inet_pton(AF_INET, text, &in->sin_addr) == 1)
-		in->sin_family = AF_INET;
-	else if (inet_pton(AF_INET6, text, &in6->sin6_addr) == 1)
-		in6->sin6_family = AF_INET6;
-	else
+	if (!addr_parse(ret, text, 0))
 		return parser_complain(parser, token, "'%s' takes an IP address", fact->name);
 	return 0;
 }

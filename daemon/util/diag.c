@@ -62,21 +62,6 @@ struct diag *diag_free(struct diag *diag)
 	return NULL;
 }
 
-/* A complaint quotes the file, which can contain control sequences for a terminal or the journal. */
-static void make_printable(char *text)
-{
-	size_t len = strlen(text);
-	size_t n;
-
-	for (size_t i = 0; i < len; i += n) {
-		n = text_printable(text + i, len - i);
-		if (!n) {
-			text[i] = '?';
-			n = 1;
-		}
-	}
-}
-
 static char *excerpt_new(const char *text, size_t len, unsigned column)
 {
 	const char *newline;
@@ -163,7 +148,8 @@ __attribute__((format(printf, 5, 0))) static char *message_new(const char *file,
 		free(message);
 		return NULL;
 	}
-	make_printable(message);
+	/* A complaint quotes the file, which can contain control sequences for a terminal or the journal. */
+	text_make_printable(message, strlen(message));
 	return message;
 }
 

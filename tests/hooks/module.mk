@@ -21,7 +21,7 @@ $(O)/tests/hooks/client.o: $(call objs,$(LIB_SRC) $(PROTO_SRC)) $(PROTO_GEN).o \
 	$(Q)$(OBJCOPY) --redefine-syms=tests/hooks/client.symbols --wildcard \
 		--keep-global-symbol='rdmabroker_[a-z]*' $@
 
-$(O)/tests/hooks/dropin.o: $(call objs,$(wildcard client/rdmacm/*.c)) tests/hooks/client.symbols
+$(O)/tests/hooks/dropin.o: $(call objs,$(wildcard client/rdmacm/*.c) proto/addr.c) tests/hooks/client.symbols
 	$(call say,HOOK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LD) -r -o $@ $(filter %.o,$^)

@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "proto/handles.h"
 #include "tests/unit/unit.h"
-#include "util/handles.h"
 
 START_TEST(lowest_free_first)
 {

@@ -8,9 +8,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/clock.h"
 #include "ctl/output.h"
 #include "fleetctl.h"
+#include "proto/clock.h"
 #include "table.h"
 
 /* The roll-out: which version hosts with a label take. */

@@ -5,9 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/clock.h"
 #include "ctl/output.h"
 #include "fleetctl.h"
+#include "proto/clock.h"
 #include "screen.h"
 
 /* Prints the fleet once, or again and again. */

@@ -57,7 +57,7 @@ static void in_holder(struct rdmabroker_holder *ret, const Rdmabroker__Status__H
 		.size = sizeof(*ret),
 		.pid = (int)in->pid,
 		.uid = in->uid,
-		.name = in->name[0] ? in->name : NULL,
+		.name = message_get_text(in->name),
 		.n_ids = in->ids,
 		.state = in->state,
 	};
@@ -98,7 +98,7 @@ static struct status *status_new(Rdmabroker__Frame *frame)
 	status->public = (struct rdmabroker_status){
 		.size = sizeof(status->public),
 		.version = in->version,
-		.policy_error = in->policy_error[0] ? in->policy_error : NULL,
+		.policy_error = message_get_text(in->policy_error),
 		.n_rules = in->rules,
 		.n_sessions = in->sessions,
 		.n_listeners = in->listeners,
@@ -140,8 +140,7 @@ static struct status *status_new(Rdmabroker__Frame *frame)
 
 int rdmabroker_get_status(struct rdmabroker *session, struct rdmabroker_status **ret)
 {
-	Rdmabroker__GetStatus m = RDMABROKER__GET_STATUS__INIT;
-	REQUEST(request, GET_STATUS, get_status, &m);
+	REQUEST(request, m, GetStatus, GET_STATUS, get_status);
 	Rdmabroker__Frame *frame;
 	struct status *status;
 	int r = call_wait_for(&session->wire, "get_status", &request,

@@ -12,8 +12,7 @@
 
 int rdmabroker_get_metrics(struct rdmabroker *session, char **ret)
 {
-	Rdmabroker__GetMetrics m = RDMABROKER__GET_METRICS__INIT;
-	REQUEST(request, GET_METRICS, get_metrics, &m);
+	REQUEST(request, m, GetMetrics, GET_METRICS, get_metrics);
 	bool more, goes_on;
 	size_t len = 0, room = 0;
 	char *text = NULL;

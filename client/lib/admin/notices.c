@@ -128,8 +128,9 @@ bool notices_has_any(const struct notices *notices)
 	return !TAILQ_EMPTY(&notices->list) || notices->n_lost > 0;
 }
 
-void notices_receive(struct notices *notices, Rdmabroker__Frame *frame)
+void notices_receive(struct rdmabroker *session, Rdmabroker__Frame *frame)
 {
+	struct notices *notices = session->notices;
 	struct notice *notice = NULL;
 	size_t size = frame_get_size(frame);
 
@@ -207,7 +208,7 @@ static int out_filter(Rdmabroker__Watch *m, const struct rdmabroker_filter *from
 	return message_put_address(peer, filter.peer);
 }
 
-bool notices_set_wanted(struct rdmabroker *session, bool watching)
+static bool set_wanted(struct rdmabroker *session, bool watching)
 {
 	struct notices *notices = session->notices;
 	bool was;
@@ -219,24 +220,27 @@ bool notices_set_wanted(struct rdmabroker *session, bool watching)
 	return was;
 }
 
+int notices_request(struct rdmabroker *session, const char *name, Rdmabroker__Request *request)
+{
+	/* Before the request is sent, because notices can follow directly after its reply. */
+	bool was = set_wanted(session, true);
+	int r = call_wait(&session->wire, name, request);
+
+	/* Keep watching after a timeout, because the daemon may have accepted the request. */
+	if (r < 0 && r != -ETIMEDOUT && !was)
+		set_wanted(session, false);
+	return r;
+}
+
 int rdmabroker_watch(struct rdmabroker *session, const struct rdmabroker_filter *filter)
 {
-	Rdmabroker__Watch m = RDMABROKER__WATCH__INIT;
-	REQUEST(request, WATCH, watch, &m);
+	REQUEST(request, m, Watch, WATCH, watch);
 	Rdmabroker__Address peer;
-	bool was;
 	int r = wire_check_process(&session->wire);
 
 	if (r == 0)
 		r = out_filter(&m, filter, &peer);
-	if (r < 0)
-		return r;
-	was = notices_set_wanted(session, true);
-	r = call_wait(&session->wire, "watch", &request, session->wire.call_timeout_ms, NULL);
-	/* Keep watching after a timeout, because the daemon may have accepted the request. */
-	if (r < 0 && r != -ETIMEDOUT && !was)
-		notices_set_wanted(session, false);
-	return r;
+	return r < 0 ? r : notices_request(session, "watch", &request);
 }
 
 /* Queues a LOST notice, if no later notice has reported the number of dropped ones. */

@@ -28,11 +28,8 @@ void notices_done(struct notices *notices);
  * Queue FRAME, or drop it if the queue is full, memory runs out, or the program does not watch. Takes ownership of
  * FRAME.
  */
-void notices_receive(struct notices *notices, Rdmabroker__Frame *frame);
-/*
- * Sets whether notices are queued, and returns the old value. Called before the request for notices is sent, because
- * they can follow directly after its reply. Takes the lock.
- */
-bool notices_set_wanted(struct rdmabroker *session, bool watching);
+void notices_receive(struct rdmabroker *session, Rdmabroker__Frame *frame);
+/* Sends REQUEST, of the call NAME, after which notices are queued. Waits for the reply. Takes the lock. */
+int notices_request(struct rdmabroker *session, const char *name, Rdmabroker__Request *request);
 /* Whether get_notice() has a notice to return. */
 bool notices_has_any(const struct notices *notices);

@@ -8,11 +8,6 @@
 
 #define GIDS_MAX 1024 /* rdmabroker.proto promises this number */
 
-static char *put_text(const char *text)
-{
-	return (char *)(text ?: "");
-}
-
 int peeridentity_put(Rdmabroker__PeerIdentity *ret, Rdmabroker__Workload *space,
 		     const struct rdmabroker_peer_identity *from_program, const char *call)
 {
@@ -29,12 +24,12 @@ int peeridentity_put(Rdmabroker__PeerIdentity *ret, Rdmabroker__Workload *space,
 	ret->gids = (uint32_t *)who.gids;
 	ret->n_gids = who.n_gids;
 	ret->knows_workload = who.knows_workload;
-	ret->unit = put_text(who.unit);
+	ret->unit = message_put_text(who.unit);
 	ret->workload = space;
-	space->container = put_text(who.container);
-	space->pod = put_text(who.pod);
-	space->job = put_text(who.job);
-	space->cgroup = put_text(who.cgroup);
+	space->container = message_put_text(who.container);
+	space->pod = message_put_text(who.pod);
+	space->job = message_put_text(who.job);
+	space->cgroup = message_put_text(who.cgroup);
 	return 0;
 }
 

@@ -11,7 +11,6 @@
 #include "client/lib/wire/sessionparts.h"
 #include "client/lib/wire/sized.h"
 #include "client/rdmabroker-admin.h"
-#include "proto/address.h"
 
 /* The calls of the helper that asks other hosts who peers are. */
 
@@ -23,39 +22,27 @@ struct identity {
 
 int rdmabroker_serve_peers(struct rdmabroker *session)
 {
-	Rdmabroker__ServePeers m = RDMABROKER__SERVE_PEERS__INIT;
-	REQUEST(request, SERVE_PEERS, serve_peers, &m);
-	bool was;
+	REQUEST(request, m, ServePeers, SERVE_PEERS, serve_peers);
 	int r = wire_check_process(&session->wire);
 
-	if (r < 0)
-		return r;
-	was = notices_set_wanted(session, true);
-	r = call_wait(&session->wire, "serve_peers", &request, session->wire.call_timeout_ms, NULL);
-	/* Keep the notices after a timeout, because the daemon may have accepted the request. */
-	if (r < 0 && r != -ETIMEDOUT && !was)
-		notices_set_wanted(session, false);
-	return r;
+	return r < 0 ? r : notices_request(session, "serve_peers", &request);
 }
 
 int rdmabroker_answer_peer(struct rdmabroker *session, uint64_t question,
 			   const struct rdmabroker_peer_identity *who, const char *why)
 {
-	Rdmabroker__AnswerPeer m = RDMABROKER__ANSWER_PEER__INIT;
-	REQUEST(request, ANSWER_PEER, answer_peer, &m);
+	REQUEST(request, m, AnswerPeer, ANSWER_PEER, answer_peer);
 	Rdmabroker__PeerIdentity identity;
 	Rdmabroker__Workload workload;
 	int r = wire_check_process(&session->wire);
 
 	m.question = question;
-	m.why = (char *)(why ?: "");
+	m.why = message_put_text(why);
 	if (r == 0 && who) {
 		m.who = &identity;
 		r = peeridentity_put(&identity, &workload, who, "answer_peer");
 	}
-	return r < 0 ? r :
-		       call_wait(&session->wire, "answer_peer", &request,
-				 session->wire.call_timeout_ms, NULL);
+	return r < 0 ? r : call_wait(&session->wire, "answer_peer", &request);
 }
 
 static int put_addresses(Rdmabroker__FindPeer *ret, Rdmabroker__Address *local,
@@ -85,8 +72,7 @@ static int put_addresses(Rdmabroker__FindPeer *ret, Rdmabroker__Address *local,
 int rdmabroker_find_peer(struct rdmabroker *session, const struct rdmabroker_peer_address *address,
 			 struct rdmabroker_peer_identity **ret)
 {
-	Rdmabroker__FindPeer m = RDMABROKER__FIND_PEER__INIT;
-	REQUEST(request, FIND_PEER, find_peer, &m);
+	REQUEST(request, m, FindPeer, FIND_PEER, find_peer);
 	Rdmabroker__Address local, peer;
 	struct identity *identity;
 	int r = wire_check_process(&session->wire);

@@ -18,7 +18,7 @@ static void in_rule(struct rdmabroker_rule *ret, const Rdmabroker__Rule *in)
 {
 	*ret = (struct rdmabroker_rule){
 		.size = sizeof(*ret),
-		.file = in->file[0] ? in->file : NULL,
+		.file = message_get_text(in->file),
 		.line = in->line,
 		.text = in->text,
 		.n_allowed = in->allowed,
@@ -67,8 +67,7 @@ static int rules_fill(struct rules *rules)
 
 static int get_pages(struct rdmabroker *session, struct rules *rules)
 {
-	Rdmabroker__ListRules m = RDMABROKER__LIST_RULES__INIT;
-	REQUEST(request, LIST_RULES, list_rules, &m);
+	REQUEST(request, m, ListRules, LIST_RULES, list_rules);
 	struct pages pages;
 	size_t n, total;
 	int r;
@@ -122,18 +121,6 @@ struct explanation {
 	struct rdmabroker_rule rule, depends;
 };
 
-static void out_workload(Rdmabroker__Workload *m, const struct rdmabroker_question *question)
-{
-	if (question->container)
-		m->container = (char *)question->container;
-	if (question->pod)
-		m->pod = (char *)question->pod;
-	if (question->job)
-		m->job = (char *)question->job;
-	if (question->cgroup)
-		m->cgroup = (char *)question->cgroup;
-}
-
 /* The parts of an Explain message. */
 struct parts {
 	Rdmabroker__Workload workload, peer_workload;
@@ -172,12 +159,13 @@ static int out_question(Rdmabroker__Explain *m, const struct rdmabroker_question
 	m->peer_identity = question.peer_identity ? &parts->peer_identity : NULL;
 	m->port = question.port;
 	m->port_space = question.ps;
-	if (question.device)
-		m->device = (char *)question.device;
-	if (question.unit)
-		m->unit = (char *)question.unit;
+	m->device = message_put_text(question.device);
+	m->unit = message_put_text(question.unit);
 	rdmabroker__workload__init(&parts->workload);
-	out_workload(&parts->workload, &question);
+	parts->workload.container = message_put_text(question.container);
+	parts->workload.pod = message_put_text(question.pod);
+	parts->workload.job = message_put_text(question.job);
+	parts->workload.cgroup = message_put_text(question.cgroup);
 	m->workload = &parts->workload;
 	m->knows_data = question.data != NULL;
 	m->data.data = (uint8_t *)question.data;
@@ -188,8 +176,7 @@ static int out_question(Rdmabroker__Explain *m, const struct rdmabroker_question
 int rdmabroker_explain(struct rdmabroker *session, const struct rdmabroker_question *question,
 		       struct rdmabroker_explanation **ret)
 {
-	Rdmabroker__Explain m = RDMABROKER__EXPLAIN__INIT;
-	REQUEST(request, EXPLAIN, explain, &m);
+	REQUEST(request, m, Explain, EXPLAIN, explain);
 	const Rdmabroker__ExplainResult *in;
 	struct explanation *explanation;
 	Rdmabroker__Frame *frame;
@@ -211,7 +198,7 @@ int rdmabroker_explain(struct rdmabroker *session, const struct rdmabroker_quest
 	explanation->public = (struct rdmabroker_explanation){
 		.size = sizeof(explanation->public),
 		.allow = in->allow,
-		.reason = in->reason[0] ? in->reason : NULL,
+		.reason = message_get_text(in->reason),
 		.n_effects = in->n_effects,
 		.effects = (const char *const *)in->effects,
 		.rule = in->rule ? &explanation->rule : NULL,
@@ -245,8 +232,7 @@ struct reload_result {
 
 int rdmabroker_reload(struct rdmabroker *session, struct rdmabroker_reload_result **ret)
 {
-	Rdmabroker__Reload m = RDMABROKER__RELOAD__INIT;
-	REQUEST(request, RELOAD, reload, &m);
+	REQUEST(request, m, Reload, RELOAD, reload);
 	const Rdmabroker__ReloadResult *in;
 	struct reload_result *result;
 	Rdmabroker__Frame *frame;

@@ -5,7 +5,6 @@
 #include "client/lib/admin/peeridentity.h"
 #include "client/lib/wire/calls.h"
 #include "client/lib/wire/fail.h"
-#include "client/lib/wire/frame.h"
 #include "client/lib/wire/message.h"
 #include "client/lib/wire/pages.h"
 #include "client/lib/wire/sessionparts.h"
@@ -82,8 +81,7 @@ static void in_id(struct rdmabroker_listed_id *ret, const Rdmabroker__ListedId *
 	}
 	if (!in->info)
 		return;
-	if (in->info->device[0])
-		ret->device = in->info->device;
+	ret->device = message_get_text(in->info->device);
 	address_unpack(&ret->local, in->info->local);
 	address_unpack(&ret->peer, in->info->peer);
 }
@@ -119,8 +117,7 @@ static bool list_fill(struct list *list)
 
 static int get_pages(struct rdmabroker *session, struct list *list)
 {
-	Rdmabroker__List m = RDMABROKER__LIST__INIT;
-	REQUEST(request, LIST, list, &m);
+	REQUEST(request, m, List, LIST, list);
 	struct pages pages;
 	bool more, goes_on;
 	int r;
@@ -189,21 +186,19 @@ struct rdmabroker_list *rdmabroker_free_list(struct rdmabroker_list *public)
 
 int rdmabroker_kick(struct rdmabroker *session, uint64_t number, uint32_t id)
 {
-	Rdmabroker__Kick m = RDMABROKER__KICK__INIT;
-	REQUEST(request, KICK, kick, &m);
+	REQUEST(request, m, Kick, KICK, kick);
 
 	m.session = number;
 	m.id = id;
-	return call_wait(&session->wire, "kick", &request, session->wire.call_timeout_ms, NULL);
+	return call_wait(&session->wire, "kick", &request);
 }
 
 static int drain(struct rdmabroker *session, const char *name, bool cancel)
 {
-	Rdmabroker__Drain m = RDMABROKER__DRAIN__INIT;
-	REQUEST(request, DRAIN, drain, &m);
+	REQUEST(request, m, Drain, DRAIN, drain);
 
 	m.cancel = cancel;
-	return call_wait(&session->wire, name, &request, session->wire.call_timeout_ms, NULL);
+	return call_wait(&session->wire, name, &request);
 }
 
 int rdmabroker_drain(struct rdmabroker *session)

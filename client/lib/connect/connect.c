@@ -14,33 +14,32 @@
 #include "client/lib/wire/message.h"
 #include "client/lib/wire/sessionparts.h"
 
-/* True: the broker has resolved the route in advance, but the program has not requested the route yet. */
-static bool is_unrouted(struct rdmabroker_id *id)
-{
-	bool ret;
-
-	wire_lock(&id->session->wire);
-	ret = id->routed;
-	wire_unlock(&id->session->wire);
-	return ret;
-}
-
 static int connect_id(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
 		      struct call *call, int timeout_ms)
 {
-	struct connect_message m;
-	REQUEST(request, CONNECT, connect, &m.connect);
+	REQUEST(request, m, Connect, CONNECT, connect);
 	static const struct step step = {
 		.name = "connect",
 		.outcomes = BIT(CONNECT_RESPONSE) | BIT(ESTABLISHED),
 		.from = 1 << STAGE_ROUTE_RESOLVED,
 		.to = STAGE_CONNECTING,
 	};
-	int r = connparam_connect_message(id, param, &m);
+	struct rdmabroker_conn_param p;
+	Rdmabroker__ConnParam out;
+	Rdmabroker__Ece ece;
+	int r = connparam_prepare(id, "connect", param, RDMABROKER_CONNECT_DATA_MAX,
+				  RDMABROKER_LOOKUP_DATA_MAX, &p);
 
+	if (r == 0 && id->qp && !idstate_is_datagram(id))
+		r = qpstate_query_ece(id, &id->local_ece);
 	if (r < 0)
 		return r;
-	if (is_unrouted(id))
+	message_put_conn_param(&out, &p);
+	m.id = id->handle;
+	m.param = &out;
+	m.local_ece = message_put_ece(&ece, &id->local_ece);
+	/* The broker has resolved the route in advance, but the program has not requested the route yet. */
+	if (idstate_read(id, &id->routed))
 		return fail(EINVAL, "connect: the route is not resolved");
 	return idcall_step(id, &step, call, &request, timeout_ms);
 }

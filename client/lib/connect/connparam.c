@@ -119,22 +119,3 @@ int connparam_prepare(struct rdmabroker_id *id, const char *name,
 	r = apply_caps(id, ret);
 	return r < 0 ? r : check_limits(id, name, ret);
 }
-
-int connparam_connect_message(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
-			      struct connect_message *ret)
-{
-	struct rdmabroker_conn_param p;
-	int r = connparam_prepare(id, "connect", param, RDMABROKER_CONNECT_DATA_MAX,
-				  RDMABROKER_LOOKUP_DATA_MAX, &p);
-
-	if (r == 0 && id->qp && !idstate_is_datagram(id))
-		r = qpstate_query_ece(id, &id->local_ece);
-	if (r < 0)
-		return r;
-	rdmabroker__connect__init(&ret->connect);
-	message_put_conn_param(&ret->param, &p);
-	ret->connect.id = id->handle;
-	ret->connect.param = &ret->param;
-	ret->connect.local_ece = message_put_ece(&ret->ece, &id->local_ece);
-	return 0;
-}

@@ -19,11 +19,3 @@ int connparam_prepare(struct rdmabroker_id *id, const char *name,
  * device's maximum.
  */
 int connparam_fit_to_request(struct rdmabroker_id *id, struct rdmabroker_conn_param *param);
-
-struct connect_message {
-	Rdmabroker__Connect connect;
-	Rdmabroker__ConnParam param;
-	Rdmabroker__Ece ece;
-};
-int connparam_connect_message(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
-			      struct connect_message *ret);

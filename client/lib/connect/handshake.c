@@ -27,8 +27,7 @@ static int ready_to_accept(struct rdmabroker_id *id, struct rdmabroker_conn_para
 int handshake_accept(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
 		     struct call *call, int timeout_ms)
 {
-	Rdmabroker__Accept m = RDMABROKER__ACCEPT__INIT;
-	REQUEST(request, ACCEPT, accept, &m);
+	REQUEST(request, m, Accept, ACCEPT, accept);
 	static const struct step step = {
 		.name = "accept",
 		.outcomes = BIT(ESTABLISHED),
@@ -67,8 +66,7 @@ int rdmabroker_accept(struct rdmabroker_id *id, const struct rdmabroker_conn_par
 
 int rdmabroker_establish(struct rdmabroker_id *id)
 {
-	Rdmabroker__Establish m = RDMABROKER__ESTABLISH__INIT;
-	REQUEST(request, ESTABLISH, establish, &m);
+	REQUEST(request, m, Establish, ESTABLISH, establish);
 	static const struct step step = {
 		.name = "establish",
 		.from = 1 << STAGE_RESPONDED,
@@ -85,8 +83,7 @@ int rdmabroker_establish(struct rdmabroker_id *id)
 
 int rdmabroker_notify(struct rdmabroker_id *id, enum ibv_event_type event)
 {
-	Rdmabroker__Notify m = RDMABROKER__NOTIFY__INIT;
-	REQUEST(request, NOTIFY, notify, &m);
+	REQUEST(request, m, Notify, NOTIFY, notify);
 
 	m.id = id->handle;
 	m.event = event;
@@ -98,8 +95,7 @@ static int reject(struct rdmabroker_id *id, const char *name, const void *data, 
 {
 	unsigned max = idstate_is_datagram(id) ? RDMABROKER_LOOKUP_ANSWER_DATA_MAX :
 						 RDMABROKER_REJECT_DATA_MAX;
-	Rdmabroker__Reject m = RDMABROKER__REJECT__INIT;
-	REQUEST(request, REJECT, reject, &m);
+	REQUEST(request, m, Reject, REJECT, reject);
 
 	if (data && len > max)
 		return fail(E2BIG, "%s: %zu bytes of private data exceed the limit of %u", name,
@@ -144,20 +140,9 @@ int rdmabroker_set_local_ece(struct rdmabroker_id *id, const struct ibv_ece *ece
 	return 0;
 }
 
-bool handshake_has_ended(struct rdmabroker_id *id)
-{
-	bool ret;
-
-	wire_lock(&id->session->wire);
-	ret = id->disconnected;
-	wire_unlock(&id->session->wire);
-	return ret;
-}
-
 int handshake_disconnect(struct rdmabroker_id *id, struct call *call, int timeout_ms)
 {
-	Rdmabroker__Disconnect m = RDMABROKER__DISCONNECT__INIT;
-	REQUEST(request, DISCONNECT, disconnect, &m);
+	REQUEST(request, m, Disconnect, DISCONNECT, disconnect);
 	/* No outcomes: DISCONNECTED does not imply success, because the peer can disconnect too. */
 	static const struct step step = {
 		.name = "disconnect",
@@ -171,7 +156,7 @@ int handshake_disconnect(struct rdmabroker_id *id, struct call *call, int timeou
 	if (!idstate_is_datagram(id))
 		qpstate_to_error(id);
 	m.id = id->handle;
-	if (!handshake_has_ended(id))
+	if (!idstate_read(id, &id->disconnected))
 		return idcall_step(id, &step, call, &request, timeout_ms);
 	if (!(id->session->flags & RDMABROKER_CONFIRM_DISCONNECT))
 		return 1;

@@ -3,8 +3,6 @@
 
 /* The calls accept, establish, notify, reject and disconnect, and those for ECE options. */
 
-#include <stdbool.h>
-
 struct call;
 struct rdmabroker_conn_param;
 struct rdmabroker_id;
@@ -22,4 +20,3 @@ int handshake_accept(struct rdmabroker_id *id, const struct rdmabroker_conn_para
  * the disconnect is sent only with RDMABROKER_CONFIRM_DISCONNECT, to reply to the peer's.
  */
 int handshake_disconnect(struct rdmabroker_id *id, struct call *call, int timeout_ms);
-bool handshake_has_ended(struct rdmabroker_id *id);

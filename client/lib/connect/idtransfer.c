@@ -22,8 +22,7 @@
 
 static int export_id(struct rdmabroker_id *id, int *ret_fd)
 {
-	Rdmabroker__ExportId m = RDMABROKER__EXPORT_ID__INIT;
-	REQUEST(request, EXPORT_ID, export_id, &m);
+	REQUEST(request, m, ExportId, EXPORT_ID, export_id);
 	int fd = -1, r;
 	struct call like = { .name = "export_id", .ret_fd = &fd };
 
@@ -71,8 +70,7 @@ static struct rdmabroker_event *make_request(struct rdmabroker_id *id,
 
 int rdmabroker_import_id(struct rdmabroker *session, int fd, struct rdmabroker_id **ret)
 {
-	Rdmabroker__ImportId m = RDMABROKER__IMPORT_ID__INIT;
-	REQUEST(request, IMPORT_ID, import_id, &m);
+	REQUEST(request, m, ImportId, IMPORT_ID, import_id);
 	struct call like = {
 		.name = "import_id",
 		.send_fd = &fd,

@@ -27,23 +27,17 @@ static void forget_route(struct rdmabroker_id *id, enum rdmabroker_option option
  */
 static bool is_deferred(struct rdmabroker_id *id, enum rdmabroker_option option, int value)
 {
-	bool is_new;
-
 	if (!(id->session->flags & RDMABROKER_FAIL_BY_EVENT) || value < 0 || value > 255)
 		return false;
 	if (option > RDMABROKER_OPTION_ACK_TIMEOUT ||
 	    (option == RDMABROKER_OPTION_ACK_TIMEOUT && idstate_is_datagram(id)))
 		return false;
-	wire_lock(&id->session->wire);
-	is_new = id->is_new;
-	wire_unlock(&id->session->wire);
-	return is_new;
+	return idstate_read(id, &id->is_new);
 }
 
 int rdmabroker_set_option(struct rdmabroker_id *id, enum rdmabroker_option option, int value)
 {
-	Rdmabroker__SetOption m = RDMABROKER__SET_OPTION__INIT;
-	REQUEST(request, SET_OPTION, set_option, &m);
+	REQUEST(request, m, SetOption, SET_OPTION, set_option);
 	int r;
 
 	if (is_deferred(id, option, value)) {
@@ -64,8 +58,7 @@ int rdmabroker_set_option(struct rdmabroker_id *id, enum rdmabroker_option optio
 
 int rdmabroker_get_option(struct rdmabroker_id *id, enum rdmabroker_option option, int *ret)
 {
-	Rdmabroker__GetOption m = RDMABROKER__GET_OPTION__INIT;
-	REQUEST(request, GET_OPTION, get_option, &m);
+	REQUEST(request, m, GetOption, GET_OPTION, get_option);
 	Rdmabroker__Frame *frame;
 	int r;
 
@@ -103,8 +96,7 @@ static int do_and_learn(struct rdmabroker_id *id, const char *name, Rdmabroker__
 
 int rdmabroker_bind_addr(struct rdmabroker_id *id, const struct sockaddr *addr)
 {
-	Rdmabroker__BindAddr m = RDMABROKER__BIND_ADDR__INIT;
-	REQUEST(request, BIND_ADDR, bind_addr, &m);
+	REQUEST(request, m, BindAddr, BIND_ADDR, bind_addr);
 	Rdmabroker__Address address;
 	int r = message_put_address(&address, addr);
 
@@ -119,8 +111,7 @@ int rdmabroker_bind_addr(struct rdmabroker_id *id, const struct sockaddr *addr)
 
 int rdmabroker_listen(struct rdmabroker_id *id, int backlog)
 {
-	Rdmabroker__Listen m = RDMABROKER__LISTEN__INIT;
-	REQUEST(request, LISTEN, listen, &m);
+	REQUEST(request, m, Listen, LISTEN, listen);
 	int r;
 
 	m.id = id->handle;
@@ -145,8 +136,7 @@ static void expect_route(struct rdmabroker_id *id, bool wanted)
 int prepare_resolve_addr(struct rdmabroker_id *id, const struct sockaddr *src,
 			 const struct sockaddr *dst, int timeout_ms, bool route, struct call *call)
 {
-	Rdmabroker__ResolveAddr m = RDMABROKER__RESOLVE_ADDR__INIT;
-	REQUEST(request, RESOLVE_ADDR, resolve_addr, &m);
+	REQUEST(request, m, ResolveAddr, RESOLVE_ADDR, resolve_addr);
 	/* The name of the program's call, for DONE events and failures. */
 	struct step step = {
 		.name = route ? "resolve" : "resolve_addr",
@@ -203,8 +193,7 @@ static int take_route(struct rdmabroker_id *id, bool *ret)
 
 int prepare_resolve_route(struct rdmabroker_id *id, int timeout_ms, struct call *call)
 {
-	Rdmabroker__ResolveRoute m = RDMABROKER__RESOLVE_ROUTE__INIT;
-	REQUEST(request, RESOLVE_ROUTE, resolve_route, &m);
+	REQUEST(request, m, ResolveRoute, RESOLVE_ROUTE, resolve_route);
 	static const struct step step = {
 		.name = "resolve_route",
 		.outcomes = BIT(ROUTE_RESOLVED),

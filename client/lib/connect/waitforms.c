@@ -4,9 +4,9 @@
 
 #include "client/lib/connect/await.h"
 #include "client/lib/connect/handshake.h"
+#include "client/lib/connect/prepare.h"
 #include "client/lib/id/idstate.h"
 #include "client/lib/id/multicast.h"
-#include "client/lib/connect/prepare.h"
 #include "client/lib/id/qpstate.h"
 #include "client/lib/wire/deadline.h"
 #include "client/lib/wire/fail.h"
@@ -95,7 +95,7 @@ int rdmabroker_wait_disconnected(struct rdmabroker_id *id, int timeout_ms)
 		return r;
 	if (idstate_is_datagram(id))
 		return fail(EINVAL, "wait_disconnected: a datagram id has no connection");
-	if (handshake_has_ended(id))
+	if (idstate_read(id, &id->disconnected))
 		return 0;
 	return await_outcome(id, &call, BIT(DISCONNECTED),
 			     BIT(CONNECT_ERROR) | BIT(REJECTED) | BIT(UNREACHABLE),

@@ -70,8 +70,7 @@ static int agree_on_ece(struct rdmabroker_id *id)
 /* Waits at most for room in the socket. If the broker replies with a failure, the program gets CONNECT_ERROR. */
 static int establish(struct rdmabroker_id *id)
 {
-	Rdmabroker__Establish m = RDMABROKER__ESTABLISH__INIT;
-	REQUEST(request, ESTABLISH, establish, &m);
+	REQUEST(request, m, Establish, ESTABLISH, establish);
 	struct call like = {
 		.name = "establish",
 		.answer = ANSWER_FAILURE_AS_EVENT,
@@ -115,7 +114,7 @@ static void fill_paths(struct eventbuf *event, const struct raw_event *raw)
 	if (raw->frame) {
 		const ProtobufCBinaryData *in = &raw->frame->event->paths;
 
-		paths->n = paths_unpack(paths->paths, in->data, in->len);
+		paths_unpack(paths, in->data, in->len);
 	} else {
 		wire_lock(&raw->id->session->wire);
 		*paths = raw->id->paths;

@@ -3,8 +3,8 @@
 
 /* An event as the program gets it, with the structs and buffers that it points to. */
 
-#include "client/lib/id/paths.h"
 #include "client/rdmabroker.h"
+#include "proto/path.h"
 
 struct eventbuf {
 	struct rdmabroker_event public;

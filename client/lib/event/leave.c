@@ -21,8 +21,7 @@ static bool is_of_group(const struct raw_event *raw, const void *userdata)
 
 int rdmabroker_leave_multicast(struct rdmabroker_id *id, const struct sockaddr *addr)
 {
-	Rdmabroker__LeaveMulticast m = RDMABROKER__LEAVE_MULTICAST__INIT;
-	REQUEST(request, LEAVE_MULTICAST, leave_multicast, &m);
+	REQUEST(request, m, LeaveMulticast, LEAVE_MULTICAST, leave_multicast);
 	struct sockaddr_storage copy;
 	Rdmabroker__Address address;
 	int r = message_put_address(&address, addr);

@@ -23,8 +23,7 @@
  */
 static int ask_for_an_answer(struct rdmabroker *session, bool wait)
 {
-	Rdmabroker__ListDevices m = RDMABROKER__LIST_DEVICES__INIT;
-	REQUEST(request, LIST_DEVICES, list_devices, &m);
+	REQUEST(request, m, ListDevices, LIST_DEVICES, list_devices);
 	struct call like = {
 		.name = "list_devices",
 		.answer = ANSWER_DROPPED,
@@ -102,8 +101,7 @@ static bool is_port_space(enum rdmabroker_port_space ps)
 static int create_now(struct rdmabroker_id *id)
 {
 	struct rdmabroker *session = id->session;
-	Rdmabroker__CreateId m = RDMABROKER__CREATE_ID__INIT;
-	REQUEST(request, CREATE_ID, create_id, &m);
+	REQUEST(request, m, CreateId, CREATE_ID, create_id);
 	int r;
 
 	m.port_space = id->ps;
@@ -167,8 +165,7 @@ int rdmabroker_create_id(struct rdmabroker *session, enum rdmabroker_port_space 
 
 void lifetime_give_up_handle(struct rdmabroker *session, uint32_t handle)
 {
-	Rdmabroker__DestroyId m = RDMABROKER__DESTROY_ID__INIT;
-	REQUEST(request, DESTROY_ID, destroy_id, &m);
+	REQUEST(request, m, DestroyId, DESTROY_ID, destroy_id);
 	struct call like = {
 		.name = "destroy_id",
 		.handle = handle,
@@ -201,8 +198,7 @@ void lifetime_end_orphans(struct rdmabroker *session)
 int lifetime_give_up(struct rdmabroker_id *id, int timeout_ms)
 {
 	struct rdmabroker *session = id->session;
-	Rdmabroker__DestroyId m = RDMABROKER__DESTROY_ID__INIT;
-	REQUEST(request, DESTROY_ID, destroy_id, &m);
+	REQUEST(request, m, DestroyId, DESTROY_ID, destroy_id);
 	struct call like = { .name = "destroy_id", .effect = EFFECT_DESTROYS };
 	bool is_new;
 	int r;

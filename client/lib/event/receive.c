@@ -62,7 +62,7 @@ int receive_event(struct rdmabroker *session, Rdmabroker__Frame *frame)
 	queue_add(session->queue, raw);
 	if (!event->routed || !raw->id || event->type != RDMABROKER_EVENT_ADDR_RESOLVED)
 		return 0;
-	raw->id->paths.n = paths_unpack(raw->id->paths.paths, event->paths.data, event->paths.len);
+	paths_unpack(&raw->id->paths, event->paths.data, event->paths.len);
 	return receive_route(raw->id);
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "client/lib/event/digest.h"
 #include "client/lib/event/eventbuf.h"

@@ -82,16 +82,10 @@ int idcall_begin(struct rdmabroker_id *id, struct call *call, const char *name,
 	return send_about(id, call_begin, call, request, timeout_ms);
 }
 
-static int send_like(struct wire *wire, struct call *like, Rdmabroker__Request *request,
-		     int timeout_ms)
-{
-	return call_send(wire, like, request, timeout_ms);
-}
-
 int idcall_post(struct rdmabroker_id *id, struct call *like, Rdmabroker__Request *request,
 		int timeout_ms)
 {
-	return send_about(id, send_like, like, request, timeout_ms);
+	return send_about(id, call_send, like, request, timeout_ms);
 }
 
 int idcall_do(struct rdmabroker_id *id, const char *name, Rdmabroker__Request *request,

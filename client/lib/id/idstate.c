@@ -55,6 +55,16 @@ void idstate_set_stage(struct rdmabroker_id *id, enum id_stage stage)
 	wire_unlock(&id->session->wire);
 }
 
+bool idstate_read(struct rdmabroker_id *id, const bool *flag)
+{
+	bool value;
+
+	wire_lock(&id->session->wire);
+	value = *flag;
+	wire_unlock(&id->session->wire);
+	return value;
+}
+
 void idstate_set_info(struct rdmabroker_id *id, const Rdmabroker__IdInfo *info)
 {
 	if (info->local)

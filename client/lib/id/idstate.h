@@ -8,9 +8,9 @@
 #include <sys/queue.h>
 #include <sys/socket.h>
 
-#include "client/lib/id/paths.h"
 #include "client/lib/wire/message.h"
 #include "client/rdmabroker.h"
+#include "proto/path.h"
 
 struct device;
 struct join;
@@ -80,6 +80,8 @@ struct rdmabroker_id {
 
 enum id_stage idstate_after_event(uint32_t type);
 void idstate_set_stage(struct rdmabroker_id *id, enum id_stage stage);
+/* Reads FLAG, a member of ID that wire.lock guards. Takes the lock. */
+bool idstate_read(struct rdmabroker_id *id, const bool *flag);
 
 static inline bool idstate_is_datagram(const struct rdmabroker_id *id)
 {

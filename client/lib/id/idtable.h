@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "proto/handles.h"
+
 struct rdmabroker_id;
 
 /* The daemon gives numbers from here on to connection requests and imported ids. */
@@ -16,19 +18,13 @@ struct rdmabroker_id;
  */
 #define IDS_MAX 1048576
 
-struct idslots {
-	/*
-	 * Indexed by the id's number minus the first number (OWN: 1, REQUESTS: FIRST_REQUEST). NULL: free. DYING:
-	 * destroyed here, but the library does not know yet whether the broker has destroyed the id.
-	 */
-	struct rdmabroker_id **ids;
-	uint32_t n;
-	uint32_t n_full; /* OWN only: the first N_FULL slots are not free */
-};
-
 struct idtable {
 	uint32_t max; /* maximum number of ids in OWN */
-	struct idslots own, requests; /* REQUESTS also has the imported ids */
+	/*
+	 * By number, that of REQUESTS less FIRST_REQUEST - 1. REQUESTS also has the imported ids. An id can be DYING:
+	 * destroyed here, but the library does not know yet whether the broker has destroyed it.
+	 */
+	struct handles own, requests;
 };
 
 /* Give ID the lowest free number, *RET. -EDQUOT: there is none; -ENOMEM. */

@@ -92,8 +92,7 @@ static int join_new(struct rdmabroker_id *id, const Rdmabroker__Address *address
 int multicast_join(struct rdmabroker_id *id, const struct sockaddr *addr, unsigned flags,
 		   void *context, bool wait, int timeout_ms)
 {
-	Rdmabroker__JoinMulticast m = RDMABROKER__JOIN_MULTICAST__INIT;
-	REQUEST(request, JOIN_MULTICAST, join_multicast, &m);
+	REQUEST(request, m, JoinMulticast, JOIN_MULTICAST, join_multicast);
 	Rdmabroker__Address address;
 	struct join *join = NULL;
 	int r = message_put_address(&address, addr);

@@ -83,37 +83,27 @@ static int open_context(const char *name, struct ibv_context **ret)
 
 static void release(struct rdmabroker *session, const char *name)
 {
-	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
-	Rdmabroker__CloseDevice m = RDMABROKER__CLOSE_DEVICE__INIT;
+	REQUEST(request, m, CloseDevice, CLOSE_DEVICE, close_device);
 	struct call like = { .name = "close_device", .answer = ANSWER_DROPPED };
 
 	m.name = (char *)name;
-	request.op_case = RDMABROKER__REQUEST__OP_CLOSE_DEVICE;
-	request.close_device = &m;
 	call_post(&session->wire, &like, &request, session->wire.call_timeout_ms);
 }
 
 static int lease(struct rdmabroker *session, const char *name, char **ret_name)
 {
-	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
-	Rdmabroker__OpenDevice m = RDMABROKER__OPEN_DEVICE__INIT;
+	REQUEST(request, m, OpenDevice, OPEN_DEVICE, open_device);
 	Rdmabroker__Frame *frame;
 	int r;
 
-	m.name = (char *)(name ? name : "");
-	request.op_case = RDMABROKER__REQUEST__OP_OPEN_DEVICE;
-	request.open_device = &m;
-	r = call_wait(&session->wire, "open_device", &request, session->wire.call_timeout_ms,
-		      &frame);
+	m.name = message_put_text(name);
+	r = call_wait_for(&session->wire, "open_device", &request,
+			  RDMABROKER__REPLY__RESULT_OPEN_DEVICE, &frame);
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&lock);
 	session->devices->had_any = true;
 	pthread_mutex_unlock(&lock);
-	if (frame->reply->result_case != RDMABROKER__REPLY__RESULT_OPEN_DEVICE) {
-		frame_free(frame);
-		return fail(EPROTO, "open_device: the broker's reply has no device");
-	}
 	*ret_name = strdup(frame->reply->open_device->name);
 	frame_free(frame);
 	return *ret_name ? 0 : fail(ENOMEM, "open_device: out of memory");
@@ -133,13 +123,12 @@ static int device_new(struct rdmabroker *session, const char *name, struct devic
 	if (!device)
 		return fail(ENOMEM, "open_device: out of memory");
 	r = lease(session, name, &device->name);
-	if (r < 0) {
-		device_free(device);
-		return r;
+	if (r == 0) {
+		r = open_context(device->name, &device->context);
+		if (r < 0)
+			release(session, device->name);
 	}
-	r = open_context(device->name, &device->context);
 	if (r < 0) {
-		release(session, device->name);
 		device_free(device);
 		return r;
 	}
@@ -348,15 +337,10 @@ int rdmabroker_get_pd(struct rdmabroker_id *id, struct ibv_pd **ret)
 
 static int list_names(struct rdmabroker *session, Rdmabroker__Frame **ret)
 {
-	Rdmabroker__ListDevices m = RDMABROKER__LIST_DEVICES__INIT;
-	REQUEST(request, LIST_DEVICES, list_devices, &m);
-	int r = call_wait(&session->wire, "get_devices", &request, session->wire.call_timeout_ms,
-			  ret);
+	REQUEST(request, m, ListDevices, LIST_DEVICES, list_devices);
+	int r = call_wait_for(&session->wire, "get_devices", &request,
+			      RDMABROKER__REPLY__RESULT_LIST_DEVICES, ret);
 
-	if (r == 0 && (*ret)->reply->result_case != RDMABROKER__REPLY__RESULT_LIST_DEVICES) {
-		frame_free(*ret);
-		return fail(EPROTO, "get_devices: the broker's reply has no list");
-	}
 	if (r == 0 && (*ret)->reply->list_devices->n_names > DEVICES_MAX) {
 		frame_free(*ret);
 		return fail(EPROTO, "get_devices: the broker's reply has too many devices");

@@ -13,15 +13,12 @@
 
 static int fetch_attr(struct rdmabroker_id *id, enum ibv_qp_state state, struct qp_attr *ret)
 {
-	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
-	Rdmabroker__InitQpAttr m = RDMABROKER__INIT_QP_ATTR__INIT;
+	REQUEST(request, m, InitQpAttr, INIT_QP_ATTR, init_qp_attr);
 	Rdmabroker__Frame *frame;
 	int r;
 
 	m.id = id->handle;
 	m.qp_state = state;
-	request.op_case = RDMABROKER__REQUEST__OP_INIT_QP_ATTR;
-	request.init_qp_attr = &m;
 	r = idcall_wait(id, "init_qp_attr", &request, id->session->wire.call_timeout_ms, &frame);
 	if (r < 0)
 		return r;
@@ -76,7 +73,7 @@ static bool is_same_init(const struct qp_attr *a, const struct qp_attr *b)
 }
 
 /* Does nothing if the library created the QP, and the QP is in INIT with the same attributes already. */
-int qpstate_to_init(struct rdmabroker_id *id)
+static int to_init(struct rdmabroker_id *id)
 {
 	struct qp_attr qp;
 	int r = get_attr(id, IBV_QPS_INIT, &qp);
@@ -101,7 +98,7 @@ int qpstate_to_rts(struct rdmabroker_id *id, int responder_resources, int initia
 	struct qp_attr rtr, rts;
 	int r;
 
-	r = qpstate_to_init(id);
+	r = to_init(id);
 	if (r == 0)
 		r = get_attr(id, IBV_QPS_RTR, &rtr);
 	if (r == 0)
@@ -176,7 +173,7 @@ static int make_ready(struct rdmabroker_id *id)
 {
 	struct qp_attr rtr = { .attr.qp_state = IBV_QPS_RTR, .mask = IBV_QP_STATE };
 	struct qp_attr rts = { .attr.qp_state = IBV_QPS_RTS, .mask = IBV_QP_STATE | IBV_QP_SQ_PSN };
-	int r = qpstate_to_init(id);
+	int r = to_init(id);
 
 	if (r < 0 || !idstate_is_datagram(id))
 		return r;

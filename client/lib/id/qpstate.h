@@ -7,7 +7,6 @@
 
 struct rdmabroker_id;
 
-int qpstate_to_init(struct rdmabroker_id *id);
 int qpstate_to_rts(struct rdmabroker_id *id, int responder_resources, int initiator_depth);
 void qpstate_to_error(struct rdmabroker_id *id);
 /* If the QP's device does not support ECE, setting has no effect, and querying returns vendor_id 0. */

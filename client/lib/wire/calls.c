@@ -137,8 +137,7 @@ int call_begin(struct wire *wire, struct call *call, Rdmabroker__Request *reques
 	return r;
 }
 
-int call_send(struct wire *wire, const struct call *like, Rdmabroker__Request *request,
-	      int timeout_ms)
+int call_send(struct wire *wire, struct call *like, Rdmabroker__Request *request, int timeout_ms)
 {
 	struct call *call = malloc(sizeof(*call));
 	int r;
@@ -176,18 +175,18 @@ int call_wait_like(struct wire *wire, struct call *call, Rdmabroker__Request *re
 	return r < 0 ? r : call_take_reply(call, ret);
 }
 
-int call_wait(struct wire *wire, const char *name, Rdmabroker__Request *request, int timeout_ms,
-	      Rdmabroker__Frame **ret)
+int call_wait(struct wire *wire, const char *name, Rdmabroker__Request *request)
 {
 	struct call call = { .name = name };
 
-	return call_wait_like(wire, &call, request, timeout_ms, ret);
+	return call_wait_like(wire, &call, request, wire->call_timeout_ms, NULL);
 }
 
 int call_wait_within(struct wire *wire, const char *name, Rdmabroker__Request *request,
 		     Rdmabroker__Reply__ResultCase result, int timeout_ms, Rdmabroker__Frame **ret)
 {
-	int r = call_wait(wire, name, request, timeout_ms, ret);
+	struct call call = { .name = name };
+	int r = call_wait_like(wire, &call, request, timeout_ms, ret);
 
 	if (r == 0 && (*ret)->reply->result_case != result) {
 		frame_free(*ret);
@@ -202,8 +201,7 @@ int call_wait_for(struct wire *wire, const char *name, Rdmabroker__Request *requ
 	return call_wait_within(wire, name, request, result, wire->call_timeout_ms, ret);
 }
 
-int call_post(struct wire *wire, const struct call *like, Rdmabroker__Request *request,
-	      int timeout_ms)
+int call_post(struct wire *wire, struct call *like, Rdmabroker__Request *request, int timeout_ms)
 {
 	int r = wire_check_process(wire);
 

@@ -10,10 +10,12 @@
 
 struct wire;
 
-/* Send REQUEST, and wait for the reply, at most TIMEOUT_MS. Returns 0, or the failure that the reply reports. */
-int call_wait(struct wire *wire, const char *name, Rdmabroker__Request *request, int timeout_ms,
-	      Rdmabroker__Frame **ret);
-/* Like call_wait(), with the session's timeout. -EPROTO: the reply is not of kind RESULT. */
+/*
+ * Send REQUEST, and wait for the reply, at most for the session's timeout. Returns 0, or the failure that the reply
+ * reports.
+ */
+int call_wait(struct wire *wire, const char *name, Rdmabroker__Request *request);
+/* Like call_wait(). -EPROTO: the reply is not of kind RESULT. */
 int call_wait_for(struct wire *wire, const char *name, Rdmabroker__Request *request,
 		  Rdmabroker__Reply__ResultCase result, Rdmabroker__Frame **ret);
 /* Like call_wait_for(), but waits at most TIMEOUT_MS. */
@@ -26,8 +28,7 @@ int call_wait_like(struct wire *wire, struct call *like, Rdmabroker__Request *re
  * Send REQUEST without waiting for the reply, which is handled according to the members of LIKE. TIMEOUT_MS: how long
  * to wait for room in the socket; 0: not at all.
  */
-int call_post(struct wire *wire, const struct call *like, Rdmabroker__Request *request,
-	      int timeout_ms);
+int call_post(struct wire *wire, struct call *like, Rdmabroker__Request *request, int timeout_ms);
 
 /* Parts of the functions above, for callers that do more under the same lock. The caller holds the lock. */
 
@@ -47,5 +48,4 @@ int call_begin(struct wire *wire, struct call *call, Rdmabroker__Request *reques
 /* End CALL. Returns the failure that the broker replied; 0: none has come. */
 int call_end(struct wire *wire, struct call *call);
 /* Like call_post(), with the lock held. */
-int call_send(struct wire *wire, const struct call *like, Rdmabroker__Request *request,
-	      int timeout_ms);
+int call_send(struct wire *wire, struct call *like, Rdmabroker__Request *request, int timeout_ms);

@@ -3,10 +3,23 @@
 
 /* Deadlines: times of CLOCK_MONOTONIC, in ms. */
 
-#include <stdint.h>
+#include "proto/clock.h"
 
-int64_t deadline_after(int64_t ms); /* the deadline MS ms from now */
+static inline int64_t deadline_after(int64_t ms) /* the deadline MS ms from now */
+{
+	return now_ms() + ms;
+}
+
 /* The time left until DEADLINE, in ms; 0 or negative: DEADLINE is past. */
-int64_t deadline_left(int64_t deadline);
+static inline int64_t deadline_left(int64_t deadline)
+{
+	return deadline - now_ms();
+}
+
 /* The time left until DEADLINE as the timeout of a call: at least 1 ms. */
-int deadline_timeout_ms(int64_t deadline);
+static inline int deadline_timeout_ms(int64_t deadline)
+{
+	int64_t ms = deadline_left(deadline);
+
+	return ms > 0 ? (int)ms : 1;
+}

@@ -9,11 +9,12 @@
 #include "client/rdmabroker.h"
 #include "proto/rdmabroker.pb-c.h"
 
-/* Declares a request on the stack, with MESSAGE as its FIELD. */
-#define REQUEST(var, FIELD, field, message)                  \
-	Rdmabroker__Request var = RDMABROKER__REQUEST__INIT; \
-	var.op_case = RDMABROKER__REQUEST__OP_##FIELD;       \
-	var.field = (message)
+/* Declares REQUEST on the stack, and MESSAGE, which is its FIELD. */
+#define REQUEST(request, message, Type, TYPE, field)             \
+	Rdmabroker__##Type message = RDMABROKER__##TYPE##__INIT; \
+	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT; \
+	request.op_case = RDMABROKER__REQUEST__OP_##TYPE;        \
+	request.field = &message
 
 struct qp_attr {
 	struct ibv_qp_attr attr;
@@ -29,6 +30,12 @@ struct caps {
 static inline const char *message_get_text(const char *text)
 {
 	return text[0] ? text : NULL;
+}
+
+/* The same of a message; NULL: empty. */
+static inline char *message_put_text(const char *text)
+{
+	return (char *)(text ?: "");
 }
 
 /* RET points into ADDR. -EAFNOSUPPORT or -EINVAL: ADDR is not an IP address. */

@@ -52,7 +52,7 @@ static void settle_before(struct wire *wire, uint64_t order)
 		pending_remove(wire, call);
 		if (pending_is_waited(call))
 			continue;
-		wire->ops->on_outcome(wire->userdata, call, NULL);
+		wire->ops->on_outcome(wire->session, call, NULL);
 		free(call);
 	}
 }
@@ -63,7 +63,7 @@ int pending_answer(struct wire *wire, struct call *call, Rdmabroker__Frame *fram
 
 	settle_before(wire, call->order);
 	pending_remove(wire, call);
-	r = wire->ops->on_outcome(wire->userdata, call, frame->reply);
+	r = wire->ops->on_outcome(wire->session, call, frame->reply);
 	if (pending_is_waited(call)) {
 		call->frame = frame;
 		call->state = CALL_REPLIED;

@@ -28,12 +28,12 @@ static void on_packet(struct wire *wire, const uint8_t *data, size_t len, int *f
 	}
 	switch (frame->body_case) {
 	case RDMABROKER__FRAME__BODY_EVENT:
-		r = wire->ops->on_event(wire->userdata, frame);
+		r = wire->ops->on_event(wire->session, frame);
 		if (r < 0)
 			wire_die(wire, r);
 		return;
 	case RDMABROKER__FRAME__BODY_NOTICE:
-		wire->ops->on_notice(wire->userdata, frame);
+		wire->ops->on_notice(wire->session, frame);
 		return;
 	case RDMABROKER__FRAME__BODY_REPLY:
 		call = pending_find(wire, frame->reply->serial);

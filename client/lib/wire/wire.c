@@ -9,11 +9,12 @@
 #include "client/lib/wire/fail.h"
 #include "client/lib/wire/wire.h"
 
-void wire_init(struct wire *wire, const struct wire_ops *ops, void *userdata, int call_timeout_ms)
+void wire_init(struct wire *wire, const struct wire_ops *ops, struct rdmabroker *session,
+	       int call_timeout_ms)
 {
 	*wire = (struct wire){
 		.ops = ops,
-		.userdata = userdata,
+		.session = session,
 		.call_timeout_ms = call_timeout_ms,
 		.sock = OWNFD_NONE,
 		.bell = OWNFD_NONE,
@@ -66,7 +67,7 @@ static void settle_bell(struct wire *wire)
 		return;
 	if (wire->unwatched && wire->n_waiting == 0)
 		look_at_socket(wire, true);
-	waits = wire->dead || wire->unwatched || wire->ops->has_news(wire->userdata);
+	waits = wire->dead || wire->unwatched || wire->ops->has_news(wire->session);
 	if (waits == wire->rings || !ownfd_is_ours(&wire->bell) || !ownfd_is_ours(&wire->sock))
 		return;
 	/* If memory runs out, the next call tries again. */

@@ -16,6 +16,7 @@
 #include "proto/rdmabroker.pb-c.h"
 
 struct call;
+struct rdmabroker;
 
 /*
  * A call that gets a list sends its last request at most this long after its begin; in multiples of call_timeout_ms.
@@ -28,18 +29,19 @@ struct call;
  */
 struct wire_ops {
 	/* Takes ownership of FRAME, an event. */
-	int (*on_event)(void *userdata, Rdmabroker__Frame *frame);
+	int (*on_event)(struct rdmabroker *session, Rdmabroker__Frame *frame);
 	/* Takes ownership of FRAME, a notice for observers. */
-	void (*on_notice)(void *userdata, Rdmabroker__Frame *frame);
+	void (*on_notice)(struct rdmabroker *session, Rdmabroker__Frame *frame);
 	/* CALL has ended with REPLY. REPLY NULL: the broker did not reply, because CALL succeeded. */
-	int (*on_outcome)(void *userdata, struct call *call, const Rdmabroker__Reply *reply);
+	int (*on_outcome)(struct rdmabroker *session, struct call *call,
+			  const Rdmabroker__Reply *reply);
 	/* Whether there is something that the program can take, apart from the loss of the connection. */
-	bool (*has_news)(void *userdata);
+	bool (*has_news)(const struct rdmabroker *session);
 };
 
 struct wire {
 	const struct wire_ops *ops;
-	void *userdata;
+	struct rdmabroker *session;
 	struct fork_mark fork_mark; /* of the process that opened the session */
 	int call_timeout_ms;
 
@@ -63,7 +65,8 @@ struct wire {
 };
 
 /* Initialize WIRE. Its descriptors are opened later. */
-void wire_init(struct wire *wire, const struct wire_ops *ops, void *userdata, int call_timeout_ms);
+void wire_init(struct wire *wire, const struct wire_ops *ops, struct rdmabroker *session,
+	       int call_timeout_ms);
 /* Close the descriptors. The caller has freed the calls before, see pending_free_all(). */
 void wire_done(struct wire *wire);
 

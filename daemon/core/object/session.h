@@ -7,14 +7,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/object/core.h"
 #include "core/facts/door.h"
 #include "core/facts/failure.h"
 #include "core/facts/identity.h"
+#include "core/object/core.h"
 #include "core/object/table.h"
 #include "core/object/wait.h"
+#include "proto/handles.h"
 #include "util/account.h"
-#include "util/handles.h"
 #include "util/list.h"
 #include "util/log.h"
 

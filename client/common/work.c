@@ -54,7 +54,7 @@ static void finish(struct job *jobs)
 	struct job *job, *next;
 
 	DL_FOREACH_SAFE(jobs, job, next)
-	job->done(job);
+		job->done(job);
 }
 
 static int on_finished(sd_event_source *source, int fd, uint32_t events, void *userdata)

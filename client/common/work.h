@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Threads for calls that can block: those of munged, and those of rdmabrokerd. */
+/* Threads for calls that can block, such as those of rdmabrokerd and of munged. */
 
 #include <systemd/sd-event.h>
 

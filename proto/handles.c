@@ -4,11 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/handles.h"
+#include "proto/handles.h"
 
 void handles_done(struct handles *handles)
 {
 	assert(handles->n_used == 0);
+	handles_drop(handles);
+}
+
+void handles_drop(struct handles *handles)
+{
 	free(handles->objects);
 	*handles = (struct handles){ 0 };
 }

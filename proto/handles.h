@@ -14,6 +14,8 @@ struct handles {
 };
 
 void handles_done(struct handles *handles); /* all objects must have been removed */
+/* The same, whatever objects there are. */
+void handles_drop(struct handles *handles);
 int handles_add(struct handles *handles, void *object, uint32_t *ret);
 /* -EEXIST: HANDLE is in use. The table's memory grows with the highest handle. */
 int handles_add_at(struct handles *handles, void *object, uint32_t handle);
