@@ -40,7 +40,7 @@ $(call linked,$(notdir $(DROPIN))): $(call objs,$(wildcard client/rdmacm/*.c)) $
 		$(shell pkg-config --libs libibverbs 2>/dev/null) -pthread
 
 # What programs share that read a configuration file, or print to the journal; and those that run as services.
-COMMON := client/common/inifile.c client/common/log.c
+COMMON := client/common/conffile.c client/common/log.c proto/inifile.c proto/text.c proto/word.c
 SERVICE := $(COMMON) client/common/reason.c client/common/service.c
 
 # The programs use only the library's public headers. They link the files of proto/ that they need.
@@ -73,19 +73,19 @@ FLEET_LIBS := $(shell pkg-config --libs libcurl libcrypto jansson inih libsystem
 
 $(call objs,$(wildcard client/fleet/*.c client/etcd/*.c) $(FLEETCTL_SRC)): | $(O)/stamp-needs-fleet
 
-$(call linked,rdmabroker-fleet): $(call objs,$(FLEET_SRC) proto/text.c) $(O)/librdmabroker.so
+$(call linked,rdmabroker-fleet): $(call objs,$(FLEET_SRC)) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(RUNPATH) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker $(FLEET_LIBS)
 
 $(O)/rdmabroker-fleetctl: $(call objs,$(FLEETCTL_SRC) client/ctl/output.c client/ctl/siteversion.c client/ctl/sitecheck.c \
 		$(addprefix client/fleet/,settings.c sha256.c version.c) $(wildcard client/etcd/*.c) $(COMMON) client/common/sitename.c \
-		proto/addr.c proto/jsonout.c proto/text.c proto/word.c)
+		proto/addr.c proto/jsonout.c)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(FLEET_LIBS)
 
 # The helper that asks other hosts who peers are. Only its objects need MUNGE.
-PEERD_SRC := $(wildcard client/peerd/*.c) $(SERVICE) client/common/sockets.c $(PROTO_NOTIFY_SRC) proto/addr.c proto/text.c proto/unixsock.c
+PEERD_SRC := $(wildcard client/peerd/*.c) $(SERVICE) client/common/sockets.c $(PROTO_NOTIFY_SRC) proto/addr.c proto/unixsock.c
 PEERD_LIBS := $(shell pkg-config --libs libsystemd inih jansson munge 2>/dev/null)
 
 $(call objs,$(wildcard client/peerd/*.c)): | $(O)/stamp-needs-peerd

@@ -50,7 +50,7 @@ static bool parse_in(struct sockets_address *address, const char *host, in_port_
 	return inet_pton(AF_INET, host, &address->addr.in.sin_addr) == 1;
 }
 
-bool sockets_parse(struct sockets_address *ret, const char *text)
+static bool parse(struct sockets_address *ret, const char *text)
 {
 	const char *colon = strrchr(text, ':');
 	char host[INET6_ADDRSTRLEN + 2];
@@ -84,6 +84,30 @@ bool sockets_parse(struct sockets_address *ret, const char *text)
 		return false;
 	host[len - 1] = 0;
 	return parse_in6(ret, host + 1, port);
+}
+
+bool sockets_add(struct sockets_addresses *addresses, const char *text, bool may_be_path)
+{
+	if (addresses->n == SOCKETS_MAX || (text[0] == '/' && !may_be_path) ||
+	    !parse(&addresses->list[addresses->n], text))
+		return false;
+	addresses->n++;
+	return true;
+}
+
+bool sockets_override(struct sockets_addresses *addresses, const char *const arguments[],
+		      unsigned n, bool may_be_path)
+{
+	if (n > 0)
+		addresses->n = 0;
+	for (unsigned i = 0; i < n; i++) {
+		if (sockets_add(addresses, arguments[i], may_be_path))
+			continue;
+		log_line(LOG_ERR, "--listen takes %s, not \"%s\"",
+			 may_be_path ? SOCKETS_ANY : SOCKETS_INET, arguments[i]);
+		return false;
+	}
+	return true;
 }
 
 static int listen_inet(const struct sockets_address *address)
@@ -142,10 +166,10 @@ static void complain(const struct sockets_address *address, int r)
 		log_line(LOG_ERR, "Cannot listen on %s: %s.", name, why);
 }
 
-int sockets_open(struct sockets *sockets, const struct sockets_address *addresses, unsigned n)
+int sockets_open(struct sockets *sockets, const struct sockets_addresses *addresses)
 {
-	for (unsigned i = 0; i < n; i++) {
-		const struct sockets_address *address = &addresses[i];
+	for (unsigned i = 0; i < addresses->n; i++) {
+		const struct sockets_address *address = &addresses->list[i];
 		struct sockets_entry *entry = &sockets->list[sockets->n];
 		bool is_unix = address->addr.sa.sa_family == AF_UNIX;
 		int fd = is_unix ? unixsock_listen(address->text, SOCK_STREAM, MODE, BACKLOG) :

@@ -9,15 +9,18 @@
 
 #define SOCKETS_MAX 8
 
-struct sockets_address {
-	char text[128]; /* as in the settings */
-	socklen_t len;
-	union {
-		struct sockaddr sa;
-		struct sockaddr_in in;
-		struct sockaddr_in6 in6;
-		struct sockaddr_un un;
-	} addr;
+struct sockets_addresses {
+	unsigned n;
+	struct sockets_address {
+		char text[128]; /* as in the settings */
+		socklen_t len;
+		union {
+			struct sockaddr sa;
+			struct sockaddr_in in;
+			struct sockaddr_in6 in6;
+			struct sockaddr_un un;
+		} addr;
+	} list[SOCKETS_MAX];
 };
 
 struct sockets {
@@ -29,17 +32,20 @@ struct sockets {
 	} list[SOCKETS_MAX];
 };
 
-#define SOCKETS_FORMS \
-	"HOST:PORT, [HOST]:PORT, :PORT (every address of this host), or an absolute path"
+#define SOCKETS_INET "HOST:PORT, [HOST]:PORT or :PORT (every address of this host)"
+#define SOCKETS_ANY "HOST:PORT, [HOST]:PORT, :PORT (every address of this host) or an absolute path"
 
-/* HOST must be a numeric address. False: TEXT is none of SOCKETS_FORMS. */
-bool sockets_parse(struct sockets_address *ret, const char *text);
+/* HOST must be a numeric address. False: TEXT is none of SOCKETS_ANY, or of SOCKETS_INET, or there are too many. */
+bool sockets_add(struct sockets_addresses *addresses, const char *text, bool may_be_path);
+/* The N arguments of --listen, if there are any, override ADDRESSES. False: one is not valid, which was reported. */
+bool sockets_override(struct sockets_addresses *addresses, const char *const arguments[],
+		      unsigned n, bool may_be_path);
 
 /*
  * sockets_open() and sockets_take() return 0 or a negative errno, after reporting the error. Call sockets_close()
  * also after a failure, for the sockets that are open.
  */
-int sockets_open(struct sockets *sockets, const struct sockets_address *addresses, unsigned n);
+int sockets_open(struct sockets *sockets, const struct sockets_addresses *addresses);
 /* Takes the N sockets that systemd has passed. */
 int sockets_take(struct sockets *sockets, int n);
 void sockets_close(struct sockets *sockets);

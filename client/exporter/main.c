@@ -44,15 +44,12 @@ static const char help[] =
 /* Returns 0 or an exit status. */
 static int make_settings(struct settings *settings, const struct arguments *arguments)
 {
-	settings_init(settings);
-	if (settings_read(settings, arguments->config ?: EXPORTER_CONFIG, arguments->config) < 0)
+	if (conffile_read(arguments->config ?: EXPORTER_CONFIG, /* must_exist= */ arguments->config,
+			  settings_keys, settings) < 0)
 		return EXIT_MISCONFIGURED;
-	if (arguments->n_listen > 0)
-		settings->n_listen = 0;
-	for (unsigned i = 0; i < arguments->n_listen; i++)
-		if (!settings_add_listen(settings, "--listen", arguments->listen[i]))
-			return service_see_help();
-	if (arguments->socket && !settings_set_socket(settings, "--socket", arguments->socket))
+	if (!sockets_override(&settings->listen, arguments->listen, arguments->n_listen,
+			      /* may_be_path= */ true) ||
+	    !conffile_override(settings_keys, "Socket", "--socket", arguments->socket, settings))
 		return service_see_help();
 	return 0;
 }
@@ -84,8 +81,7 @@ static int open_sockets(struct sockets *sockets, const struct settings *settings
 
 	if (n < 0)
 		return n;
-	return n > 0 ? sockets_take(sockets, n) :
-		       sockets_open(sockets, settings->listen, settings->n_listen);
+	return n > 0 ? sockets_take(sockets, n) : sockets_open(sockets, &settings->listen);
 }
 
 static int serve(sd_event *loop, struct notifier *notifier, const struct sockets *sockets)
@@ -140,7 +136,7 @@ int main(int argc, char **argv)
 			{ "socket", &arguments.socket },
 		},
 	};
-	struct settings settings;
+	struct settings settings = {};
 	struct sockets sockets = {};
 	int status = service_read_arguments(&service, argc, argv);
 
