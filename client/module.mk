@@ -40,7 +40,7 @@ $(call linked,$(notdir $(DROPIN))): $(call objs,$(wildcard client/rdmacm/*.c) pr
 		$(shell pkg-config --libs libibverbs 2>/dev/null) -pthread
 
 # What programs share that read a configuration file, or print to the journal; and those that run as services.
-COMMON := client/common/inifile.c client/common/log.c
+COMMON := client/common/conffile.c client/common/log.c proto/inifile.c proto/text.c proto/word.c
 SERVICE := $(COMMON) client/common/reason.c client/common/service.c
 
 # The programs use only the library's public headers. They link the files of proto/ that they need.
@@ -73,7 +73,7 @@ FLEET_LIBS := $(shell pkg-config --libs libcurl libcrypto jansson inih libsystem
 
 $(call objs,$(wildcard client/fleet/*.c client/etcd/*.c) $(FLEETCTL_SRC)): | $(O)/stamp-needs-fleet
 
-$(call linked,rdmabroker-fleet): $(call objs,$(FLEET_SRC) proto/text.c) $(O)/librdmabroker.so
+$(call linked,rdmabroker-fleet): $(call objs,$(FLEET_SRC)) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(RUNPATH) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker $(FLEET_LIBS)

@@ -410,7 +410,7 @@ static int set_up(struct broker *broker, struct policy *policy)
 		return r;
 	}
 	apply(broker);
-	if (config->initial_socket) {
+	if (*config->initial_socket) {
 		r = upstream_new(&broker->upstream, broker->loop, config->initial_socket,
 				 broker->core->fabric);
 		if (r < 0)

@@ -2,13 +2,15 @@
 #pragma once
 
 /*
- * rdmabrokerd.conf: the daemon's settings, an INI file that libinih parses. After the file, the .conf files
- * of rdmabrokerd.conf.d are read in lexical order. Later values override earlier ones.
+ * rdmabrokerd.conf: the daemon's settings, an INI file (proto/inifile.h). After the file, the .conf files of
+ * rdmabrokerd.conf.d are read in lexical order. Later values override earlier ones.
  */
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
+#include <sys/un.h>
 
 struct diag;
 struct owners;
@@ -25,22 +27,24 @@ enum config_on_reload {
 	CONFIG_ON_RELOAD_ENFORCE,
 };
 
+#define CONFIG_SOCKET_SIZE sizeof(((struct sockaddr_un *)NULL)->sun_path)
+
 struct config {
-	char *socket_path; /* [Daemon] Socket= */
-	char *admin_socket_path; /* [Daemon] AdminSocket= */
-	/* the socket of the initial instance, see instance.h; NULL: this is the initial one */
-	char *initial_socket;
-	char *policy_dir; /* [Daemon] PolicyDir= */
-	char *site_policy_dir; /* [Daemon] SitePolicyDir= */
+	char socket_path[CONFIG_SOCKET_SIZE]; /* [Daemon] Socket= */
+	char admin_socket_path[CONFIG_SOCKET_SIZE]; /* [Daemon] AdminSocket= */
+	/* the socket of the initial instance, see instance.h; empty: this is the initial one */
+	char initial_socket[CONFIG_SOCKET_SIZE];
+	char policy_dir[PATH_MAX]; /* [Daemon] PolicyDir= */
+	char site_policy_dir[PATH_MAX]; /* [Daemon] SitePolicyDir= */
 	bool site_admin_rules; /* [Daemon] SiteAdminRules= yes|no */
 	/* [Daemon] RestrictedDirectory= : for the sockets of restricted sessions */
-	char *restricted_dir;
+	char restricted_dir[CONFIG_SOCKET_SIZE];
 	int log_level; /* [Daemon] LogLevel= error|warning|notice|info|debug, as LOG_* of syslog.h */
 	enum config_on_reload on_reload; /* [Daemon] OnReload= keep|enforce */
 
 	enum config_device_access device_access; /* [Devices] Access= acl|open */
 
-	char *subuid_path; /* [Limits] SubordinateUids= : a path or none (NULL) */
+	char subuid_path[PATH_MAX]; /* [Limits] SubordinateUids= : a path or none (empty) */
 	struct owners *owners; /* the ranges in that file; taken by owners_use() */
 	unsigned max_sessions; /* [Limits] Sessions= */
 	unsigned max_sessions_per_user; /* [Limits] SessionsPerUser= */
@@ -67,9 +71,8 @@ struct config {
 void config_init(struct config *config);
 void config_done(struct config *config);
 /*
- * Sets the defaults, then reads the files. A missing PATH or PATH.d is no error. A key that no longer has an
- * effect is a warning in DIAG. Returns 0 or a negative errno (-EBADMSG: see DIAG). *RET is written only on
- * success.
+ * Sets the defaults, then reads the files. A missing PATH or PATH.d is no error. Returns 0 or a negative errno
+ * (-EBADMSG: see DIAG). *RET is written only on success.
  */
 int config_load(struct config *ret, const char *path, struct diag *diag);
 /* Reads further files, which override the values in CONFIG. For the result see config_load(). */

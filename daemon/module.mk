@@ -13,7 +13,8 @@ DAEMON_SRC := \
 	$(wildcard daemon/core/*/*.c) \
 	$(wildcard daemon/policy/*.c daemon/policy/*/*.c) \
 	$(wildcard daemon/keep/*.c) \
-	$(wildcard daemon/util/*.c)
+	$(wildcard daemon/util/*.c) \
+	proto/inifile.c
 FABRIC_SRC := $(wildcard daemon/fabric/*.c)
 DAEMON_MAN := $(wildcard daemon/*.5 daemon/*.8)
 

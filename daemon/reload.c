@@ -32,7 +32,7 @@ static int read_owners(struct config *config, struct diag *diag)
 {
 	int r;
 
-	if (!config->subuid_path)
+	if (!*config->subuid_path)
 		return 0;
 	r = owners_read(&config->owners, config->subuid_path, PASSWD, diag);
 	if (r == -ENOMEM)

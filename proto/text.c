@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <string.h>
+
 #include "proto/text.h"
 
 size_t text_character(const char *text, size_t len, uint32_t *ret_code)
@@ -57,4 +59,46 @@ void text_make_printable(char *text, size_t len)
 		if (n == 0)
 			text[i] = '?';
 	}
+}
+
+bool text_next_line(const char *text, size_t size, struct text_line *line)
+{
+	size_t at = line->text ? (size_t)(line->text - text) + line->len + 1 : 0;
+	const char *newline;
+
+	if (at >= size)
+		return false;
+	newline = memchr(text + at, '\n', size - at);
+	line->text = text + at;
+	line->len = newline ? (size_t)(newline - line->text) : size - at;
+	line->number++;
+	return true;
+}
+
+const char *text_line_fault(const struct text_line *line, size_t *ret_at)
+{
+	size_t n;
+
+	*ret_at = TEXT_LINE_MAX;
+	_Static_assert(TEXT_LINE_MAX == 4096, "the message says it");
+	if (line->len > TEXT_LINE_MAX)
+		return "the line is longer than 4096 bytes";
+
+	for (size_t i = 0; i < line->len; i += n) {
+		unsigned char c = line->text[i];
+
+		*ret_at = i;
+		n = text_printable(line->text + i, line->len - i);
+		if (n == 3 && !memcmp(line->text + i, "\xef\xbb\xbf", 3))
+			return "byte order mark (save the file as UTF-8 without one)";
+		if (c == '\t')
+			n = 1;
+		else if (c == '\r')
+			return "carriage return (lines must end with a newline alone)";
+		else if (c == '\0')
+			return "NUL byte";
+		else if (!n)
+			return c < 0x80 ? "control character" : "this is not printable UTF-8";
+	}
+	return NULL;
 }

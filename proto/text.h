@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Checks untrusted text before it is shown: it must be UTF-8 without control characters. */
+/*
+ * Checks untrusted text before it is shown or parsed: it must be UTF-8 without control characters. The lines of files
+ * that an admin wrote are such text.
+ */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,3 +19,19 @@ size_t text_character(const char *text, size_t len, uint32_t *ret_code);
 size_t text_printable(const char *text, size_t len);
 /* Replaces each of the LEN bytes of TEXT that is not part of a printable character by '?'. */
 void text_make_printable(char *text, size_t len);
+
+#define TEXT_LINE_MAX 4096 /* bytes, without the newline */
+
+struct text_line {
+	const char *text; /* without the newline; does not end in NUL */
+	size_t len;
+	unsigned number; /* from 1 */
+};
+
+/* Goes on from LINE to the next line of TEXT; from {}, to the first one. False: LINE was the last, and stays as it is. */
+bool text_next_line(const char *text, size_t size, struct text_line *line);
+/*
+ * NULL: LINE is not too long, is UTF-8 without a byte order mark, and has no control characters except tabs. Otherwise the
+ * caller must not parse LINE: returns what is wrong at *RET_AT.
+ */
+const char *text_line_fault(const struct text_line *line, size_t *ret_at);

@@ -23,7 +23,7 @@ UNIT_FLEET := $(addprefix $(O)/tests/unit/check_,fleet_etcd fleet_liar fleet fle
 
 $(UNIT_FLEET): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o \
 		$(call objs,$(filter-out client/fleet/main.c,$(FLEET_SRC)) tests/unit/fleet.c tests/unit/fleetagent.c \
-		tests/unit/httpliar.c proto/text.c) \
+		tests/unit/httpliar.c) \
 		$(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)

@@ -43,7 +43,7 @@ static bool parse_host(struct sockets_address *ret, sa_family_t family, const ch
 	return true;
 }
 
-bool sockets_parse(struct sockets_address *ret, const char *text)
+static bool parse(struct sockets_address *ret, const char *text)
 {
 	const char *colon = strrchr(text, ':');
 	char host[INET6_ADDRSTRLEN + 2];
@@ -77,6 +77,30 @@ bool sockets_parse(struct sockets_address *ret, const char *text)
 		return false;
 	host[len - 1] = 0;
 	return parse_host(ret, AF_INET6, host + 1, port);
+}
+
+bool sockets_add(struct sockets_addresses *addresses, const char *text, bool may_be_path)
+{
+	if (addresses->n == SOCKETS_MAX || (text[0] == '/' && !may_be_path) ||
+	    !parse(&addresses->list[addresses->n], text))
+		return false;
+	addresses->n++;
+	return true;
+}
+
+bool sockets_override(struct sockets_addresses *addresses, const char *const arguments[],
+		      unsigned n, bool may_be_path)
+{
+	if (n > 0)
+		addresses->n = 0;
+	for (unsigned i = 0; i < n; i++) {
+		if (sockets_add(addresses, arguments[i], may_be_path))
+			continue;
+		log_line(LOG_ERR, "--listen takes %s, not \"%s\"",
+			 may_be_path ? SOCKETS_ANY : SOCKETS_INET, arguments[i]);
+		return false;
+	}
+	return true;
 }
 
 static int listen_inet(const struct sockets_address *address)
@@ -132,11 +156,10 @@ static void complain(const struct sockets_address *address, int r)
 					       "");
 }
 
-static int open_sockets(struct sockets *sockets, const struct sockets_address *addresses,
-			unsigned n)
+static int open_sockets(struct sockets *sockets, const struct sockets_addresses *addresses)
 {
-	for (unsigned i = 0; i < n; i++) {
-		const struct sockets_address *address = &addresses[i];
+	for (unsigned i = 0; i < addresses->n; i++) {
+		const struct sockets_address *address = &addresses->list[i];
 		struct sockets_entry *entry = &sockets->list[sockets->n];
 		bool is_unix = address->addr.sa.sa_family == AF_UNIX;
 		int fd = is_unix ? unixsock_listen(address->text, SOCK_STREAM, MODE, BACKLOG) :
@@ -190,13 +213,13 @@ static int take_sockets(struct sockets *sockets, int n)
 	return 0;
 }
 
-int sockets_open(struct sockets *sockets, const struct sockets_address *addresses, unsigned n)
+int sockets_open(struct sockets *sockets, const struct sockets_addresses *addresses)
 {
 	int n_passed = sd_listen_fds(/* unset_environment= */ 1);
 
 	if (n_passed < 0)
 		return n_passed;
-	return n_passed > 0 ? take_sockets(sockets, n_passed) : open_sockets(sockets, addresses, n);
+	return n_passed > 0 ? take_sockets(sockets, n_passed) : open_sockets(sockets, addresses);
 }
 
 void sockets_close(struct sockets *sockets)

@@ -9,14 +9,17 @@
 
 #define SOCKETS_MAX 8
 
-struct sockets_address {
-	char text[128]; /* as in the settings */
-	socklen_t len;
-	union {
-		struct sockaddr sa;
-		struct sockaddr_un un;
-		struct sockaddr_storage storage;
-	} addr;
+struct sockets_addresses {
+	unsigned n;
+	struct sockets_address {
+		char text[128]; /* as in the settings */
+		socklen_t len;
+		union {
+			struct sockaddr sa;
+			struct sockaddr_un un;
+			struct sockaddr_storage storage;
+		} addr;
+	} list[SOCKETS_MAX];
 };
 
 struct sockets {
@@ -28,15 +31,18 @@ struct sockets {
 	} list[SOCKETS_MAX];
 };
 
-#define SOCKETS_FORMS \
-	"HOST:PORT, [HOST]:PORT, :PORT (every address of this host), or an absolute path"
+#define SOCKETS_INET "HOST:PORT, [HOST]:PORT or :PORT (every address of this host)"
+#define SOCKETS_ANY "HOST:PORT, [HOST]:PORT, :PORT (every address of this host) or an absolute path"
 
-/* HOST must be a numeric address. False: TEXT is none of SOCKETS_FORMS. */
-bool sockets_parse(struct sockets_address *ret, const char *text);
+/* HOST must be a numeric address. False: TEXT is none of SOCKETS_ANY, or of SOCKETS_INET, or there are too many. */
+bool sockets_add(struct sockets_addresses *addresses, const char *text, bool may_be_path);
+/* The N arguments of --listen, if there are any, override ADDRESSES. False: one is not valid, which was reported. */
+bool sockets_override(struct sockets_addresses *addresses, const char *const arguments[],
+		      unsigned n, bool may_be_path);
 
 /*
- * Takes the sockets that systemd has passed; if there are none, listens on the N ADDRESSES. Returns 0 or a negative
+ * Takes the sockets that systemd has passed; if there are none, listens on ADDRESSES. Returns 0 or a negative
  * errno, after reporting the error. Call sockets_close() also after a failure, for the sockets that are open.
  */
-int sockets_open(struct sockets *sockets, const struct sockets_address *addresses, unsigned n);
+int sockets_open(struct sockets *sockets, const struct sockets_addresses *addresses);
 void sockets_close(struct sockets *sockets);

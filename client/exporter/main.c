@@ -41,15 +41,12 @@ static const char help[] =
 /* Returns 0 or an exit status. */
 static int make_settings(struct settings *settings, const struct arguments *arguments)
 {
-	settings_init(settings);
-	if (settings_read(settings, arguments->config ?: EXPORTER_CONFIG, arguments->config) < 0)
+	if (conffile_read(arguments->config ?: EXPORTER_CONFIG, /* must_exist= */ arguments->config,
+			  settings_keys, settings) < 0)
 		return EXIT_MISCONFIGURED;
-	if (arguments->n_listen > 0)
-		settings->n_listen = 0;
-	for (unsigned i = 0; i < arguments->n_listen; i++)
-		if (!settings_add_listen(settings, "--listen", arguments->listen[i]))
-			return service_see_help();
-	if (arguments->socket && !settings_set_socket(settings, "--socket", arguments->socket))
+	if (!sockets_override(&settings->listen, arguments->listen, arguments->n_listen,
+			      /* may_be_path= */ true) ||
+	    !conffile_override(settings_keys, "Socket", "--socket", arguments->socket, settings))
 		return service_see_help();
 	return 0;
 }
@@ -110,7 +107,7 @@ int main(int argc, char **argv)
 			{ "socket", &arguments.socket },
 		},
 	};
-	struct settings settings;
+	struct settings settings = {};
 	struct sockets sockets = {};
 	int status = service_read_arguments(&service, argc, argv);
 
@@ -119,7 +116,7 @@ int main(int argc, char **argv)
 	status = make_settings(&settings, &arguments);
 	if (status > 0)
 		return status;
-	if (sockets_open(&sockets, settings.listen, settings.n_listen) < 0) {
+	if (sockets_open(&sockets, &settings.listen) < 0) {
 		sockets_close(&sockets);
 		return EXIT_FAILURE;
 	}

@@ -1,218 +1,101 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "common/inifile.h"
 #include "common/log.h"
 #include "settings.h"
 #include "version.h"
 
-#define PREFIX "/rdmabroker/"
-#define TTL_SEC 30
-#define TTL_MIN 5 /* each third of it, the broker is asked */
-#define TTL_MAX 3600
-#define REPORT_SEC 300
-#define REPORT_MAX_SEC (24 * 3600)
+#define SEPARATORS " \t,"
+#define HOST_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+"
 
-struct reading {
-	struct settings *settings;
-	const char *path;
-	char password_file[SETTINGS_PATH_MAX];
-};
-
-/* Each function sets one key, and returns false after reporting an error. */
-
-static bool set_endpoints(struct reading *reading, const char *where, const char *value)
+static size_t parse_endpoints(const struct inifile_key *key, const char *value, void *field)
 {
-	struct settings *settings = reading->settings;
-	char text[2048], *rest = text, *word;
+	struct settings *settings = field;
+	char word[INIFILE_WORD_SIZE];
+	size_t from, at = 0;
 
+	(void)key;
 	settings->n_endpoints = 0;
-	snprintf(text, sizeof(text), "%s", value);
-	while ((word = strsep(&rest, " \t,"))) {
-		if (!*word)
-			continue;
+	while ((from = inifile_word(value, SEPARATORS, &at, word)) > 0) {
 		if (settings->n_endpoints == ETCD_ENDPOINTS_MAX ||
-		    strlen(word) >= SETTINGS_PATH_MAX) {
-			log_line(LOG_ERR,
-				 "%s: at most %d endpoints of at most %d bytes are allowed", where,
-				 ETCD_ENDPOINTS_MAX, SETTINGS_PATH_MAX - 1);
-			return false;
-		}
+		    strlen(word) >= SETTINGS_PATH_MAX)
+			return from;
 		strcpy(settings->endpoints[settings->n_endpoints++], word);
 	}
-	return true;
+	return 0;
 }
 
-static bool set_prefix(struct reading *reading, const char *where, const char *value)
+static size_t parse_labels(const struct inifile_key *key, const char *value, void *field)
+{
+	struct settings *settings = field;
+	char word[INIFILE_WORD_SIZE];
+	size_t from, at = 0;
+
+	(void)key;
+	settings->n_labels = 0;
+	while ((from = inifile_word(value, SEPARATORS, &at, word)) > 0) {
+		if (settings->n_labels == SETTINGS_LABELS_MAX || !site_is_name(word))
+			return from;
+		strcpy(settings->labels[settings->n_labels++], word);
+	}
+	return 0;
+}
+
+static size_t parse_prefix(const struct inifile_key *key, const char *value, void *field)
 {
 	size_t n = strlen(value);
-	bool has_slash = n > 0 && value[n - 1] == '/';
 
 	for (const char *p = value; *p; p++)
 		if (*p <= ' ' || *p > '~')
-			n = 0;
-	if (n == 0 || value[0] != '/' || n + 2 > sizeof(reading->settings->prefix)) {
-		log_line(
-			LOG_ERR,
-			"%s: invalid prefix \"%s\": it must begin with '/', and have ASCII without "
-			"blanks",
-			where, value);
-		return false;
-	}
-	sprintf(reading->settings->prefix, "%s%s", value, has_slash ? "" : "/");
-	return true;
+			return p - value + 1;
+	if (n == 0 || value[0] != '/' || n >= key->max)
+		return 1;
+	sprintf(field, "%s%s", value, value[n - 1] == '/' ? "" : "/");
+	return 0;
 }
 
-static bool is_host(const char *text)
+static size_t parse_host(const struct inifile_key *key, const char *value, void *field)
 {
-	for (const char *p = text; *p; p++)
-		if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+",
-			    *p))
-			return false;
-	return *text && strlen(text) < SETTINGS_PATH_MAX;
+	size_t n = strspn(value, HOST_CHARACTERS);
+
+	return value[n] ? n + 1 : inifile_text(key, value, field);
 }
 
-static bool set_host(struct reading *reading, const char *where, const char *value)
-{
-	if (!is_host(value)) {
-		log_line(LOG_ERR,
-			 "%s: invalid name of this host \"%s\": it must have letters, digits, '.', "
-			 "'_', '-' and '+'; set another one with Host=",
-			 where, value);
-		return false;
-	}
-	strcpy(reading->settings->host, value);
-	return true;
-}
+/* clang-format off */
+#define TEXT(member) INIFILE_TEXT(struct settings, member)
+#define FILE_OF(name, member) \
+	{ "Fleet", name, inifile_path, TEXT(member), NULL, "an absolute path of at most 255 bytes" }
+#define SECONDS(name, member, max, def) \
+	{ "Fleet", name, inifile_number, offsetof(struct settings, member), 5, max, def, NULL }
 
-static bool set_labels(struct reading *reading, const char *where, const char *value)
-{
-	struct settings *settings = reading->settings;
-	char text[2048], *rest = text, *word;
-
-	settings->n_labels = 0;
-	snprintf(text, sizeof(text), "%s", value);
-	while ((word = strsep(&rest, " \t,"))) {
-		if (!*word)
-			continue;
-		if (settings->n_labels == SETTINGS_LABELS_MAX || !site_is_name(word)) {
-			log_line(
-				LOG_ERR,
-				"%s: invalid label \"%s\": at most %d labels of at most %d letters, "
-				"digits, '.', '_', '-' and '+' are allowed",
-				where, word, SETTINGS_LABELS_MAX, SETTINGS_NAME_MAX);
-			return false;
-		}
-		strcpy(settings->labels[settings->n_labels++], word);
-	}
-	return true;
-}
-
-static bool set_path(char ret[SETTINGS_PATH_MAX], const char *where, const char *value)
-{
-	if (value[0] != '/' || strlen(value) >= SETTINGS_PATH_MAX) {
-		log_line(LOG_ERR, "%s: it must be an absolute path of at most %d bytes", where,
-			 SETTINGS_PATH_MAX - 1);
-		return false;
-	}
-	strcpy(ret, value);
-	return true;
-}
-
-static bool set_ca(struct reading *reading, const char *where, const char *value)
-{
-	return set_path(reading->settings->ca, where, value);
-}
-
-static bool set_certificate(struct reading *reading, const char *where, const char *value)
-{
-	return set_path(reading->settings->certificate, where, value);
-}
-
-static bool set_key(struct reading *reading, const char *where, const char *value)
-{
-	return set_path(reading->settings->key, where, value);
-}
-
-static bool set_password_file(struct reading *reading, const char *where, const char *value)
-{
-	return set_path(reading->password_file, where, value);
-}
-
-static bool set_user(struct reading *reading, const char *where, const char *value)
-{
-	if (!*value || strlen(value) >= SETTINGS_PATH_MAX) {
-		log_line(LOG_ERR, "%s: the user must have 1 to %d bytes", where,
-			 SETTINGS_PATH_MAX - 1);
-		return false;
-	}
-	strcpy(reading->settings->user, value);
-	return true;
-}
-
-static bool set_seconds(unsigned *ret, const char *where, const char *value, const char *key,
-			unsigned min, unsigned max)
-{
-	unsigned long n = 0;
-	char *end = NULL;
-
-	if (*value >= '0' && *value <= '9')
-		n = strtoul(value, &end, 10);
-	if (!end || *end || n < min || n > max) {
-		log_line(LOG_ERR, "%s: %s= must be a number of seconds from %u to %u", where, key,
-			 min, max);
-		return false;
-	}
-	*ret = (unsigned)n;
-	return true;
-}
-
-static bool set_ttl(struct reading *reading, const char *where, const char *value)
-{
-	return set_seconds(&reading->settings->ttl_sec, where, value, "TTLSec", TTL_MIN, TTL_MAX);
-}
-
-static bool set_report(struct reading *reading, const char *where, const char *value)
-{
-	return set_seconds(&reading->settings->report_sec, where, value, "ReportSec", TTL_MIN,
-			   REPORT_MAX_SEC);
-}
-
-static const struct {
-	const char *name;
-	bool (*set)(struct reading *reading, const char *where, const char *value);
-} keys[] = {
-	{ "Endpoints", set_endpoints },
-	{ "Prefix", set_prefix },
-	{ "Host", set_host },
-	{ "Labels", set_labels },
-	{ "CA", set_ca },
-	{ "Certificate", set_certificate },
-	{ "Key", set_key },
-	{ "User", set_user },
-	{ "PasswordFile", set_password_file },
-	{ "TTLSec", set_ttl },
-	{ "ReportSec", set_report },
+static const struct inifile_key keys[] = {
+	{ "Fleet", "Endpoints", parse_endpoints, 0, 0, 0, NULL,
+	  "at most 16 endpoints of at most 255 bytes, each http://HOST:PORT or https://HOST:PORT" },
+	{ "Fleet", "Prefix", parse_prefix, TEXT(prefix), "/rdmabroker/",
+	  "at most 254 characters of ASCII without blanks, the first of which is '/'" },
+	{ "Fleet", "Host", parse_host, TEXT(host), NULL,
+	  "1 to 255 letters, digits, '.', '_', '-' and '+'" },
+	{ "Fleet", "Labels", parse_labels, 0, 0, 0, NULL,
+	  "at most 16 labels of at most 64 letters, digits, '.', '_', '-' and '+'" },
+	FILE_OF("CA", ca),
+	FILE_OF("Certificate", certificate),
+	FILE_OF("Key", key),
+	{ "Fleet", "User", inifile_text, TEXT(user), NULL, "a name of 1 to 255 bytes" },
+	FILE_OF("PasswordFile", password_file),
+	/* The broker is asked each third of TTLSec=. */
+	SECONDS("TTLSec", ttl_sec, 3600, "30"),
+	SECONDS("ReportSec", report_sec, 24 * 3600, "300"),
+	{},
 };
-
-static bool set(void *userdata, const char *where, const char *name, const char *value)
-{
-	struct reading *reading = userdata;
-
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-		if (strcmp(name, keys[i].name) == 0)
-			return keys[i].set(reading, where, value);
-	log_line(LOG_ERR, "%s: unknown key \"%s\"", where, name);
-	return false;
-}
+/* clang-format on */
 
 /* The first line of the file is the password. */
-static bool read_password(struct settings *settings, const char *path)
+static bool read_password(struct settings *settings)
 {
+	const char *path = settings->password_file;
 	FILE *file = fopen(path, "re");
 	bool good;
 
@@ -232,45 +115,27 @@ static bool read_password(struct settings *settings, const char *path)
 	return good;
 }
 
-/* Checks what belongs together, when all keys are read. */
-static bool complete(struct reading *reading)
-{
-	struct settings *settings = reading->settings;
-	char name[SETTINGS_PATH_MAX] = "";
-
-	if (settings->n_endpoints == 0) {
-		log_line(LOG_ERR, "%s: Endpoints= has to be set", reading->path);
-		return false;
-	}
-	if (!*settings->host) {
-		gethostname(name, sizeof(name) - 1);
-		if (!set_host(reading, reading->path, name))
-			return false;
-	}
-	if (!*settings->certificate != !*settings->key) {
-		log_line(LOG_ERR, "%s: Certificate= and Key= belong together", reading->path);
-		return false;
-	}
-	if (!*settings->user != !*reading->password_file) {
-		log_line(LOG_ERR, "%s: User= and PasswordFile= belong together", reading->path);
-		return false;
-	}
-	return !*settings->user || read_password(settings, reading->password_file);
-}
-
 int settings_read(struct settings *settings, const char *path)
 {
-	struct reading reading = { .settings = settings, .path = path };
+	const char *host = settings->host;
 	int r;
 
-	settings->n_endpoints = settings->n_labels = 0;
-	strcpy(settings->prefix, PREFIX);
-	settings->ttl_sec = TTL_SEC;
-	settings->report_sec = REPORT_SEC;
-	r = inifile_read(path, /* must_exist= */ true, "Fleet", set, &reading);
+	gethostname(settings->host, sizeof(settings->host) - 1);
+	r = conffile_read(path, /* must_exist= */ true, keys, settings);
 	if (r < 0)
 		return r;
-	return complete(&reading) ? 0 : -EBADMSG;
+	if (settings->n_endpoints == 0)
+		log_line(LOG_ERR, "%s: Endpoints= has to be set", path);
+	else if (!*settings->certificate != !*settings->key)
+		log_line(LOG_ERR, "%s: Certificate= and Key= belong together", path);
+	else if (!*settings->user != !*settings->password_file)
+		log_line(LOG_ERR, "%s: User= and PasswordFile= belong together", path);
+	else if (!*host || host[strspn(host, HOST_CHARACTERS)])
+		log_line(LOG_ERR, "%s: etcd cannot have the host name \"%s\": set Host=", path,
+			 host);
+	else if (!*settings->user || read_password(settings))
+		return 0;
+	return -EBADMSG;
 }
 
 int settings_new_etcd(const struct settings *settings, unsigned call_ms, size_t answer_max,

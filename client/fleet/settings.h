@@ -3,9 +3,9 @@
 
 /* The settings, from fleet.conf (INI). */
 
-#include <stdbool.h>
 #include <stddef.h>
 
+#include "common/conffile.h"
 #include "etcd/etcd.h"
 
 #define SETTINGS_LABELS_MAX 16
@@ -22,7 +22,8 @@ struct settings {
 	size_t n_labels;
 	char ca[SETTINGS_PATH_MAX], certificate[SETTINGS_PATH_MAX],
 		key[SETTINGS_PATH_MAX]; /* empty: none */
-	char user[SETTINGS_PATH_MAX], password[SETTINGS_PATH_MAX]; /* empty: none */
+	/* empty: none */
+	char user[SETTINGS_PATH_MAX], password_file[SETTINGS_PATH_MAX], password[SETTINGS_PATH_MAX];
 	unsigned ttl_sec, report_sec;
 	/* From the command line: */
 	const char *socket; /* of the broker; NULL: the library's default */

@@ -20,6 +20,7 @@
 #define ASKER_EXCHANGES_OF_USER_MAX 128
 
 struct asker;
+struct seal;
 
 /* What is passed must outlive the asker, and WORK's last job. */
 int asker_new(struct asker **ret, sd_event *loop, const struct settings *settings,

@@ -60,14 +60,13 @@ static const char help[] =
 /* The command line overrides the file. Errors are reported. */
 static bool override(struct settings *settings, const struct arguments *arguments)
 {
-	for (unsigned i = 0; i < arguments->n_listen; i++)
-		if (!settings_add_listen(settings, "--listen", arguments->listen[i]))
-			return false;
-	if (arguments->socket &&
-	    !settings_set_path(settings->socket, "--socket", arguments->socket))
-		return false;
-	return !arguments->munge_socket ||
-	       settings_set_path(settings->munge_socket, "--munge-socket", arguments->munge_socket);
+	sockets_add(&settings->listen, LISTEN, /* may_be_path= */ false);
+	return sockets_override(&settings->listen, arguments->listen, arguments->n_listen,
+				/* may_be_path= */ false) &&
+	       conffile_override(settings_keys, "Socket", "--socket", arguments->socket,
+				 settings) &&
+	       conffile_override(settings_keys, "MungeSocket", "--munge-socket",
+				 arguments->munge_socket, settings);
 }
 
 static int start(struct peerd *peerd)
@@ -113,12 +112,9 @@ static void stop(struct peerd *peerd)
 
 static int run(struct peerd *peerd)
 {
-	struct settings *settings = &peerd->settings;
 	int r;
 
-	if (settings->n_listen == 0)
-		settings_add_listen(settings, "--listen", LISTEN);
-	if (sockets_open(&peerd->sockets, settings->listen, settings->n_listen) < 0)
+	if (sockets_open(&peerd->sockets, &peerd->settings.listen) < 0)
 		return EXIT_FAILURE;
 	r = start(peerd);
 	if (r >= 0) {
@@ -147,12 +143,13 @@ int main(int argc, char **argv)
 
 	if (status >= 0)
 		return status;
-	if (settings_read(&peerd.settings, arguments.config ?: PEERD_CONFIG,
-			  /* must_exist= */ arguments.config) < 0)
+	if (conffile_read(arguments.config ?: PEERD_CONFIG, /* must_exist= */ arguments.config,
+			  settings_keys, &peerd.settings) < 0)
 		return EXIT_MISCONFIGURED;
 	if (!override(&peerd.settings, &arguments))
 		return service_see_help();
-	peerd.seal = settings_seal(&peerd.settings);
+	if (*peerd.settings.munge_socket)
+		peerd.seal.socket = peerd.settings.munge_socket;
 	status = run(&peerd);
 	stop(&peerd);
 	return status;

@@ -20,15 +20,14 @@ void lexer_done(struct lexer *lexer)
 	*lexer = (struct lexer){};
 }
 
-static int complain(struct lexer *lexer, const struct source_line *line, size_t at,
-		    const char *what)
+static int complain(struct lexer *lexer, const struct text_line *line, size_t at, const char *what)
 {
 	diag_add(lexer->diag, source_name(lexer->source), line->number, at + 1, line->text,
 		 line->len, "%s", what);
 	return -EBADMSG;
 }
 
-static int add_token(struct lexer *lexer, enum token_type type, const struct source_line *line,
+static int add_token(struct lexer *lexer, enum token_type type, const struct text_line *line,
 		     size_t from, size_t to)
 {
 	struct token *token;
@@ -59,14 +58,14 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t';
 }
 
-static bool is_rest_blank(const struct source_line *line, size_t at)
+static bool is_rest_blank(const struct text_line *line, size_t at)
 {
 	while (at < line->len && is_blank(line->text[at]))
 		at++;
 	return at == line->len;
 }
 
-static int lex_string(struct lexer *lexer, const struct source_line *line, size_t *at)
+static int lex_string(struct lexer *lexer, const struct text_line *line, size_t *at)
 {
 	size_t from = *at, i;
 	int r;
@@ -132,7 +131,7 @@ static const struct lookalike {
 };
 
 /* Complains if a character that looks like another begins at AT. Otherwise *RET_LEN is its length in bytes. */
-static int check_character(struct lexer *lexer, const struct source_line *line, size_t at,
+static int check_character(struct lexer *lexer, const struct text_line *line, size_t at,
 			   size_t *ret_len)
 {
 	uint32_t code = 0;
@@ -155,7 +154,7 @@ static int check_character(struct lexer *lexer, const struct source_line *line, 
 	return 0;
 }
 
-static int lex_word(struct lexer *lexer, const struct source_line *line, size_t *at)
+static int lex_word(struct lexer *lexer, const struct text_line *line, size_t *at)
 {
 	size_t from = *at, i, n;
 	int r;
@@ -182,13 +181,14 @@ static int lex_word(struct lexer *lexer, const struct source_line *line, size_t 
 }
 
 /* Splits a physical line into tokens. Returns 1 if the next line continues this one. */
-static int lex_line(struct lexer *lexer, const struct source_line *line)
+static int lex_line(struct lexer *lexer, const struct text_line *line)
 {
-	size_t i = 0;
+	size_t i = 0, at;
+	const char *fault = text_line_fault(line, &at);
 	int r;
 
-	if (!source_check_line(lexer->source, line, lexer->diag))
-		return -EBADMSG;
+	if (fault)
+		return complain(lexer, line, at, fault);
 
 	while (i < line->len) {
 		switch (line->text[i]) {
@@ -238,14 +238,14 @@ static int lex_line(struct lexer *lexer, const struct source_line *line)
 static int add_end(struct lexer *lexer)
 {
 	const struct token *last = &lexer->tokens[lexer->n_tokens - 1];
-	struct source_line line = last->line;
+	struct text_line line = last->line;
 	size_t at = last->text - line.text + last->len + (last->type == TOKEN_STRING);
 
 	return add_token(lexer, TOKEN_END, &line, at, at);
 }
 
 /* True if LINE ends in a backslash, or in one with blanks after it: an error, but clearly meant as a continuation. */
-static bool ends_in_backslash(const struct source_line *line)
+static bool ends_in_backslash(const struct text_line *line)
 {
 	size_t len = line->len;
 
@@ -256,7 +256,7 @@ static bool ends_in_backslash(const struct source_line *line)
 
 int lexer_next(struct lexer *lexer)
 {
-	struct source_line line = {};
+	struct text_line line = {};
 	bool goes_on = false;
 	int r;
 

@@ -27,7 +27,7 @@ struct token {
 	enum token_type type;
 	const char *text; /* points into the source; does not end in NUL */
 	size_t len;
-	struct source_line line; /* the physical line of the token */
+	struct text_line line; /* the physical line of the token */
 	unsigned column; /* from 1, in bytes */
 };
 

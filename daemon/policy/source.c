@@ -19,8 +19,7 @@ struct source {
 	char *name;
 	char *text;
 	size_t size;
-	size_t at; /* where the next line begins */
-	unsigned n_lines; /* number of lines that source_next() has returned */
+	struct text_line line; /* the one that source_next() has returned last */
 };
 
 static int complain(struct diag *diag, const char *path, int error, const char *what)
@@ -213,60 +212,17 @@ const char *source_name(const struct source *source)
 	return source->name;
 }
 
-bool source_next(struct source *source, struct source_line *ret)
+const char *source_text(const struct source *source, size_t *ret_size)
 {
-	const char *text, *newline;
-	size_t left;
-
-	if (source->at == source->size)
-		return false;
-
-	text = source->text + source->at;
-	left = source->size - source->at;
-	newline = memchr(text, '\n', left);
-
-	ret->text = text;
-	ret->len = newline ? (size_t)(newline - text) : left;
-	ret->number = ++source->n_lines;
-	source->at += ret->len + !!newline;
-	return true;
+	*ret_size = source->size;
+	return source->text;
 }
 
-bool source_check_line(const struct source *source, const struct source_line *line,
-		       struct diag *diag)
+bool source_next(struct source *source, struct text_line *ret)
 {
-	const char *what;
-	size_t n;
-
-	if (line->len > SOURCE_LINE_MAX) {
-		diag_add(diag, source->name, line->number, SOURCE_LINE_MAX + 1, line->text,
-			 line->len, "the line is longer than %u bytes", SOURCE_LINE_MAX);
+	if (!text_next_line(source->text, source->size, &source->line))
 		return false;
-	}
-
-	for (size_t i = 0; i < line->len; i += n) {
-		unsigned char c = line->text[i];
-
-		n = text_printable(line->text + i, line->len - i);
-		if (n == 3 && !memcmp(line->text + i, "\xef\xbb\xbf", 3))
-			what = "byte order mark (save the file as UTF-8 without one)";
-		else if (n || c == '\t') {
-			n = n ? n : 1;
-			continue;
-		} else if (c == '\r')
-			what = "carriage return (lines must end with a newline alone)";
-		else if (c == '\0')
-			what = "NUL byte";
-		else if (c < 0x80)
-			what = "control character";
-		else
-			what = "this is not printable UTF-8";
-
-		diag_add(diag, source->name, line->number, i + 1, line->text, line->len, "%s",
-			 what);
-		return false;
-	}
-
+	*ret = source->line;
 	return true;
 }
 

@@ -6,17 +6,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define SOURCE_LINE_MAX 4096 /* bytes, without the newline */
+#include "proto/text.h"
+
 #define SOURCE_SIZE_MAX (1024 * 1024)
 
 struct diag;
 struct source;
-
-struct source_line {
-	const char *text; /* without the newline; does not end in NUL */
-	size_t len;
-	unsigned number; /* from 1 */
-};
 
 /*
  * Reads the file PATH, following symbolic links. It must be a regular file of root or of the daemon's own user, which
@@ -39,14 +34,10 @@ struct source *source_free(struct source *source);
 int source_complain_open(const char *path, int error, bool is_dir, struct diag *diag);
 
 const char *source_name(const struct source *source);
+const char *source_text(const struct source *source, size_t *ret_size);
 
-bool source_next(struct source *source, struct source_line *ret);
-/*
- * True if LINE is not too long, is UTF-8 without a byte order mark, and has no control characters except tabs.
- * Otherwise a complaint is added to DIAG, and the caller must not parse LINE.
- */
-bool source_check_line(const struct source *source, const struct source_line *line,
-		       struct diag *diag);
+/* The caller checks the line with text_line_fault(). */
+bool source_next(struct source *source, struct text_line *ret);
 
 /*
  * Lists the paths of the entries of DIR that end in SUFFIX, except hidden ones. *ret is sorted by bytes and ends with

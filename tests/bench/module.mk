@@ -88,7 +88,7 @@ $(O)/tests/bench/decide: $(call objs,tests/bench/decide.c) $(O)/daemon.a
 bench-policy: $(O)/tests/bench/decide
 	$(Q)$<
 
-$(O)/tests/bench/fleet: $(call objs,tests/bench/fleet.c $(filter-out client/fleet/main.c,$(FLEET_SRC)) proto/text.c) \
+$(O)/tests/bench/fleet: $(call objs,tests/bench/fleet.c $(filter-out client/fleet/main.c,$(FLEET_SRC))) \
 		$(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)

@@ -23,9 +23,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
 static void check(const struct config *config)
 {
-	must(config->socket_path && config->socket_path[0] == '/');
+	must(config->socket_path[0] == '/');
 	must(strlen(config->socket_path) < sizeof(((struct sockaddr_un *)NULL)->sun_path));
-	must(config->policy_dir && config->policy_dir[0] == '/');
+	must(config->policy_dir[0] == '/');
 	must(strlen(config->policy_dir) < PATH_MAX);
 	must(config->log_level >= LOG_ERR && config->log_level <= LOG_DEBUG);
 	must(config->max_sessions >= 1 && config->max_sessions <= 1048576);

@@ -8,6 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/sockets.h"
 #include "tests/unit/exporter.h"
 
 /* The options and the configuration of rdmabroker-exporter, and the addresses on which it listens. */
@@ -23,16 +24,14 @@ static void refused(const char *text, const char *words)
 
 static void refused_address(const char *address)
 {
-	char text[512], words[512];
+	char text[512];
 
 	snprintf(text, sizeof(text), "[Exporter]\nListen=%s\n", address);
-	snprintf(words, sizeof(words),
-		 "exporter.conf:2: invalid address \"%s\" to listen on: it must be HOST:PORT, "
-		 "[HOST]:PORT, :PORT (every address of this host), or an absolute path",
-		 address);
-	refused(text, words);
+	refused(text, "exporter.conf:2:8: Listen= takes at most 8 addresses, each HOST:PORT, "
+		      "[HOST]:PORT, :PORT (every address of this host) or an absolute path");
 	ck_assert_int_eq(exporter("--config", "/dev/null", "--listen", address), 2);
-	assert_has(got.err, "--listen: invalid address \"");
+	snprintf(text, sizeof(text), "--listen takes " SOCKETS_ANY ", not \"%s\"", address);
+	assert_has(got.err, text);
 	assert_has(got.err, "see rdmabroker-exporter --help");
 }
 
@@ -54,11 +53,11 @@ START_TEST(options)
 			 2);
 	assert_has(got.err, "--listen can be given at most 8 times");
 	ck_assert_int_eq(exporter("--config", "/dev/null", "--socket", "relative"), 2);
-	assert_has(got.err, "--socket: the broker's socket must be an absolute path");
+	assert_has(got.err, "--socket takes an absolute path of at most 107 bytes");
 	ck_assert_int_eq(exporter("--config", "/no/such/file"), 78);
 	assert_has(got.err, "Cannot read /no/such/file: No such file or directory");
 	ck_assert_int_eq(exporter("--config", "/"), 78);
-	assert_has(got.err, "Cannot read /");
+	assert_has(got.err, "Cannot read /: Is a directory");
 }
 END_TEST
 
@@ -115,22 +114,31 @@ START_TEST(errors_in_the_configuration)
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		refused_address(bad[i]);
-	refused("[Exporter]\nListen=\n", "exporter.conf:2: Listen= has no address");
+	refused("[Exporter]\nListen=\n", "exporter.conf:2:8: Listen= takes at most 8 addresses");
 	refused("[Exporter]\nListen=/1 /2 /3 /4 /5 /6 /7 /8 /9\n",
-		"exporter.conf:2: too many addresses to listen on: at most 8 are allowed");
+		"exporter.conf:2:32: Listen= takes at most 8 addresses");
 	refused("[Exporter]\nListening=/x\n",
-		"exporter.conf:2: unknown key \"Listening\": it must be Listen or Socket");
-	refused("Listen=/x\n",
-		"exporter.conf:1: keys must be in the section [Exporter], not in []");
-	refused("[Daemon]\nListen=/x\n",
-		"exporter.conf:2: keys must be in the section [Exporter], not in [Daemon]");
-	refused("[Exporter]\nSocket=relative\n", "exporter.conf:2: the broker's socket must be");
-	refused("[Exporter]\n\nListen\n",
-		"exporter.conf:3: the line must be Key=Value or [Exporter]");
+		"exporter.conf:2:1: unknown key 'Listening' in section [Exporter]");
+	refused("[Exporter]\n listen=/x\n",
+		"exporter.conf:2:2: unknown key 'listen' in section [Exporter], did you mean 'Listen'?");
+	refused("Listen=/x\n", "exporter.conf:1:1: a [Section] must come before the first key");
+	/* The section that is meant is told, and the keys below a wrong one are no errors of their own. */
+	refused("[Daemon]\nNonsense=/x\n",
+		"exporter.conf:1:2: unknown section [Daemon], did you mean 'Exporter'?");
+	ck_assert_ptr_null(strstr(got.err, "Nonsense"));
+	refused("[Exporter]\nSocket=relative\n",
+		"exporter.conf:2:8: Socket= takes an absolute path of at most 107 bytes");
+	refused("[Exporter]\n\nListen\n", "exporter.conf:3:1: expected Key=Value");
 	/* An indented line is not the continuation of a value. */
-	refused("[Exporter]\nListen=/x\n  /y\n", "exporter.conf:3: the line must be Key=Value");
+	refused("[Exporter]\nListen=/x\n  /y\n", "exporter.conf:3:3: expected Key=Value");
 	snprintf(text, sizeof(text), "[Exporter]\nListen=%0300d\n", 0);
-	refused(text, "exporter.conf:2: the line is too long");
+	refused(text, "exporter.conf:2:199: the line is too long");
+	/* What the journal could not show is not repeated there. */
+	refused("[Exporter]\nListen=\x1b[31m\n", "exporter.conf:2:8: control character");
+	refused("[Exporter]\r\n", "exporter.conf:1:11: carriage return");
+	/* All errors of a file are told. */
+	refused("[Exporter]\nListen=/x y\nSocket=z\n", "exporter.conf:2:11: Listen= takes");
+	assert_has(got.err, "exporter.conf:3:8: Socket= takes");
 }
 END_TEST
 

@@ -140,14 +140,19 @@ START_TEST(options_and_settings)
 	ck_assert_int_eq(run_agent("--config /no/such"), 78);
 	refused("[Fleet]\n", "Endpoints= has to be set");
 	refused("[Fleet]\nEndpoints=127.0.0.1:1\n", "Endpoints= is not valid");
-	refused("[Other]\nLabels=a\n", "fleet.conf:2: keys must be in the section [Fleet]");
-	refused(ENDPOINTS "Label=a\n", "fleet.conf:3: unknown key \"Label\"");
-	refused(ENDPOINTS "Prefix=a/\n", "fleet.conf:3: invalid prefix \"a/\"");
-	refused(ENDPOINTS "Host=a/b\n", "fleet.conf:3: invalid name of this host \"a/b\"");
-	refused(ENDPOINTS "Labels=a,b/c\n", "fleet.conf:3: invalid label \"b/c\"");
-	refused(ENDPOINTS "TTLSec=4\n", "fleet.conf:3: TTLSec= must be");
-	refused(ENDPOINTS "TTLSec=30s\n", "fleet.conf:3: TTLSec= must be");
-	refused(ENDPOINTS "CA=ca.pem\n", "fleet.conf:3: it must be an absolute path");
+	refused("[Other]\nLabels=a\n",
+		"fleet.conf:1:2: unknown section [Other], did you mean 'Fleet'?");
+	refused(ENDPOINTS "Label=a\n",
+		"fleet.conf:3:1: unknown key 'Label' in section [Fleet], did you mean 'Labels'?");
+	refused(ENDPOINTS "Prefix=a/\n", "fleet.conf:3:8: Prefix= takes");
+	refused(ENDPOINTS "Prefix=/a b\n", "fleet.conf:3:10: Prefix= takes");
+	refused(ENDPOINTS "Host=a/b\n", "fleet.conf:3:7: Host= takes");
+	refused(ENDPOINTS "Host=\n", "fleet.conf:3:6: Host= takes");
+	refused(ENDPOINTS "Labels=a,b/c\n", "fleet.conf:3:10: Labels= takes at most 16 labels");
+	refused(ENDPOINTS "TTLSec=4\n", "fleet.conf:3:8: TTLSec= takes a number from 5 to 3600");
+	refused(ENDPOINTS "TTLSec=30s\n", "fleet.conf:3:8: TTLSec= takes");
+	refused(ENDPOINTS "CA=ca.pem\n",
+		"fleet.conf:3:4: CA= takes an absolute path of at most 255 bytes");
 	refused(ENDPOINTS "Key=/k\n", "Certificate= and Key= belong together");
 	refused(ENDPOINTS "User=u\n", "User= and PasswordFile= belong together");
 	refused(ENDPOINTS "User=u\nPasswordFile=/no/such\n",

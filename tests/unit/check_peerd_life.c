@@ -60,9 +60,13 @@ START_TEST(options_and_configuration)
 	ck_assert_int_eq(RUN("extra"), 2);
 	assert_logged("unexpected argument 'extra'");
 	ck_assert_int_eq(RUN("--config", "/dev/null", "--socket", "relative"), 2);
-	assert_logged("--socket: a socket must be an absolute path");
+	assert_logged("--socket takes an absolute path of at most 107 bytes");
 	ck_assert_int_eq(RUN("--config", "/dev/null", "--listen", "localhost:1"), 2);
-	assert_logged("--listen: invalid address \"localhost:1\"");
+	assert_logged(
+		"--listen takes HOST:PORT, [HOST]:PORT or :PORT (every address of this host), not "
+		"\"localhost:1\"");
+	ck_assert_int_eq(RUN("--config", "/dev/null", "--listen", "/run/peerd.sock"), 2);
+	assert_logged("(every address of this host), not \"/run/peerd.sock\"");
 	ck_assert_int_eq(RUN("--config", "/no/such/file"), 78);
 	assert_logged("Cannot read /no/such/file");
 	snprintf(path, sizeof(path), "%s/peerd.conf", harness.dir);
@@ -70,9 +74,9 @@ START_TEST(options_and_configuration)
 	fputs("[Peers]\nPort=0\nSocket=here\nUser=me\n", f);
 	fclose(f);
 	ck_assert_int_eq(RUN("--config", path), 78);
-	assert_logged("peerd.conf:2: Port= must be a number from 1 to 65535");
-	assert_logged("peerd.conf:3: a socket must be an absolute path");
-	assert_logged("peerd.conf:4: unknown key \"User\"");
+	assert_logged("peerd.conf:2:6: Port= takes a number from 1 to 65535");
+	assert_logged("peerd.conf:3:8: Socket= takes an absolute path of at most 107 bytes");
+	assert_logged("peerd.conf:4:1: unknown key 'User' in section [Peers]");
 	/* The port is taken. */
 	stop_peerd();
 	taken = listen_as(HOST);
