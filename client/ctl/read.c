@@ -44,6 +44,8 @@ int read_user(const char *name, uint32_t *ret)
 	const struct passwd *entry;
 	unsigned long uid;
 
+	if (!name)
+		return 0;
 	if (is_number(name)) {
 		/* UINT32_MAX is (uid_t)-1, which is no uid. */
 		if (!read_number(name, UINT32_MAX - 1, &uid)) {
@@ -98,6 +100,8 @@ int read_address(const char *text, struct sockaddr_storage *ret)
 	struct sockaddr_in *in = (struct sockaddr_in *)ret;
 	struct addrinfo *info;
 
+	if (!text)
+		return 0;
 	if (inet_pton(AF_INET, text, &in->sin_addr) == 1) {
 		in->sin_family = AF_INET;
 	} else if (getaddrinfo(text, NULL, &hints, &info) == 0) {
@@ -114,6 +118,8 @@ int read_port(const char *text, uint16_t *ret)
 {
 	unsigned long port;
 
+	if (!text)
+		return 0;
 	if (read_number(text, UINT16_MAX, &port) && port == 0) {
 		complain("invalid port 0: it stands for any free port; give one from 1 to 65535");
 		return EXIT_USAGE;

@@ -17,7 +17,8 @@
 
 static void run_check(const char *dir, const struct site_version *version)
 {
-	const char *program = getenv("RDMABROKERD"), *argv[2 * SITE_FILES_MAX + 5];
+	const char *program = path_from("RDMABROKERD", RDMABROKERD);
+	const char *argv[2 * SITE_FILES_MAX + 5];
 	char *absolute;
 	size_t n = 0;
 
@@ -32,8 +33,6 @@ static void run_check(const char *dir, const struct site_version *version)
 		argv[n++] = version->files[i].name;
 	}
 	argv[n] = NULL;
-	if (!program || !*program)
-		program = RDMABROKERD;
 	absolute = realpath(program, NULL);
 	if (!absolute) {
 		complain("cannot run %s: %m", program);

@@ -2,6 +2,7 @@
 #include <curl/curl.h>
 #include <errno.h>
 #include <getopt.h>
+#include <locale.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -222,6 +223,7 @@ int main(int argc, char **argv)
 	const char *config = FLEET_CONFIG;
 	int status;
 
+	setlocale(LC_CTYPE, "C.UTF-8"); /* as rdmabrokerctl does */
 	/* The messages are rdmabrokerctl's. */
 	program_invocation_short_name = (char *)"rdmabrokerctl";
 	if (!read_options(&ctl, &config, argc, argv))

@@ -11,7 +11,6 @@
 #include "common/clock.h"
 #include "ctl/output.h"
 #include "fleetctl.h"
-#include "table.h"
 
 /* The roll-out: which version hosts with a label take. */
 
