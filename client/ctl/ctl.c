@@ -103,6 +103,22 @@ int ctl_complain_failure(const struct ctl *ctl, int r)
 	return EXIT_FAILURE;
 }
 
+volatile sig_atomic_t ctl_interrupted;
+
+static void on_interrupt(int signo)
+{
+	(void)signo;
+	ctl_interrupted = 1;
+}
+
+void ctl_catch_signals(void)
+{
+	const struct sigaction stop = { .sa_handler = on_interrupt };
+
+	sigaction(SIGINT, &stop, NULL);
+	sigaction(SIGTERM, &stop, NULL);
+}
+
 int ctl_see_help(const struct verb *verb)
 {
 	complain("see rdmabrokerctl help%s%s", verb ? " " : "", verb ? verb->name : "");

@@ -7,6 +7,7 @@
  */
 
 #include <rdmabroker-admin.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -93,6 +94,11 @@ const struct verb *ctl_find_verb(const struct ctl *ctl, const char *name);
 int ctl_connect(struct ctl *ctl, bool as_admin);
 /* As ctl_connect(). Returns 0, or prints an error and returns an exit status. */
 int ctl_open_session(struct ctl *ctl, bool as_admin);
+/*
+ * SIGINT and SIGTERM set ctl_interrupted, and no call is started again: a signal has to end a write to a full pipe.
+ */
+extern volatile sig_atomic_t ctl_interrupted;
+void ctl_catch_signals(void);
 /* Prints a reference to the help, after an error in the command line. Returns the exit status. */
 int ctl_see_help(const struct verb *verb); /* VERB may be NULL */
 /* Prints the error of the library's last call, which returned R. Returns the exit status. */

@@ -249,35 +249,13 @@ static bool print_notice(const struct rdmabroker_notice *notice, struct table *t
 	return table_print(table, stdout);
 }
 
-static volatile sig_atomic_t interrupted;
-
-static void on_interrupt(int signo)
-{
-	(void)signo;
-	interrupted = 1;
-}
-
-/*
- * No SA_RESTART, because a signal has to end a write to a full pipe. SIGPIPE is ignored, because it is no failure if
- * the reader of the output ends.
- */
-static void catch_signals(void)
-{
-	const struct sigaction stop = { .sa_handler = on_interrupt };
-	const struct sigaction ignore = { .sa_handler = SIG_IGN };
-
-	sigaction(SIGINT, &stop, NULL);
-	sigaction(SIGTERM, &stop, NULL);
-	sigaction(SIGPIPE, &ignore, NULL);
-}
-
 /* False: the program has to end, because a write failed or a signal came. */
 static bool flush(void)
 {
 	bool gone = fflush(stdout) != 0 && errno == EPIPE;
 
 	/* On a terminal each line is written by printf(), so a signal can have ended that write. */
-	if (!gone && !interrupted)
+	if (!gone && !ctl_interrupted)
 		return !ferror(stdout);
 	/* Discard the rest, so that main() does not report an error. */
 	__fpurge(stdout);
@@ -297,12 +275,12 @@ static bool wait_for_more(struct rdmabroker *session)
 	sigemptyset(&stops);
 	sigaddset(&stops, SIGINT);
 	sigaddset(&stops, SIGTERM);
-	/* Block the signals until ppoll(), so that none is missed after the test of INTERRUPTED. */
+	/* Block the signals until ppoll(), so that none is missed after the test of ctl_interrupted. */
 	sigprocmask(SIG_BLOCK, &stops, &before);
-	if (!interrupted)
+	if (!ctl_interrupted)
 		ppoll(fds, 2, NULL, &before);
 	sigprocmask(SIG_SETMASK, &before, NULL);
-	return !interrupted && !(fds[1].revents & POLLERR);
+	return !ctl_interrupted && !(fds[1].revents & POLLERR);
 }
 
 static int print_events(const struct ctl *ctl, unsigned long count, struct table *table)
@@ -339,7 +317,9 @@ int verb_events(struct ctl *ctl)
 
 	if (status != 0)
 		return status;
-	catch_signals();
+	/* It is no failure if the reader of the output ends. */
+	signal(SIGPIPE, SIG_IGN);
+	ctl_catch_signals();
 	r = rdmabroker_watch(ctl->session, &wanted.filter);
 	if (r < 0)
 		return ctl_complain_failure(ctl, r);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,18 +158,12 @@ static bool wants_session(const struct filter *filter, const struct rdmabroker_l
 	return false;
 }
 
-/* A session, or one of its ids. */
+/* A session, or one of its ids. In the table, ID has what there is to say about a session. */
 struct row {
 	struct who who;
-	uint64_t session, age_ms;
-	uint32_t id, qp_num;
-	unsigned n_ids, n_leases;
-	int tos;
-	enum rdmabroker_port_space ps;
-	const char *state, *device, *rule, *restriction;
-	struct sockaddr_storage local, remote;
+	struct rdmabroker_listed_session session;
+	struct rdmabroker_listed_id id;
 	struct peer peer;
-	bool lingers;
 };
 
 static void print_age(const void *at, FILE *file)
@@ -181,77 +174,54 @@ static void print_age(const void *at, FILE *file)
 	fputs(text, file);
 }
 
+#define OF(member) COLUMN_OF(struct row, member)
+
 static const struct column session_columns[] = {
-	{ NULL, "session", COLUMN_OF(struct row, session) },
-	WHO_COLUMNS(struct row, 0, 0),
-	{ NULL, "age_ms", COLUMN_OF(struct row, age_ms) },
-	{ NULL, "ids", COLUMN_OF(struct row, n_ids) },
-	{ NULL, "leases", COLUMN_OF(struct row, n_leases) },
-	{ NULL, "rule", COLUMN_OF(struct row, rule) },
-	{ NULL, "restriction", COLUMN_OF(struct row, restriction) },
-	{ NULL, "lingers", COLUMN_OF(struct row, lingers) },
-	{ NULL, "charged_uid", COLUMN_OF(struct row, who.charged_uid) },
-	{ NULL },
+	{ NULL, "session", OF(session.number) },          WHO_COLUMNS(struct row, 0, 0),
+	{ NULL, "age_ms", OF(session.age_ms) },           { NULL, "ids", OF(session.n_ids) },
+	{ NULL, "leases", OF(session.n_leases) },         { NULL, "rule", OF(session.rule) },
+	{ NULL, "restriction", OF(session.restriction) }, { NULL, "lingers", OF(session.lingers) },
+	{ NULL, "charged_uid", OF(session.charged_uid) }, { NULL },
 };
 
 /* Of an id in JSON, and of both in the table. */
 static const struct column columns[] = {
-	{ NULL, "session", COLUMN_OF(struct row, session) },
-	{ NULL, "id", COLUMN_OF(struct row, id) },
+	{ NULL, "session", OF(session.number) },
+	{ NULL, "id", OF(id.id) },
 	WHO_COLUMNS(struct row, 0, 0),
-	{ "SESSION", NULL, COLUMN_OF(struct row, session) },
-	{ "ID", NULL, COLUMN_OF(struct row, id), COLUMN_NO_ZERO },
-	{ "STATE", "state", COLUMN_OF(struct row, state) },
-	{ "AGE", "age_ms", COLUMN_OF(struct row, age_ms), .text = print_age },
-	{ NULL, "ps", .type = COLUMN_PORT_SPACE, .offset = offsetof(struct row, ps) },
-	{ "LOCAL", "local", COLUMN_OF(struct row, local) },
-	{ "PEER", "peer", COLUMN_OF(struct row, remote) },
-	{ "DEVICE", "device", COLUMN_OF(struct row, device) },
-	{ "QPN", "qpn", COLUMN_OF(struct row, qp_num), COLUMN_NO_ZERO },
-	{ "TOS", "tos", COLUMN_OF(struct row, tos), COLUMN_NO_NEGATIVE },
-	{ "RULE", "rule", COLUMN_OF(struct row, rule) },
+	{ "SESSION", NULL, OF(session.number) },
+	{ "ID", NULL, OF(id.id), COLUMN_NO_ZERO },
+	{ "STATE", "state", OF(id.state) },
+	{ "AGE", "age_ms", OF(id.age_ms), .text = print_age },
+	{ NULL, "ps", .type = COLUMN_PORT_SPACE, .offset = offsetof(struct row, id.ps) },
+	{ "LOCAL", "local", OF(id.local) },
+	{ "PEER", "peer", OF(id.peer) },
+	{ "DEVICE", "device", OF(id.device) },
+	{ "QPN", "qpn", OF(id.qp_num), COLUMN_NO_ZERO },
+	{ "TOS", "tos", OF(id.tos), COLUMN_NO_NEGATIVE },
+	{ "RULE", "rule", OF(id.rule) },
 	/* Most policies never ask. */
 	{ "PEER-IS", "peer_identity", .type = COLUMN_TEXT, .offset = offsetof(struct row, peer),
 	  COLUMN_IF_ANY, .text = who_print_peer, .json = who_json_peer },
 	{ NULL },
 };
 
-static struct row session_row(const struct rdmabroker_listed_session *session)
+/* ID NULL: the session. */
+static struct row make_row(const struct rdmabroker_listed_session *session,
+			   const struct rdmabroker_listed_id *id)
 {
-	struct row row = {
-		.who = WHO_OF(session),
-		.session = session->number,
-		.age_ms = session->age_ms,
-		.n_ids = session->n_ids,
-		.n_leases = session->n_leases,
-		.tos = -1,
+	const struct rdmabroker_listed_id none = {
 		.state = session->lingers     ? "lingering" :
 			 session->restriction ? "restricted" :
 						"session",
+		.age_ms = session->age_ms,
 		.rule = session->rule,
-		.restriction = session->restriction,
-		.lingers = session->lingers,
+		.tos = -1,
 	};
+	struct row row = { .who = WHO_OF(session), .session = *session, .id = id ? *id : none };
 
 	row.who.charged_uid = session->charged_uid;
-	return row;
-}
-
-static struct row id_row(const struct rdmabroker_listed_id *id)
-{
-	struct row row = session_row(id->session);
-
-	row.age_ms = id->age_ms;
-	row.id = id->id;
-	row.qp_num = id->qp_num;
-	row.tos = id->tos;
-	row.ps = id->ps;
-	row.state = id->state;
-	row.device = id->device;
-	row.rule = id->rule;
-	row.local = id->local;
-	row.remote = id->peer;
-	row.peer = (struct peer){ id->peer_identity, id->peer_unknown };
+	row.peer = (struct peer){ row.id.peer_identity, row.id.peer_unknown };
 	return row;
 }
 
@@ -271,14 +241,14 @@ static void print_objects(const struct view *view)
 	jsonout_open(&json, "sessions", '[');
 	for (size_t i = 0; i < list->n_sessions; i++)
 		if (wants_session(view->filter, list, list->sessions[i])) {
-			row = session_row(list->sessions[i]);
+			row = make_row(list->sessions[i], NULL);
 			json_row(&json, NULL, session_columns, &row);
 		}
 	jsonout_close(&json, ']');
 	jsonout_open(&json, "ids", '[');
 	for (size_t i = 0; i < list->n_ids; i++)
 		if (view->filter->ids && wants_id(view->filter, list->ids[i])) {
-			row = id_row(list->ids[i]);
+			row = make_row(list->ids[i]->session, list->ids[i]);
 			json_row(&json, NULL, columns, &row);
 		}
 	jsonout_close(&json, ']');
@@ -297,24 +267,16 @@ static int print_table(const void *arg, FILE *file)
 	table_begin(&table, columns);
 	for (size_t i = 0; i < list->n_sessions; i++) {
 		if (wants_session(view->filter, list, list->sessions[i])) {
-			row = session_row(list->sessions[i]);
+			row = make_row(list->sessions[i], NULL);
 			table_add(&table, &row);
 		}
 		for (; k < list->n_ids && list->ids[k]->session == list->sessions[i]; k++)
 			if (view->filter->ids && wants_id(view->filter, list->ids[k])) {
-				row = id_row(list->ids[k]);
+				row = make_row(list->sessions[i], list->ids[k]);
 				table_add(&table, &row);
 			}
 	}
 	return table_end(&table, file) ? EXIT_SUCCESS : EXIT_FAILURE;
-}
-
-static volatile sig_atomic_t interrupted;
-
-static void on_interrupt(int signo)
-{
-	(void)signo;
-	interrupted = 1;
 }
 
 static int print_list(const struct ctl *ctl, const struct filter *filter)
@@ -339,20 +301,17 @@ static int print_list(const struct ctl *ctl, const struct filter *filter)
 
 int verb_list(struct ctl *ctl)
 {
-	const struct sigaction action = { .sa_handler = on_interrupt };
 	struct filter filter;
 	int status = filter_read(&filter, ctl) ?: ctl_open_session(ctl, /* as_admin= */ true);
 
 	if (status != 0)
 		return status;
-	if (ctl->given[OPTION_WATCH]) {
-		/* After a signal the current list is still printed. */
-		sigaction(SIGINT, &action, NULL);
-		sigaction(SIGTERM, &action, NULL);
-	}
+	/* After a signal the current list is still printed. */
+	if (ctl->given[OPTION_WATCH])
+		ctl_catch_signals();
 	do
 		status = print_list(ctl, &filter);
-	while (ctl->given[OPTION_WATCH] && status == 0 && !interrupted &&
-	       (poll(NULL, 0, WATCH_MS), !interrupted));
+	while (ctl->given[OPTION_WATCH] && status == 0 && !ctl_interrupted &&
+	       (poll(NULL, 0, WATCH_MS), !ctl_interrupted));
 	return status;
 }

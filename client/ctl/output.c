@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -6,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <wchar.h>
 
@@ -41,6 +43,19 @@ const char *path_from(const char *variable, const char *path)
 	const char *given = getenv(variable);
 
 	return given && *given ? given : path;
+}
+
+int wait_for(pid_t pid)
+{
+	int status;
+
+	if (pid < 0) {
+		complain("cannot start a process: %m");
+		return -1;
+	}
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 static bool wants_colours(void)

@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 struct word_guess;
 
@@ -23,6 +24,9 @@ void complain_unknown(const char *what, const char *prefix, const struct word_gu
 
 /* The path that the environment has as VARIABLE, or else PATH. */
 const char *path_from(const char *variable, const char *path);
+
+/* Waits for the process PID. Returns its exit status; -1: it was not started, or a signal has ended it. */
+int wait_for(pid_t pid);
 
 enum colour {
 	COLOUR_NONE,

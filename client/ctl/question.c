@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <grp.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <pwd.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -107,17 +109,11 @@ static int take_user(struct user *user, const char *name, bool with_groups)
 static int take_group(struct user *user, const char *name)
 {
 	const struct group *entry;
-	unsigned long gid;
+	uint32_t gid;
+	int r = read_id("gid", name, &gid);
 
-	if (is_number(name)) {
-		if (!read_number(name, UINT32_MAX - 1, &gid)) {
-			complain("invalid gid \"%s\": it must be a number from 0 to %u", name,
-				 UINT32_MAX - 1);
-			return EXIT_USAGE;
-		}
-		return add_gid(user, (uint32_t)gid);
-	}
-	errno = 0;
+	if (r >= 0)
+		return r != 0 ? r : add_gid(user, gid);
 	entry = getgrnam(name);
 	if (!entry) {
 		complain("unknown group \"%s\"%s%s", name, errno ? ": " : "",
@@ -191,26 +187,12 @@ static int take_peer_identity(struct question *question, const struct ctl *ctl)
 	return r;
 }
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
-
 static bool read_hex(const char *text, uint8_t *bytes)
 {
-	for (; *text; text += 2) {
-		int high = hex_digit(text[0]), low = high < 0 ? -1 : hex_digit(text[1]);
-
-		if (low < 0)
+	for (; *text; text += 2)
+		if (!isxdigit((unsigned char)text[0]) || !isxdigit((unsigned char)text[1]) ||
+		    sscanf(text, "%2hhx", bytes++) != 1)
 			return false;
-		*bytes++ = (uint8_t)(high << 4 | low);
-	}
 	return true;
 }
 

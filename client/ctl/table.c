@@ -70,8 +70,6 @@ static void json_value(struct jsonout *json, const struct column *column, const 
 		column->json(at, json, column->key);
 	else if (column->type == COLUMN_OBJECT)
 		json_row(json, column->key, column->columns, at);
-	else if (column->type == COLUMN_POINTER)
-		json_row(json, column->key, column->columns, *(const void *const *)at);
 	else if (column->type == COLUMN_TEXTS || column->type == COLUMN_OBJECTS)
 		json_array(json, column, at);
 	else if (column->type == COLUMN_BOOL)

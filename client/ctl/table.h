@@ -31,7 +31,6 @@ enum column_type {
 	COLUMN_TEXTS, /* const char *const *, after a size_t: their number */
 	COLUMN_OBJECTS, /* an array of pointers to rows of .columns, after a size_t: their number */
 	COLUMN_OBJECT, /* a row of .columns, within this one */
-	COLUMN_POINTER, /* a pointer to a row of .columns; NULL: null */
 };
 
 enum column_flags {

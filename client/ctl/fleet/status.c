@@ -137,8 +137,8 @@ static const json_t *last_of(const struct rollout *rollout)
 }
 
 struct rollout_row {
-	const char *label, *version;
-	const json_t *time, *by;
+	const char *label, *version, *by;
+	const json_t *time;
 	unsigned n_bad;
 	struct numbers numbers;
 };
@@ -151,11 +151,6 @@ static void print_since(const void *at, FILE *file)
 
 	if (since > 0 && localtime_r(&since, &tm) && strftime(text, sizeof(text), "%F %R", &tm))
 		fputs(text, file);
-}
-
-static void print_author(const void *at, FILE *file)
-{
-	fputs(json_string_value(*(const json_t *const *)at) ?: "", file);
 }
 
 static void json_numbers(const void *at, struct jsonout *json, const char *key)
@@ -180,8 +175,7 @@ static const struct column rollout_columns[] = {
 	{ "AWAY", NULL, ROLLOUT(numbers.of[HOST_AWAY]) },
 	{ "SINCE", "time", .type = COLUMN_TEXT, .offset = offsetof(struct rollout_row, time),
 	  .text = print_since, .json = screen_json },
-	{ "BY", "by", .type = COLUMN_TEXT, .offset = offsetof(struct rollout_row, by),
-	  .text = print_author, .json = screen_json },
+	{ "BY", "by", ROLLOUT(by) },
 	{ NULL, "states", .offset = offsetof(struct rollout_row, numbers), .json = json_numbers },
 	{ NULL },
 };
@@ -193,7 +187,7 @@ static struct rollout_row rollout_row(const struct view *view, const struct roll
 	struct rollout_row row = { .label = rollout ? rollout->label : "(none)",
 				   .version = rollout ? rollout->version : NULL,
 				   .time = json_object_get(last, "time"),
-				   .by = json_object_get(last, "by") };
+				   .by = json_string_value(json_object_get(last, "by")) };
 	const unsigned *of = row.numbers.of;
 
 	count(view, rollout, /* all= */ false, &row.numbers);
@@ -226,9 +220,9 @@ struct rule_row {
 };
 
 static const struct column rule_columns[] = {
-	{ "REJECTED", "rejected", COLUMN_OF(struct rule_row, rejected) },
-	{ "BUSY", "busy", COLUMN_OF(struct rule_row, busy) },
-	{ "HOSTS", "hosts", COLUMN_OF(struct rule_row, hosts) },
+	{ "REJECTED", NULL, COLUMN_OF(struct rule_row, rejected) },
+	{ "BUSY", NULL, COLUMN_OF(struct rule_row, busy) },
+	{ "HOSTS", NULL, COLUMN_OF(struct rule_row, hosts) },
 	{ "RULE", NULL, COLUMN_OF(struct rule_row, rule) },
 	{ NULL },
 };
@@ -356,9 +350,8 @@ static int print_text(const struct view *view, FILE *file)
 static int print_objects(const struct view *view, FILE *file)
 {
 	struct jsonout json = { .file = file };
-	json_t *rules = new_rules(view), *sum;
+	json_t *rules = new_rules(view);
 	struct numbers numbers;
-	const char *name;
 
 	count(view, NULL, /* all= */ true, &numbers);
 	jsonout_open(&json, NULL, '{');
@@ -381,14 +374,7 @@ static int print_objects(const struct view *view, FILE *file)
 			json_row(&json, NULL, problem_columns, &row);
 	}
 	jsonout_close(&json, ']');
-	jsonout_open(&json, "refusals", '{');
-	json_object_foreach(rules, name, sum)
-	{
-		struct rule_row row = rule_row(name, sum);
-
-		json_row(&json, name, rule_columns, &row);
-	}
-	jsonout_close(&json, '}');
+	screen_json(&rules, &json, "refusals");
 	jsonout_close(&json, '}');
 	fputc('\n', file);
 	json_decref(rules);

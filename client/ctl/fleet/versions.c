@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "ctl/output.h"
@@ -299,11 +298,10 @@ static bool write_side(struct fleetctl *ctl, const char *work, const char *what,
 	return good;
 }
 
-/* Returns the status of diff(1): 0: no difference; 1: differences; others: it has failed. */
+/* Returns the status of diff(1): 0: no difference; 1: differences; others, also negative ones: it has failed. */
 static int run_diff(const char *work, const char *a, const char *b)
 {
 	pid_t pid;
-	int status = 0;
 
 	fflush(stdout);
 	pid = fork();
@@ -313,11 +311,7 @@ static int run_diff(const char *work, const char *a, const char *b)
 		complain("cannot run diff: %m");
 		_exit(127);
 	}
-	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	if (pid < 0)
-		complain("cannot start a process: %m");
-	return pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 127;
+	return wait_for(pid);
 }
 
 /* The version that the roll-out names now. */
@@ -365,7 +359,8 @@ int action_diff(struct fleetctl *ctl, char **arguments)
 	good = write_side(ctl, work, what[0], 'a', sides[0], sizeof(sides[0])) &&
 	       write_side(ctl, work, what[1], 'b', sides[1], sizeof(sides[1]));
 	if (good)
-		status = run_diff(work, sides[0], sides[1]) <= 1 ? EXIT_SUCCESS : EXIT_FAILURE;
+		status = (unsigned)run_diff(work, sides[0], sides[1]) <= 1 ? EXIT_SUCCESS :
+									     EXIT_FAILURE;
 	for (size_t i = 0; i < 2 && *sides[i]; i++) {
 		snprintf(dir, sizeof(dir), "%s/%s", work, sides[i]);
 		siteversion_remove(dir);
