@@ -231,26 +231,36 @@ struct view {
 	const struct filter *filter;
 };
 
-static void print_objects(const struct view *view)
+static void add_rows(const struct view *view, struct table *table, bool sessions, bool ids)
 {
 	const struct rdmabroker_list *list = view->list;
-	struct jsonout json = { .file = stdout };
 	struct row row;
+	size_t k = 0;
+
+	for (size_t i = 0; i < list->n_sessions; i++) {
+		row = make_row(list->sessions[i], NULL);
+		if (sessions && wants_session(view->filter, list, list->sessions[i]))
+			table_add(table, &row);
+		for (; k < list->n_ids && list->ids[k]->session == list->sessions[i]; k++) {
+			row = make_row(list->sessions[i], list->ids[k]);
+			if (ids && view->filter->ids && wants_id(view->filter, list->ids[k]))
+				table_add(table, &row);
+		}
+	}
+}
+
+static void print_objects(const struct view *view)
+{
+	struct jsonout json = { .file = stdout };
 
 	jsonout_open(&json, NULL, '{');
 	jsonout_open(&json, "sessions", '[');
-	for (size_t i = 0; i < list->n_sessions; i++)
-		if (wants_session(view->filter, list, list->sessions[i])) {
-			row = make_row(list->sessions[i], NULL);
-			json_row(&json, NULL, session_columns, &row);
-		}
+	add_rows(view, &(struct table){ .columns = session_columns, .json = &json }, true,
+		 /* ids= */ false);
 	jsonout_close(&json, ']');
 	jsonout_open(&json, "ids", '[');
-	for (size_t i = 0; i < list->n_ids; i++)
-		if (view->filter->ids && wants_id(view->filter, list->ids[i])) {
-			row = make_row(list->ids[i]->session, list->ids[i]);
-			json_row(&json, NULL, columns, &row);
-		}
+	add_rows(view, &(struct table){ .columns = columns, .json = &json }, /* sessions= */ false,
+		 true);
 	jsonout_close(&json, ']');
 	jsonout_close(&json, '}');
 	putchar('\n');
@@ -258,24 +268,10 @@ static void print_objects(const struct view *view)
 
 static int print_table(const void *arg, FILE *file)
 {
-	const struct view *view = arg;
-	const struct rdmabroker_list *list = view->list;
 	struct table table;
-	struct row row;
-	size_t k = 0;
 
 	table_begin(&table, columns);
-	for (size_t i = 0; i < list->n_sessions; i++) {
-		if (wants_session(view->filter, list, list->sessions[i])) {
-			row = make_row(list->sessions[i], NULL);
-			table_add(&table, &row);
-		}
-		for (; k < list->n_ids && list->ids[k]->session == list->sessions[i]; k++)
-			if (view->filter->ids && wants_id(view->filter, list->ids[k])) {
-				row = make_row(list->sessions[i], list->ids[k]);
-				table_add(&table, &row);
-			}
-	}
+	add_rows(arg, &table, /* sessions= */ true, /* ids= */ true);
 	return table_end(&table, file) ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 

@@ -189,6 +189,10 @@ void table_begin(struct table *ret, const struct column *columns)
 
 void table_add(struct table *table, const void *row)
 {
+	if (table->json) {
+		json_row(table->json, NULL, table->columns, row);
+		return;
+	}
 	table->n_rows++;
 	table->has_failed = table->has_failed || !add_line(table, row);
 }

@@ -20,7 +20,6 @@
 
 enum column_type {
 	COLUMN_TEXT, /* const char *; NULL: none */
-	COLUMN_BOOL,
 	COLUMN_INT,
 	COLUMN_UNSIGNED,
 	COLUMN_INT64,
@@ -28,6 +27,7 @@ enum column_type {
 	COLUMN_ADDRESS, /* struct sockaddr_storage; AF_UNSPEC: none */
 	COLUMN_PORT_SPACE, /* enum rdmabroker_port_space */
 	/* The others are only in JSON. */
+	COLUMN_BOOL,
 	COLUMN_TEXTS, /* const char *const *, after a size_t: their number */
 	COLUMN_OBJECTS, /* an array of pointers to rows of .columns, after a size_t: their number */
 	COLUMN_OBJECT, /* a row of .columns, within this one */
@@ -57,16 +57,16 @@ struct column {
 
 /* The type and the offset of MEMBER. */
 #define COLUMN_OF(row, member) \
-	.type = _Generic(((row *)0)->member,                                                              \
-		 const char *: COLUMN_TEXT,                                                       \
-		 bool: COLUMN_BOOL,                                                               \
-		 int: COLUMN_INT,                                                                 \
-		 unsigned: COLUMN_UNSIGNED,                                                       \
-		 int64_t: COLUMN_INT64,                                                           \
-		 uint64_t: COLUMN_UINT64,                                                         \
-		 struct sockaddr_storage: COLUMN_ADDRESS,                                         \
-		 const char *const *: COLUMN_TEXTS,                                               \
-		 default: COLUMN_OBJECTS),                                                        \
+	.type = _Generic(((row *)0)->member, \
+		 const char *: COLUMN_TEXT, \
+		 bool: COLUMN_BOOL, \
+		 int: COLUMN_INT, \
+		 unsigned: COLUMN_UNSIGNED, \
+		 int64_t: COLUMN_INT64, \
+		 uint64_t: COLUMN_UINT64, \
+		 struct sockaddr_storage: COLUMN_ADDRESS, \
+		 const char *const *: COLUMN_TEXTS, \
+		 default: COLUMN_OBJECTS), \
 		.offset = offsetof(row, member)
 
 /* The members of ROW, in an object of JSON that is open. */
@@ -76,8 +76,10 @@ void json_row(struct jsonout *json, const char *key, const struct column *column
 /* ROW as an object, on a line of stdout. */
 void print_json(const struct column *columns, const void *row);
 
+/* With COLUMNS and JSON only, each row becomes an element of the array that is open there, and nothing else is needed. */
 struct table {
 	const struct column *columns;
+	struct jsonout *json; /* NULL: it is a table */
 	struct libscols_table *scols;
 	unsigned width; /* of the terminal, to which the last column is cut; 0: it is not cut */
 	size_t n_rows;

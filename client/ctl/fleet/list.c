@@ -7,22 +7,6 @@
 
 /* Lists of the fleet: a line, or a JSON object, for each host, listener, refusing rule, or version. */
 
-/* Either the table or the array gets the rows. */
-struct output {
-	struct table *table;
-	struct jsonout *json; /* NULL: the table */
-	const struct column *columns;
-	int64_t n_left_out; /* what did not fit into the states of the hosts */
-};
-
-static void put(struct output *output, const void *row)
-{
-	if (output->json)
-		json_row(output->json, NULL, output->columns, row);
-	else
-		table_add(output->table, row);
-}
-
 static bool wants(const struct view *view, const struct host *host)
 {
 	const char *label = view->ctl->label;
@@ -50,14 +34,16 @@ static const struct column host_columns[] = {
 	{ NULL },
 };
 
-static void add_hosts(const struct view *view, struct output *output)
+/* These return how many did not fit into the states of the hosts. */
+static int64_t add_hosts(const struct view *view, struct table *table)
 {
 	for (size_t i = 0; i < view->fleet.n_hosts; i++) {
 		struct host_row row = host_row(view, &view->fleet.hosts[i]);
 
 		if (wants(view, &view->fleet.hosts[i]))
-			put(output, &row);
+			table_add(table, &row);
 	}
+	return 0;
 }
 
 /* What hosts have written about a listener, or about a rule that has refused something. */
@@ -97,8 +83,9 @@ static int64_t number_of(const json_t *entry, const char *name)
 	return json_is_integer(number) ? host_clamp(number) : -1;
 }
 
-static void add_entries(const struct view *view, struct output *output)
+static int64_t add_entries(const struct view *view, struct table *table)
 {
+	int64_t n_left_out = 0;
 	char left_out[64];
 
 	snprintf(left_out, sizeof(left_out), "%s_left_out", view->what);
@@ -122,10 +109,11 @@ static void add_entries(const struct view *view, struct output *output)
 			};
 
 			if (json_is_object(entry))
-				put(output, &row);
+				table_add(table, &row);
 		}
-		output->n_left_out += host_number(host, NULL, left_out);
+		n_left_out += host_number(host, NULL, left_out);
 	}
+	return n_left_out;
 }
 
 /* Versions are no hosts: which labels have each, and how many hosts */
@@ -175,7 +163,7 @@ static const struct column version_columns[] = {
 	{ NULL },
 };
 
-static void add_versions(const struct view *view, struct output *output)
+static int64_t add_versions(const struct view *view, struct table *table)
 {
 	for (size_t i = 0; i < view->fleet.n_versions; i++) {
 		struct version_row row = { .view = view, .version = view->fleet.versions[i] };
@@ -187,13 +175,14 @@ static void add_versions(const struct view *view, struct output *output)
 			row.n_hosts += judgement.in_force &&
 				       strcmp(judgement.in_force, row.version) == 0;
 		}
-		put(output, &row);
+		table_add(table, &row);
 	}
+	return 0;
 }
 
 static const struct list {
 	const char *name;
-	void (*add)(const struct view *view, struct output *output);
+	int64_t (*add)(const struct view *view, struct table *table);
 	const struct column *columns;
 } lists[] = {
 	{ "hosts", add_hosts, host_columns },
@@ -213,17 +202,17 @@ static const struct list *find(const char *name)
 static int print_text(const struct view *view, FILE *file)
 {
 	const struct list *what = find(view->what);
+	int64_t n_left_out;
 	struct table table;
-	struct output output = { .table = &table };
 
 	screen_print_error(view, "", file);
 	table_begin(&table, what->columns);
-	what->add(view, &output);
+	n_left_out = what->add(view, &table);
 	if (!table_end(&table, file))
 		return EXIT_FAILURE;
-	if (output.n_left_out > 0)
+	if (n_left_out > 0)
 		fprintf(file, "(and %lld that did not fit into the states of their hosts)\n",
-			(long long)output.n_left_out);
+			(long long)n_left_out);
 	return EXIT_SUCCESS;
 }
 
@@ -231,13 +220,14 @@ static int print_objects(const struct view *view, FILE *file)
 {
 	const struct list *what = find(view->what);
 	struct jsonout json = { .file = file };
-	struct output output = { .json = &json, .columns = what->columns };
+	struct table table = { .columns = what->columns, .json = &json };
+	int64_t n_left_out;
 
 	jsonout_open(&json, NULL, '{');
 	jsonout_open(&json, what->name, '[');
-	what->add(view, &output);
+	n_left_out = what->add(view, &table);
 	jsonout_close(&json, ']');
-	jsonout_signed(&json, "left_out", output.n_left_out);
+	jsonout_signed(&json, "left_out", n_left_out);
 	jsonout_close(&json, '}');
 	fputc('\n', file);
 	return EXIT_SUCCESS;

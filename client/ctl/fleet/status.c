@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -287,35 +288,50 @@ static bool print_table(struct table *table, FILE *file)
 	return true;
 }
 
+static void add_rollouts(const struct view *view, struct table *table)
+{
+	for (size_t i = 0; i < view->fleet.n_rollouts; i++) {
+		struct rollout_row row = rollout_row(view, &view->fleet.rollouts[i]);
+
+		if (view->fleet.rollouts[i].revision > 0)
+			table_add(table, &row);
+	}
+}
+
+/* Adds at most MAX. Returns how many there are. */
+static unsigned add_problems(const struct view *view, struct table *table, unsigned max)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < view->fleet.n_hosts; i++) {
+		struct host_row row = host_row(view, &view->fleet.hosts[i]);
+
+		if (has_problem(view, &view->fleet.hosts[i]) && n++ < max)
+			table_add(table, &row);
+	}
+	return n;
+}
+
 static bool print_rollouts(const struct view *view, FILE *file)
 {
-	struct rollout_row row;
+	struct rollout_row none = rollout_row(view, NULL);
 	struct table table;
 
 	table_begin(&table, rollout_columns);
-	for (size_t i = 0; i <= view->fleet.n_rollouts; i++) {
-		bool is_last = i == view->fleet.n_rollouts;
-
-		row = rollout_row(view, is_last ? NULL : &view->fleet.rollouts[i]);
-		if (is_last ? row.numbers.n > 0 : view->fleet.rollouts[i].revision > 0)
-			table_add(&table, &row);
-	}
+	add_rollouts(view, &table);
+	if (none.numbers.n > 0)
+		table_add(&table, &none);
 	return print_table(&table, file);
 }
 
 static bool print_problems(const struct view *view, FILE *file)
 {
 	struct table table;
-	unsigned n = 0;
+	unsigned n;
 	bool good;
 
 	table_begin(&table, problem_columns);
-	for (size_t i = 0; i < view->fleet.n_hosts; i++) {
-		struct host_row row = host_row(view, &view->fleet.hosts[i]);
-
-		if (has_problem(view, &view->fleet.hosts[i]) && n++ < PROBLEMS_MAX)
-			table_add(&table, &row);
-	}
+	n = add_problems(view, &table, PROBLEMS_MAX);
 	good = print_table(&table, file);
 	if (n > PROBLEMS_MAX)
 		fprintf(file, "(and %u more, see \"rdmabrokerctl fleet list\")\n",
@@ -359,20 +375,10 @@ static int print_objects(const struct view *view, FILE *file)
 	jsonout_number(&json, "hosts", numbers.n);
 	json_numbers(&numbers, &json, "states");
 	jsonout_open(&json, "rollout", '[');
-	for (size_t i = 0; i < view->fleet.n_rollouts; i++) {
-		struct rollout_row row = rollout_row(view, &view->fleet.rollouts[i]);
-
-		if (view->fleet.rollouts[i].revision > 0)
-			json_row(&json, NULL, rollout_columns, &row);
-	}
+	add_rollouts(view, &(struct table){ .columns = rollout_columns, .json = &json });
 	jsonout_close(&json, ']');
 	jsonout_open(&json, "problems", '[');
-	for (size_t i = 0; i < view->fleet.n_hosts; i++) {
-		struct host_row row = host_row(view, &view->fleet.hosts[i]);
-
-		if (has_problem(view, &view->fleet.hosts[i]))
-			json_row(&json, NULL, problem_columns, &row);
-	}
+	add_problems(view, &(struct table){ .columns = problem_columns, .json = &json }, UINT_MAX);
 	jsonout_close(&json, ']');
 	screen_json(&rules, &json, "refusals");
 	jsonout_close(&json, '}');
