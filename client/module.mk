@@ -54,7 +54,7 @@ $(call linked,rdmabrokerctl): $(call objs,$(wildcard client/ctl/*.c) client/comm
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(RUNPATH) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
-		$(shell pkg-config --libs libsystemd 2>/dev/null)
+		$(shell pkg-config --libs libsystemd smartcols 2>/dev/null)
 
 # The exporter uses only the library's public headers, too.
 EXPORTER_LIBS := $(shell pkg-config --libs libsystemd inih libmicrohttpd 2>/dev/null)
@@ -78,11 +78,11 @@ $(call linked,rdmabroker-fleet): $(call objs,$(FLEET_SRC)) $(O)/librdmabroker.so
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(RUNPATH) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker $(FLEET_LIBS)
 
-$(O)/rdmabroker-fleetctl: $(call objs,$(FLEETCTL_SRC) client/ctl/output.c client/ctl/siteversion.c client/ctl/sitecheck.c \
+$(O)/rdmabroker-fleetctl: $(call objs,$(FLEETCTL_SRC) $(addprefix client/ctl/,output.c siteversion.c sitecheck.c table.c) \
 		$(addprefix client/fleet/,settings.c version.c) $(wildcard client/etcd/*.c) $(COMMON) client/common/sitename.c \
-		proto/addr.c proto/jsonout.c proto/text.c proto/word.c)
+		proto/addr.c proto/jsonout.c proto/portspace.c proto/text.c proto/word.c)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(FLEET_LIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(FLEET_LIBS) $(shell pkg-config --libs smartcols 2>/dev/null)
 
 # The helper that asks other hosts who peers are. Only its objects need MUNGE.
 PEERD_SRC := $(wildcard client/peerd/*.c) $(SERVICE) client/common/sockets.c client/common/work.c $(PROTO_NOTIFY_SRC) proto/addr.c proto/text.c proto/unixsock.c

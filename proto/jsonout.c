@@ -28,7 +28,7 @@ static void put_string(FILE *file, const char *text)
 	putc('"', file);
 }
 
-static void begin(struct jsonout *json, const char *key)
+void jsonout_key(struct jsonout *json, const char *key)
 {
 	if (json->need_comma)
 		fputs(", ", json->file);
@@ -41,7 +41,7 @@ static void begin(struct jsonout *json, const char *key)
 
 void jsonout_open(struct jsonout *json, const char *key, char bracket)
 {
-	begin(json, key);
+	jsonout_key(json, key);
 	putc(bracket, json->file);
 	json->need_comma = false;
 }
@@ -54,25 +54,25 @@ void jsonout_close(struct jsonout *json, char bracket)
 
 void jsonout_number(struct jsonout *json, const char *key, unsigned long long n)
 {
-	begin(json, key);
+	jsonout_key(json, key);
 	fprintf(json->file, "%llu", n);
 }
 
 void jsonout_signed(struct jsonout *json, const char *key, long long n)
 {
-	begin(json, key);
+	jsonout_key(json, key);
 	fprintf(json->file, "%lld", n);
 }
 
 void jsonout_bool(struct jsonout *json, const char *key, bool value)
 {
-	begin(json, key);
+	jsonout_key(json, key);
 	fputs(value ? "true" : "false", json->file);
 }
 
 void jsonout_null(struct jsonout *json, const char *key)
 {
-	begin(json, key);
+	jsonout_key(json, key);
 	fputs("null", json->file);
 }
 
@@ -82,6 +82,6 @@ void jsonout_string(struct jsonout *json, const char *key, const char *text)
 		jsonout_null(json, key);
 		return;
 	}
-	begin(json, key);
+	jsonout_key(json, key);
 	put_string(json->file, text);
 }

@@ -45,6 +45,14 @@ UNIT_PEERD := $(UNIT_ASKING) $(UNIT_ANSWERING)
 $(UNIT_ASKING): $(O)/obj/tests/unit/asking.o
 $(UNIT_ANSWERING): $(O)/obj/tests/unit/answering.o
 
+# The daemon has a table, too.
+UNIT_TABLE := $(O)/tests/unit/check_table
+$(UNIT_TABLE): $(O)/obj/tests/unit/check_table.o $(call objs,$(addprefix client/ctl/,output.c table.c) \
+		$(addprefix proto/,addr.c jsonout.c portspace.c text.c))
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs smartcols 2>/dev/null) $(CHECK_LIBS)
+
 PEERD_HARNESS := $(O)/obj/tests/unit/peerd.o $(filter-out %/exporter.o %/helper.o %/pair.o,$(HARNESS)) \
 	$(call objs,client/peerd/message.c client/peerd/seal.c $(FAKE_SRC))
 
@@ -54,7 +62,7 @@ $(UNIT_PEERD): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(PEERD_HARNESS) $(O)/
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(O)/daemon.a -L$(O) -Wl,-rpath,$(abspath $(O)) \
 		-Wl,--as-needed -lrdmabroker $(DAEMON_LIBS) $(PEERD_LIBS) $(CHECK_LIBS)
 
-$(filter-out $(UNIT_FABRIC) $(UNIT_HOOKED) $(UNIT_FLEET) $(UNIT_PEERD),$(UNIT)): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(HARNESS) $(O)/daemon.a \
+$(filter-out $(UNIT_FABRIC) $(UNIT_HOOKED) $(UNIT_FLEET) $(UNIT_PEERD) $(UNIT_TABLE),$(UNIT)): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(HARNESS) $(O)/daemon.a \
 		$(call objs,$(FAKE_SRC)) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)

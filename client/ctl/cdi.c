@@ -92,13 +92,6 @@ static int find_devices(struct devices *ret)
 	return 0;
 }
 
-static const char *get_socket(const struct ctl *ctl)
-{
-	const char *variable = getenv("RDMABROKER_SOCKET");
-
-	return ctl->socket ?: variable && *variable ? variable : SOCKET_DEFAULT;
-}
-
 /*
  * Containers see the whole folder of the socket, so it must have nothing else. Returns 0, or prints an error and returns
  * an exit status.
@@ -340,14 +333,14 @@ static int print_devices(const char *socket)
 	return status;
 }
 
-int verb_cdi(const struct ctl *ctl, char **arguments)
+int verb_cdi(struct ctl *ctl)
 {
-	const char *folder = ctl->given[OPTION_DIRECTORY], *socket = get_socket(ctl);
+	const char *folder = ctl->given[OPTION_DIRECTORY],
+		   *socket = ctl->socket ?: path_from("RDMABROKER_SOCKET", SOCKET_DEFAULT);
 	bool of_dropin = ctl->given[OPTION_DROPIN], of_node = ctl->given[OPTION_NODE];
 	bool watches = ctl->given[OPTION_WATCH];
 	int status = 0;
 
-	(void)arguments;
 	if (watches && !folder) {
 		complain("--watch needs --directory");
 		return ctl_see_help(ctl->verb);

@@ -11,11 +11,11 @@
 #endif
 
 /* Only rdmabrokerd has the parser, so run rdmabrokerd --check. A running daemon is not involved. */
-int verb_check(const struct ctl *ctl, char **arguments)
+int verb_check(struct ctl *ctl)
 {
-	const char *program = getenv("RDMABROKERD");
+	const char *program = path_from("RDMABROKERD", RDMABROKERD);
+	char **arguments = ctl->arguments, **argv;
 	size_t n = 0, k = 0;
-	char **argv;
 
 	while (arguments[n])
 		n++;
@@ -24,8 +24,6 @@ int verb_check(const struct ctl *ctl, char **arguments)
 		complain("out of memory");
 		return EXIT_FAILURE;
 	}
-	if (!program || !*program)
-		program = RDMABROKERD;
 	argv[k++] = strdupa("rdmabrokerd");
 	argv[k++] = strdupa("--check");
 	if (ctl->json)

@@ -13,6 +13,16 @@
 
 #define ADMIN_SOCKET "/run/rdmabroker-admin/rdmabroker.sock"
 
+int ctl_run_program(char **arguments)
+{
+	int error;
+
+	execvp(arguments[0], arguments);
+	error = errno;
+	complain("cannot run %s: %s", arguments[0], strerror(error));
+	return error == ENOENT ? 127 : 126;
+}
+
 const struct verb *ctl_find_verb(const struct ctl *ctl, const char *name)
 {
 	struct word_guess guess = { .word = name, .len = strlen(name) };
@@ -57,7 +67,7 @@ static bool find_admin_socket(const struct ctl *ctl, char path[CTL_SOCKET_SIZE])
 	       faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) == 0;
 }
 
-int ctl_connect(const struct ctl *ctl, bool as_admin, struct rdmabroker **ret)
+int ctl_connect(struct ctl *ctl, bool as_admin)
 {
 	struct rdmabroker_options options = RDMABROKER_OPTIONS_INIT;
 	char path[CTL_SOCKET_SIZE];
@@ -68,12 +78,12 @@ int ctl_connect(const struct ctl *ctl, bool as_admin, struct rdmabroker **ret)
 		if (ctl->instance && find_admin_socket(ctl, path))
 			options.socket = path;
 	}
-	return rdmabroker_open(&options, ret);
+	return rdmabroker_open(&options, &ctl->session);
 }
 
-int ctl_open_session(const struct ctl *ctl, bool as_admin, struct rdmabroker **ret)
+int ctl_open_session(struct ctl *ctl, bool as_admin)
 {
-	int r = ctl_connect(ctl, as_admin, ret);
+	int r = ctl_connect(ctl, as_admin);
 
 	if (r == 0)
 		return 0;
@@ -91,6 +101,22 @@ int ctl_complain_failure(const struct ctl *ctl, int r)
 	complain_failure(ctl);
 	tell_way(ctl, r);
 	return EXIT_FAILURE;
+}
+
+volatile sig_atomic_t ctl_interrupted;
+
+static void on_interrupt(int signo)
+{
+	(void)signo;
+	ctl_interrupted = 1;
+}
+
+void ctl_catch_signals(void)
+{
+	const struct sigaction stop = { .sa_handler = on_interrupt };
+
+	sigaction(SIGINT, &stop, NULL);
+	sigaction(SIGTERM, &stop, NULL);
 }
 
 int ctl_see_help(const struct verb *verb)

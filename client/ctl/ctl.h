@@ -7,6 +7,7 @@
  */
 
 #include <rdmabroker-admin.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -37,6 +38,8 @@ struct ctl {
 	bool version;
 	/* the arguments of the verb's own options; "": given, and takes no argument; NULL: not given */
 	const char *given[MAX_OPTIONS];
+	char **arguments; /* the others, which end with NULL */
+	struct rdmabroker *session; /* main() closes it; NULL: ctl_connect() has not opened one */
 };
 
 struct verb {
@@ -46,7 +49,7 @@ struct verb {
 	int min_arguments, max_arguments;
 	const struct verb_option *options; /* NULL: none */
 	const char *const *values; /* all values of the argument, as in struct verb_option */
-	int (*run)(const struct ctl *ctl, char **arguments); /* returns an exit status */
+	int (*run)(struct ctl *ctl); /* returns an exit status */
 };
 
 extern const struct verb_option common_options[];
@@ -62,33 +65,40 @@ int help_print(const struct ctl *ctl, const struct verb *verb);
 extern const struct verb_option cdi_options[], drain_options[], events_options[], explain_options[],
 	fleet_options[], list_options[], restrict_options[], rules_options[], site_options[];
 extern const char *const fleet_actions[], *const site_actions[];
-int verb_cdi(const struct ctl *ctl, char **arguments);
-int verb_check(const struct ctl *ctl, char **arguments);
-int verb_drain(const struct ctl *ctl, char **arguments);
-int verb_events(const struct ctl *ctl, char **arguments);
-int verb_explain(const struct ctl *ctl, char **arguments);
-int verb_fleet(const struct ctl *ctl, char **arguments);
-int verb_help(const struct ctl *ctl, char **arguments);
-int verb_kick(const struct ctl *ctl, char **arguments);
-int verb_list(const struct ctl *ctl, char **arguments);
-int verb_metrics(const struct ctl *ctl, char **arguments);
-int verb_reload(const struct ctl *ctl, char **arguments);
-int verb_restrict(const struct ctl *ctl, char **arguments);
-int verb_rules(const struct ctl *ctl, char **arguments);
-int verb_run(const struct ctl *ctl, char **arguments);
-int verb_site(const struct ctl *ctl, char **arguments);
-int verb_status(const struct ctl *ctl, char **arguments);
-int verb_version(const struct ctl *ctl, char **arguments);
+int verb_cdi(struct ctl *ctl);
+int verb_check(struct ctl *ctl);
+int verb_drain(struct ctl *ctl);
+int verb_events(struct ctl *ctl);
+int verb_explain(struct ctl *ctl);
+int verb_fleet(struct ctl *ctl);
+int verb_help(struct ctl *ctl);
+int verb_kick(struct ctl *ctl);
+int verb_list(struct ctl *ctl);
+int verb_metrics(struct ctl *ctl);
+int verb_reload(struct ctl *ctl);
+int verb_restrict(struct ctl *ctl);
+int verb_rules(struct ctl *ctl);
+int verb_run(struct ctl *ctl);
+int verb_site(struct ctl *ctl);
+int verb_status(struct ctl *ctl);
+int verb_version(struct ctl *ctl);
 
+/* Runs a program of the user's instead of this one. Returns the exit status of env(1) and of shells if it cannot. */
+int ctl_run_program(char **arguments);
 /* NULL: there is no verb NAME, and an error was printed. */
 const struct verb *ctl_find_verb(const struct ctl *ctl, const char *name);
 /*
- * Opens a session. AS_ADMIN: for administration and observation, which root and the daemon's own user may do without a rule.
+ * Opens the session. AS_ADMIN: for administration and observation, which root and the daemon's own user may do without a rule.
  * Returns 0 or a negative errno.
  */
-int ctl_connect(const struct ctl *ctl, bool as_admin, struct rdmabroker **ret);
+int ctl_connect(struct ctl *ctl, bool as_admin);
 /* As ctl_connect(). Returns 0, or prints an error and returns an exit status. */
-int ctl_open_session(const struct ctl *ctl, bool as_admin, struct rdmabroker **ret);
+int ctl_open_session(struct ctl *ctl, bool as_admin);
+/*
+ * SIGINT and SIGTERM set ctl_interrupted, and no call is started again: a signal has to end a write to a full pipe.
+ */
+extern volatile sig_atomic_t ctl_interrupted;
+void ctl_catch_signals(void);
 /* Prints a reference to the help, after an error in the command line. Returns the exit status. */
 int ctl_see_help(const struct verb *verb); /* VERB may be NULL */
 /* Prints the error of the library's last call, which returned R. Returns the exit status. */

@@ -5,10 +5,9 @@
 #include <stdlib.h>
 
 #include "ctl.h"
-#include "output.h"
 #include "proto/clock.h"
-#include "proto/jsonout.h"
 #include "read.h"
+#include "table.h"
 
 #define POLL_MS 500
 
@@ -24,18 +23,25 @@ const struct verb_option drain_options[] = {
 };
 
 struct left {
+	bool draining;
 	unsigned connections, handshakes;
 };
 
-static int get_left(struct rdmabroker *session, struct left *ret, bool *ret_draining)
+static const struct column columns[] = {
+	{ NULL, "draining", COLUMN_OF(struct left, draining) },
+	{ NULL, "connections", COLUMN_OF(struct left, connections) },
+	{ NULL, "handshakes", COLUMN_OF(struct left, handshakes) },
+	{ NULL },
+};
+
+static int get_left(struct rdmabroker *session, struct left *ret)
 {
 	struct rdmabroker_status *status;
 	int r = rdmabroker_get_status(session, &status);
 
 	if (r < 0)
 		return r;
-	*ret = (struct left){ status->n_connections, status->n_handshakes };
-	*ret_draining = status->draining;
+	*ret = (struct left){ status->draining, status->n_connections, status->n_handshakes };
 	rdmabroker_free_status(status);
 	return 0;
 }
@@ -49,8 +55,7 @@ static const char *plural(unsigned n)
  * Waits until no connections are left, until the timeout, or until another admin cancels draining. Handshakes count
  * too, because they can become connections.
  */
-static int wait_for_end(struct rdmabroker *session, bool tell, int64_t timeout_ms, struct left *ret,
-			bool *ret_draining)
+static int wait_for_end(struct rdmabroker *session, bool tell, int64_t timeout_ms, struct left *ret)
 {
 	int64_t begin = now_ms();
 	unsigned told = UINT_MAX;
@@ -60,12 +65,12 @@ static int wait_for_end(struct rdmabroker *session, bool tell, int64_t timeout_m
 		int64_t pause = POLL_MS, until = timeout_ms - (now_ms() - begin);
 		unsigned n;
 
-		r = get_left(session, ret, ret_draining);
+		r = get_left(session, ret);
 		if (r < 0)
 			return r;
 		n = ret->connections + ret->handshakes;
 		/* If the daemon is not draining any more, another admin has cancelled it. */
-		if (n == 0 || !*ret_draining || (timeout_ms >= 0 && until <= 0))
+		if (n == 0 || !ret->draining || (timeout_ms >= 0 && until <= 0))
 			return 0;
 		if (tell && n != told) {
 			printf("%u connection%s left\n", n, plural(n));
@@ -78,28 +83,16 @@ static int wait_for_end(struct rdmabroker *session, bool tell, int64_t timeout_m
 	}
 }
 
-static void print_json(const struct left *left, bool draining)
-{
-	struct jsonout json = { .file = stdout };
-
-	jsonout_open(&json, NULL, '{');
-	jsonout_bool(&json, "draining", draining);
-	jsonout_number(&json, "connections", left->connections);
-	jsonout_number(&json, "handshakes", left->handshakes);
-	jsonout_close(&json, '}');
-	putchar('\n');
-}
-
-static int print_end(const struct ctl *ctl, const struct left *left, bool draining)
+static int print_end(const struct ctl *ctl, const struct left *left)
 {
 	unsigned n = left->connections + left->handshakes;
 	bool cancel = ctl->given[OPTION_CANCEL];
 
 	if (ctl->json)
-		print_json(left, draining);
+		print_json(columns, left);
 	else if (cancel)
 		puts("draining is cancelled");
-	else if (!draining)
+	else if (!left->draining)
 		complain("another admin has cancelled draining: the daemon accepts new work again");
 	else if (n > 0)
 		complain("%u connection%s left after %s s; draining continues; run "
@@ -107,35 +100,31 @@ static int print_end(const struct ctl *ctl, const struct left *left, bool draini
 			 n, plural(n), ctl->given[OPTION_TIMEOUT]);
 	else
 		puts("drained: no connection is left");
-	return cancel || (draining && n == 0) ? EXIT_SUCCESS : EXIT_FAILURE;
+	return cancel || (left->draining && n == 0) ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-int verb_drain(const struct ctl *ctl, char **arguments)
+int verb_drain(struct ctl *ctl)
 {
 	const char *timeout = ctl->given[OPTION_TIMEOUT];
-	bool cancel = ctl->given[OPTION_CANCEL], draining = false;
+	bool cancel = ctl->given[OPTION_CANCEL];
 	unsigned long seconds = 0;
-	struct rdmabroker *session;
 	struct left left = { 0 };
 	int r, status;
 
-	(void)arguments;
 	if (timeout && (cancel || !read_number(timeout, INT_MAX, &seconds))) {
 		complain(cancel ? "--timeout cannot be given with --cancel, which does not wait" :
 				  "invalid timeout \"%s\": it must be a number of seconds",
 			 timeout);
 		return ctl_see_help(ctl->verb);
 	}
-	status = ctl_open_session(ctl, /* as_admin= */ true, &session);
+	status = ctl_open_session(ctl, /* as_admin= */ true);
 	if (status != 0)
 		return status;
-	r = cancel ? rdmabroker_undrain(session) : rdmabroker_drain(session);
+	r = cancel ? rdmabroker_undrain(ctl->session) : rdmabroker_drain(ctl->session);
 	if (r == 0 && cancel)
-		r = get_left(session, &left, &draining);
+		r = get_left(ctl->session, &left);
 	else if (r == 0)
-		r = wait_for_end(session, !ctl->json, timeout ? (int64_t)seconds * 1000 : -1, &left,
-				 &draining);
-	status = r < 0 ? ctl_complain_failure(ctl, r) : print_end(ctl, &left, draining);
-	rdmabroker_close(session);
-	return status;
+		r = wait_for_end(ctl->session, !ctl->json, timeout ? (int64_t)seconds * 1000 : -1,
+				 &left);
+	return r < 0 ? ctl_complain_failure(ctl, r) : print_end(ctl, &left);
 }

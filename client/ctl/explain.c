@@ -177,27 +177,20 @@ static void print_text(const struct question *question,
 		printf("%9s: %s\n", "note", note);
 }
 
-int verb_explain(const struct ctl *ctl, char **arguments)
+int verb_explain(struct ctl *ctl)
 {
 	struct rdmabroker_explanation *explanation;
-	struct rdmabroker *session;
 	struct question question;
-	int r, status;
+	int r, status = question_read(&question, ctl, ctl->arguments[0]) ?:
+				ctl_open_session(ctl, /* as_admin= */ true);
 
-	status = question_read(&question, ctl, arguments[0]);
 	if (status != 0)
 		return status;
-	status = ctl_open_session(ctl, /* as_admin= */ true, &session);
-	if (status != 0)
-		return status;
-	r = rdmabroker_explain(session, &question.public, &explanation);
-	if (r < 0) {
-		status = ctl_complain_failure(ctl, r);
-	} else {
-		(ctl->json ? print_json : print_text)(&question, explanation);
-		status = explanation->allow ? EXIT_SUCCESS : EXIT_REJECT;
-		rdmabroker_free_explanation(explanation);
-	}
-	rdmabroker_close(session);
+	r = rdmabroker_explain(ctl->session, &question.public, &explanation);
+	if (r < 0)
+		return ctl_complain_failure(ctl, r);
+	(ctl->json ? print_json : print_text)(&question, explanation);
+	status = explanation->allow ? EXIT_SUCCESS : EXIT_REJECT;
+	rdmabroker_free_explanation(explanation);
 	return status;
 }

@@ -37,14 +37,12 @@ const struct verb_option fleet_options[] = {
 const char *const fleet_actions[] = { "status",   "list",  "push",   "check",  "diff", "use",
 				      "rollback", "clear", "remove", "forget", NULL };
 
-int verb_fleet(const struct ctl *ctl, char **arguments)
+int verb_fleet(struct ctl *ctl)
 {
-	const char *program = getenv("RDMABROKER_FLEETCTL");
+	const char *program = path_from("RDMABROKER_FLEETCTL", FLEETCTL);
 	char *argv[2 * N_OPTIONS + 8], names[N_OPTIONS][32];
 	size_t n = 0;
 
-	if (!program || !*program)
-		program = FLEETCTL;
 	argv[n++] = strdupa("rdmabroker-fleetctl");
 	if (ctl->json)
 		argv[n++] = strdupa("--json");
@@ -58,8 +56,8 @@ int verb_fleet(const struct ctl *ctl, char **arguments)
 	}
 	argv[n++] = strdupa("--");
 	/* The verb has at most three arguments. */
-	for (size_t i = 0; arguments[i]; i++)
-		argv[n++] = arguments[i];
+	for (size_t i = 0; ctl->arguments[i]; i++)
+		argv[n++] = ctl->arguments[i];
 	argv[n] = NULL;
 	execv(program, argv);
 	if (errno == ENOENT)

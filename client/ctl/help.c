@@ -3,52 +3,55 @@
 #include <stdlib.h>
 
 #include "ctl.h"
-#include "proto/jsonout.h"
+#include "table.h"
 
-static void json_values(struct jsonout *json, const char *const *values)
+static void json_values(const void *at, struct jsonout *json, const char *key)
 {
-	jsonout_open(json, "values", '[');
+	const char *const *values = *(const char *const *const *)at;
+
+	jsonout_open(json, key, '[');
 	for (; values && *values; values++)
 		jsonout_string(json, NULL, *values);
 	jsonout_close(json, ']');
 }
 
-static void json_options(struct jsonout *json, const struct verb_option *option)
+static void json_options(const void *at, struct jsonout *json, const char *key)
 {
-	jsonout_open(json, "options", '[');
-	for (; option && option->name; option++) {
-		jsonout_open(json, NULL, '{');
-		jsonout_string(json, "name", option->name);
-		jsonout_string(json, "argument", option->argument);
-		jsonout_string(json, "summary", option->summary);
-		json_values(json, option->values);
-		jsonout_close(json, '}');
-	}
+	static const struct column columns[] = {
+		{ NULL, "name", COLUMN_OF(struct verb_option, name) },
+		{ NULL, "argument", COLUMN_OF(struct verb_option, argument) },
+		{ NULL, "summary", COLUMN_OF(struct verb_option, summary) },
+		{ NULL, "values", COLUMN_OF(struct verb_option, values), .json = json_values },
+		{ NULL },
+	};
+	const struct verb_option *option = *(const struct verb_option *const *)at;
+
+	jsonout_open(json, key, '[');
+	for (; option && option->name; option++)
+		json_row(json, NULL, columns, option);
 	jsonout_close(json, ']');
 }
 
-static void json_verb(struct jsonout *json, const struct verb *verb)
+static void print_verbs(const struct ctl *ctl, const struct verb *only)
 {
-	jsonout_open(json, NULL, '{');
-	jsonout_string(json, "name", verb->name);
-	jsonout_string(json, "argument", verb->argument);
-	jsonout_string(json, "summary", verb->summary);
-	json_values(json, verb->values);
-	json_options(json, verb->options);
-	jsonout_close(json, '}');
-}
-
-static void print_json(const struct ctl *ctl, const struct verb *only)
-{
+	static const struct column columns[] = {
+		{ NULL, "name", COLUMN_OF(struct verb, name) },
+		{ NULL, "argument", COLUMN_OF(struct verb, argument) },
+		{ NULL, "summary", COLUMN_OF(struct verb, summary) },
+		{ NULL, "values", COLUMN_OF(struct verb, values), .json = json_values },
+		{ NULL, "options", COLUMN_OF(struct verb, options), .json = json_options },
+		{ NULL },
+	};
+	const struct verb_option *common = common_options;
 	struct jsonout json = { .file = stdout };
 
 	jsonout_open(&json, NULL, '{');
 	jsonout_open(&json, "verbs", '[');
 	for (const struct verb *verb = ctl->verbs; verb->name; verb++)
 		if (!only || only == verb)
-			json_verb(&json, verb);
+			json_row(&json, NULL, columns, verb);
 	jsonout_close(&json, ']');
-	json_options(&json, common_options);
+	json_options(&common, &json, "options");
 	jsonout_close(&json, '}');
 	putchar('\n');
 }
@@ -103,7 +106,7 @@ static void print_all(const struct ctl *ctl)
 int help_print(const struct ctl *ctl, const struct verb *verb)
 {
 	if (ctl->json)
-		print_json(ctl, verb);
+		print_verbs(ctl, verb);
 	else if (verb)
 		print_verb(verb);
 	else
@@ -111,12 +114,12 @@ int help_print(const struct ctl *ctl, const struct verb *verb)
 	return EXIT_SUCCESS;
 }
 
-int verb_help(const struct ctl *ctl, char **arguments)
+int verb_help(struct ctl *ctl)
 {
 	const struct verb *verb = NULL;
 
-	if (arguments[0]) {
-		verb = ctl_find_verb(ctl, arguments[0]);
+	if (ctl->arguments[0]) {
+		verb = ctl_find_verb(ctl, ctl->arguments[0]);
 		if (!verb)
 			return EXIT_USAGE;
 	}

@@ -7,12 +7,22 @@
 #include <string.h>
 
 #include "ctl.h"
-#include "output.h"
-#include "proto/jsonout.h"
 #include "read.h"
+#include "table.h"
+
+struct target {
+	uint64_t session;
+	uint32_t id; /* 0: the whole session */
+};
+
+static const struct column columns[] = {
+	{ NULL, "session", COLUMN_OF(struct target, session) },
+	{ NULL, "id", COLUMN_OF(struct target, id), COLUMN_NO_ZERO },
+	{ NULL },
+};
 
 /* Parses "7" (session 7) or "7:2" (its id 2). Neither number can be 0. */
-static int read_target(const char *text, uint64_t *ret_session, uint32_t *ret_id)
+static int read_target(const char *text, struct target *ret)
 {
 	size_t len = strcspn(text, ":");
 	const char *behind = text[len] ? text + len + 1 : NULL;
@@ -28,49 +38,29 @@ static int read_target(const char *text, uint64_t *ret_session, uint32_t *ret_id
 			text);
 		return EXIT_USAGE;
 	}
-	*ret_session = session;
-	*ret_id = (uint32_t)id;
+	*ret = (struct target){ session, (uint32_t)id };
 	return 0;
 }
 
-static void print_json(uint64_t number, uint32_t id)
+int verb_kick(struct ctl *ctl)
 {
-	struct jsonout json = { .file = stdout };
+	struct target target;
+	int r, status = read_target(ctl->arguments[0], &target) ?:
+				ctl_open_session(ctl, /* as_admin= */ true);
 
-	jsonout_open(&json, NULL, '{');
-	jsonout_number(&json, "session", number);
-	if (id > 0)
-		jsonout_number(&json, "id", id);
-	else
-		jsonout_null(&json, "id");
-	jsonout_close(&json, '}');
-	putchar('\n');
-}
-
-int verb_kick(const struct ctl *ctl, char **arguments)
-{
-	struct rdmabroker *session;
-	uint64_t number;
-	uint32_t id;
-	int r, status;
-
-	status = read_target(arguments[0], &number, &id);
-	if (status == 0)
-		status = ctl_open_session(ctl, /* as_admin= */ true, &session);
 	if (status != 0)
 		return status;
-	r = rdmabroker_kick(session, number, id);
+	r = rdmabroker_kick(ctl->session, target.session, target.id);
 	if (r < 0) {
 		status = ctl_complain_failure(ctl, r);
 		if (r == -EBADF)
 			complain("run \"rdmabrokerctl list\" for the sessions and ids");
 	} else if (ctl->json) {
-		print_json(number, id);
-	} else if (id > 0) {
-		printf("id %" PRIu32 " of session %" PRIu64 " ended\n", id, number);
+		print_json(columns, &target);
+	} else if (target.id > 0) {
+		printf("id %" PRIu32 " of session %" PRIu64 " ended\n", target.id, target.session);
 	} else {
-		printf("session %" PRIu64 " ended\n", number);
+		printf("session %" PRIu64 " ended\n", target.session);
 	}
-	rdmabroker_close(session);
 	return status;
 }

@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "ctl.h"
-#include "output.h"
 #include "proto/addr.h"
-#include "proto/jsonout.h"
-#include "proto/portspace.h"
 #include "read.h"
+#include "who.h"
 
 #define WATCH_MS 2000
 
@@ -85,7 +80,6 @@ static int filter_read(struct filter *ret, const struct ctl *ctl)
 {
 	static const char *const listening[] = { "listening", NULL };
 	const char *const *given = ctl->given;
-	int r = 0;
 
 	*ret = (struct filter){ 0 };
 	if (!!given[OPTION_SESSIONS] + !!given[OPTION_LISTENERS] + !!given[OPTION_CONNECTIONS] >
@@ -103,23 +97,18 @@ static int filter_read(struct filter *ret, const struct ctl *ctl)
 	if (given[OPTION_CONNECTIONS])
 		ret->states = connection_states;
 	if (given[OPTION_STATE] && read_word("state", given[OPTION_STATE], states) < 0)
-		r = EXIT_USAGE;
+		return EXIT_USAGE;
 	ret->state = given[OPTION_STATE];
 	ret->by_user = given[OPTION_USER] != NULL;
 	ret->by_peer = given[OPTION_PEER] != NULL;
-	if (r == 0)
-		r = read_positive("session", given[OPTION_SESSION], &ret->session);
-	if (r == 0 && ret->by_user)
-		r = read_user(given[OPTION_USER], &ret->uid);
-	if (r == 0 && ret->by_peer)
-		r = read_address(given[OPTION_PEER], &ret->peer);
-	if (r == 0 && given[OPTION_PORT])
-		r = read_port(given[OPTION_PORT], &ret->port);
 	ret->ids = !given[OPTION_SESSIONS];
 	/* A session has no state, peer or port, so options for these select only ids, except with --sessions. */
 	ret->sessions = given[OPTION_SESSIONS] ||
-			!(ret->states || ret->state || ret->by_peer || ret->port);
-	return r;
+			!(ret->states || ret->state || ret->by_peer || given[OPTION_PORT]);
+	return read_positive("session", given[OPTION_SESSION], &ret->session) ?:
+		       read_user(given[OPTION_USER], &ret->uid)               ?:
+		       read_address(given[OPTION_PEER], &ret->peer)           ?:
+		       read_port(given[OPTION_PORT], &ret->port);
 }
 
 static bool has_word(const char *const *words, const char *word)
@@ -169,327 +158,156 @@ static bool wants_session(const struct filter *filter, const struct rdmabroker_l
 	return false;
 }
 
-static void json_owner(struct jsonout *json, const struct rdmabroker_listed_session *session)
+/* A session, or one of its ids. In the table, ID has what there is to say about a session. */
+struct row {
+	struct who who;
+	struct rdmabroker_listed_session session;
+	struct rdmabroker_listed_id id;
+	struct peer peer;
+};
+
+static void print_age(const void *at, FILE *file)
 {
-	jsonout_number(json, "uid", session->uid);
-	jsonout_string(json, "user", user_name(session->uid));
-	jsonout_number(json, "pid", (unsigned)session->pid);
-	jsonout_string(json, "unit", session->unit);
-	jsonout_string(json, "container", session->container);
-	jsonout_string(json, "pod", session->pod);
-	jsonout_string(json, "job", session->job);
-	jsonout_string(json, "cgroup", session->cgroup);
+	char text[AGE_TEXT_MAX];
+
+	age_text(text, (unsigned long)(*(const uint64_t *)at / 1000));
+	fputs(text, file);
 }
 
-static void json_session(struct jsonout *json, const struct rdmabroker_listed_session *session)
+#define OF(member) COLUMN_OF(struct row, member)
+
+static const struct column session_columns[] = {
+	{ NULL, "session", OF(session.number) },          WHO_COLUMNS(struct row, 0, 0),
+	{ NULL, "age_ms", OF(session.age_ms) },           { NULL, "ids", OF(session.n_ids) },
+	{ NULL, "leases", OF(session.n_leases) },         { NULL, "rule", OF(session.rule) },
+	{ NULL, "restriction", OF(session.restriction) }, { NULL, "lingers", OF(session.lingers) },
+	{ NULL, "charged_uid", OF(session.charged_uid) }, { NULL },
+};
+
+/* Of an id in JSON, and of both in the table. */
+static const struct column columns[] = {
+	{ NULL, "session", OF(session.number) },
+	{ NULL, "id", OF(id.id) },
+	WHO_COLUMNS(struct row, 0, 0),
+	{ "SESSION", NULL, OF(session.number) },
+	{ "ID", NULL, OF(id.id), COLUMN_NO_ZERO },
+	{ "STATE", "state", OF(id.state) },
+	{ "AGE", "age_ms", OF(id.age_ms), .text = print_age },
+	{ NULL, "ps", .type = COLUMN_PORT_SPACE, .offset = offsetof(struct row, id.ps) },
+	{ "LOCAL", "local", OF(id.local) },
+	{ "PEER", "peer", OF(id.peer) },
+	{ "DEVICE", "device", OF(id.device) },
+	{ "QPN", "qpn", OF(id.qp_num), COLUMN_NO_ZERO },
+	{ "TOS", "tos", OF(id.tos), COLUMN_NO_NEGATIVE },
+	{ "RULE", "rule", OF(id.rule) },
+	/* Most policies never ask. */
+	{ "PEER-IS", "peer_identity", .type = COLUMN_TEXT, .offset = offsetof(struct row, peer),
+	  COLUMN_IF_ANY, .text = who_print_peer, .json = who_json_peer },
+	{ NULL },
+};
+
+/* ID NULL: the session. */
+static struct row make_row(const struct rdmabroker_listed_session *session,
+			   const struct rdmabroker_listed_id *id)
 {
-	jsonout_open(json, NULL, '{');
-	jsonout_number(json, "session", session->number);
-	json_owner(json, session);
-	jsonout_number(json, "age_ms", session->age_ms);
-	jsonout_number(json, "ids", session->n_ids);
-	jsonout_number(json, "leases", session->n_leases);
-	jsonout_string(json, "rule", session->rule);
-	jsonout_string(json, "restriction", session->restriction);
-	jsonout_bool(json, "lingers", session->lingers);
-	jsonout_number(json, "charged_uid", session->charged_uid);
-	jsonout_close(json, '}');
+	const struct rdmabroker_listed_id none = {
+		.state = session->lingers     ? "lingering" :
+			 session->restriction ? "restricted" :
+						"session",
+		.age_ms = session->age_ms,
+		.rule = session->rule,
+		.tos = -1,
+	};
+	struct row row = { .who = WHO_OF(session), .session = *session, .id = id ? *id : none };
+
+	row.who.charged_uid = session->charged_uid;
+	row.peer = (struct peer){ row.id.peer_identity, row.id.peer_unknown };
+	return row;
 }
 
-static void json_id(struct jsonout *json, const struct rdmabroker_listed_id *id)
+/* What is printed. */
+struct view {
+	const struct rdmabroker_list *list;
+	const struct filter *filter;
+};
+
+static void add_rows(const struct view *view, struct table *table, bool sessions, bool ids)
 {
-	jsonout_open(json, NULL, '{');
-	jsonout_number(json, "session", id->session->number);
-	jsonout_number(json, "id", id->id);
-	json_owner(json, id->session);
-	jsonout_string(json, "state", id->state);
-	jsonout_number(json, "age_ms", id->age_ms);
-	jsonout_string(json, "ps", portspace_name((int)id->ps));
-	json_addr(json, "local", &id->local);
-	json_addr(json, "peer", &id->peer);
-	jsonout_string(json, "device", id->device);
-	if (id->qp_num > 0)
-		jsonout_number(json, "qpn", id->qp_num);
-	else
-		jsonout_null(json, "qpn");
-	if (id->tos >= 0)
-		jsonout_number(json, "tos", (unsigned)id->tos);
-	else
-		jsonout_null(json, "tos");
-	jsonout_string(json, "rule", id->rule);
-	json_peer(json, id->peer_identity, id->peer_unknown);
-	jsonout_close(json, '}');
+	const struct rdmabroker_list *list = view->list;
+	struct row row;
+	size_t k = 0;
+
+	for (size_t i = 0; i < list->n_sessions; i++) {
+		row = make_row(list->sessions[i], NULL);
+		if (sessions && wants_session(view->filter, list, list->sessions[i]))
+			table_add(table, &row);
+		for (; k < list->n_ids && list->ids[k]->session == list->sessions[i]; k++) {
+			row = make_row(list->sessions[i], list->ids[k]);
+			if (ids && view->filter->ids && wants_id(view->filter, list->ids[k]))
+				table_add(table, &row);
+		}
+	}
 }
 
-static void print_json(const struct rdmabroker_list *list, const struct filter *filter)
+static void print_objects(const struct view *view)
 {
 	struct jsonout json = { .file = stdout };
 
 	jsonout_open(&json, NULL, '{');
 	jsonout_open(&json, "sessions", '[');
-	for (size_t i = 0; i < list->n_sessions; i++)
-		if (wants_session(filter, list, list->sessions[i]))
-			json_session(&json, list->sessions[i]);
+	add_rows(view, &(struct table){ .columns = session_columns, .json = &json }, true,
+		 /* ids= */ false);
 	jsonout_close(&json, ']');
 	jsonout_open(&json, "ids", '[');
-	for (size_t i = 0; filter->ids && i < list->n_ids; i++)
-		if (wants_id(filter, list->ids[i]))
-			json_id(&json, list->ids[i]);
+	add_rows(view, &(struct table){ .columns = columns, .json = &json }, /* sessions= */ false,
+		 true);
 	jsonout_close(&json, ']');
 	jsonout_close(&json, '}');
 	putchar('\n');
 }
 
-enum {
-	COLUMN_USER,
-	COLUMN_WORKLOAD,
-	COLUMN_PID,
-	COLUMN_SESSION,
-	COLUMN_ID,
-	COLUMN_STATE,
-	COLUMN_AGE,
-	COLUMN_LOCAL,
-	COLUMN_PEER,
-	COLUMN_DEVICE,
-	COLUMN_QPN,
-	COLUMN_TOS,
-	COLUMN_RULE,
-	COLUMN_PEER_IS, /* only shown if it was asked of an id, because most policies never ask */
-	N_COLUMNS,
-};
-
-static const struct {
-	const char *head;
-	bool right;
-} columns[N_COLUMNS] = {
-	[COLUMN_USER] = { "USER", false }, [COLUMN_WORKLOAD] = { "WORKLOAD", false },
-	[COLUMN_PID] = { "PID", true },    [COLUMN_SESSION] = { "SESSION", true },
-	[COLUMN_ID] = { "ID", true },      [COLUMN_STATE] = { "STATE", false },
-	[COLUMN_AGE] = { "AGE", true },    [COLUMN_LOCAL] = { "LOCAL", false },
-	[COLUMN_PEER] = { "PEER", false }, [COLUMN_DEVICE] = { "DEVICE", false },
-	[COLUMN_QPN] = { "QPN", true },    [COLUMN_TOS] = { "TOS", true },
-	[COLUMN_RULE] = { "RULE", false }, [COLUMN_PEER_IS] = { "PEER-IS", false },
-};
-
-struct row {
-	char cells[N_COLUMNS][PEER_TEXT_MAX];
-};
-
-__attribute__((format(printf, 3, 4))) static void set(struct row *row, int column, const char *fmt,
-						      ...)
+static int print_table(const void *arg, FILE *file)
 {
-	va_list ap;
+	struct table table;
 
-	va_start(ap, fmt);
-	vsnprintf(row->cells[column], sizeof(row->cells[column]), fmt, ap);
-	va_end(ap);
+	table_begin(&table, columns);
+	add_rows(arg, &table, /* sessions= */ true, /* ids= */ true);
+	return table_end(&table, file) ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-static void set_age(struct row *row, uint64_t ms)
-{
-	char text[AGE_TEXT_MAX];
-
-	age_text(text, (unsigned long)(ms / 1000));
-	set(row, COLUMN_AGE, "%s", text);
-}
-
-/* The name of UID, or its number, which is written to SPACE. */
-static const char *user_text(uint32_t uid, char space[16])
-{
-	const char *name = user_name(uid);
-
-	if (name)
-		return name;
-	snprintf(space, 16, "%u", uid);
-	return space;
-}
-
-static void set_owner(struct row *row, const struct rdmabroker_listed_session *session)
-{
-	char text[16];
-
-	for (int i = 0; i < N_COLUMNS; i++)
-		set(row, i, "-");
-	if (session->charged_uid != session->uid)
-		set(row, COLUMN_USER, "%u of %s", session->uid,
-		    user_text(session->charged_uid, text));
-	else
-		set(row, COLUMN_USER, "%s", user_text(session->uid, text));
-	workload_text(row->cells[COLUMN_WORKLOAD], session->unit, session->container, session->pod,
-		      session->job);
-	set(row, COLUMN_PID, "%d", session->pid);
-	set(row, COLUMN_SESSION, "%" PRIu64, session->number);
-}
-
-static void set_session(struct row *row, const struct rdmabroker_listed_session *session)
-{
-	set_owner(row, session);
-	set(row, COLUMN_STATE,
-	    session->lingers     ? "lingering" :
-	    session->restriction ? "restricted" :
-				   "session");
-	set_age(row, session->age_ms);
-	if (session->rule)
-		set(row, COLUMN_RULE, "%s", session->rule);
-}
-
-static void set_addr(struct row *row, int column, const struct sockaddr_storage *addr)
-{
-	char text[ADDR_STRLEN];
-
-	if (addr->ss_family)
-		set(row, column, "%s", addr_to_string((const struct sockaddr *)addr, text));
-}
-
-static void set_id(struct row *row, const struct rdmabroker_listed_id *id)
-{
-	set_owner(row, id->session);
-	set(row, COLUMN_ID, "%u", id->id);
-	set(row, COLUMN_STATE, "%s", id->state);
-	set_age(row, id->age_ms);
-	set_addr(row, COLUMN_LOCAL, &id->local);
-	set_addr(row, COLUMN_PEER, &id->peer);
-	if (id->device)
-		set(row, COLUMN_DEVICE, "%s", id->device);
-	if (id->qp_num > 0)
-		set(row, COLUMN_QPN, "%u", id->qp_num);
-	if (id->tos >= 0)
-		set(row, COLUMN_TOS, "%d", id->tos);
-	if (id->rule)
-		set(row, COLUMN_RULE, "%s", id->rule);
-	peer_text(row->cells[COLUMN_PEER_IS], id->peer_identity, id->peer_unknown);
-}
-
-static void for_each_row(const struct rdmabroker_list *list, const struct filter *filter,
-			 void (*take)(const struct row *row, void *arg), void *arg)
-{
-	struct row row;
-	size_t k = 0;
-
-	for (size_t i = 0; i < list->n_sessions; i++) {
-		if (wants_session(filter, list, list->sessions[i])) {
-			set_session(&row, list->sessions[i]);
-			take(&row, arg);
-		}
-		for (; k < list->n_ids && list->ids[k]->session == list->sessions[i]; k++)
-			if (filter->ids && wants_id(filter, list->ids[k])) {
-				set_id(&row, list->ids[k]);
-				take(&row, arg);
-			}
-	}
-}
-
-static void widen(const struct row *row, void *arg)
-{
-	int *widths = arg;
-
-	for (int i = 0; i < N_COLUMNS; i++) {
-		int width = (int)strlen(row->cells[i]);
-
-		if (width > widths[i])
-			widths[i] = width;
-	}
-}
-
-struct printer {
-	FILE *file;
-	int n_columns;
-	int widths[N_COLUMNS];
-};
-
-static void print_row(const struct row *row, void *arg)
-{
-	struct printer *printer = arg;
-
-	for (int i = 0; i < printer->n_columns - 1; i++)
-		fprintf(printer->file, columns[i].right ? "%*s  " : "%-*s  ", printer->widths[i],
-			row->cells[i]);
-	fprintf(printer->file, "%s\n", row->cells[printer->n_columns - 1]);
-}
-
-static void print_table(FILE *file, const struct rdmabroker_list *list, const struct filter *filter)
-{
-	struct printer printer = { .file = file, .n_columns = COLUMN_PEER_IS };
-	struct row head;
-
-	for (size_t i = 0; i < list->n_ids; i++)
-		if (wants_id(filter, list->ids[i]) &&
-		    (list->ids[i]->peer_identity || list->ids[i]->peer_unknown))
-			printer.n_columns = N_COLUMNS;
-	for (int i = 0; i < N_COLUMNS; i++)
-		set(&head, i, "%s", columns[i].head);
-	widen(&head, printer.widths);
-	for_each_row(list, filter, widen, printer.widths);
-	print_row(&head, &printer);
-	for_each_row(list, filter, print_row, &printer);
-}
-
-static volatile sig_atomic_t interrupted;
-
-static void on_interrupt(int signo)
-{
-	(void)signo;
-	interrupted = 1;
-}
-
-static int print_on_screen(const struct rdmabroker_list *list, const struct filter *filter)
-{
-	char *text = NULL;
-	size_t len;
-	FILE *file = open_memstream(&text, &len);
-
-	if (!file) {
-		complain("out of memory");
-		return EXIT_FAILURE;
-	}
-	print_table(file, list, filter);
-	fclose(file);
-	print_screen(text);
-	free(text);
-	return EXIT_SUCCESS;
-}
-
-static int print_list(const struct ctl *ctl, struct rdmabroker *session,
-		      const struct filter *filter)
+static int print_list(const struct ctl *ctl, const struct filter *filter)
 {
 	struct rdmabroker_list *list;
+	struct view view = { .filter = filter };
 	int r, status = EXIT_SUCCESS;
 
-	r = rdmabroker_get_list(session, &list);
+	r = rdmabroker_get_list(ctl->session, &list);
 	if (r < 0)
 		return ctl_complain_failure(ctl, r);
+	view.list = list;
 	if (ctl->json)
-		print_json(list, filter);
+		print_objects(&view);
 	else if (ctl->given[OPTION_WATCH])
-		status = print_on_screen(list, filter);
+		status = print_on_screen(print_table, &view);
 	else
-		print_table(stdout, list, filter);
+		status = print_table(&view, stdout);
 	rdmabroker_free_list(list);
 	return status;
 }
 
-int verb_list(const struct ctl *ctl, char **arguments)
+int verb_list(struct ctl *ctl)
 {
-	const struct sigaction action = { .sa_handler = on_interrupt };
-	struct rdmabroker *session;
 	struct filter filter;
-	int status;
+	int status = filter_read(&filter, ctl) ?: ctl_open_session(ctl, /* as_admin= */ true);
 
-	(void)arguments;
-	status = filter_read(&filter, ctl);
-	if (status == 0)
-		status = ctl_open_session(ctl, /* as_admin= */ true, &session);
 	if (status != 0)
 		return status;
-	if (ctl->given[OPTION_WATCH]) {
-		/* After a signal the current list is still printed. */
-		sigaction(SIGINT, &action, NULL);
-		sigaction(SIGTERM, &action, NULL);
-	}
+	/* After a signal the current list is still printed. */
+	if (ctl->given[OPTION_WATCH])
+		ctl_catch_signals();
 	do
-		status = print_list(ctl, session, &filter);
-	while (ctl->given[OPTION_WATCH] && status == 0 && !interrupted &&
-	       (poll(NULL, 0, WATCH_MS), !interrupted));
-	rdmabroker_close(session);
+		status = print_list(ctl, &filter);
+	while (ctl->given[OPTION_WATCH] && status == 0 && !ctl_interrupted &&
+	       (poll(NULL, 0, WATCH_MS), !ctl_interrupted));
 	return status;
 }

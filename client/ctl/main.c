@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,7 +163,7 @@ static int run_verb(struct ctl *ctl, int argc, char **argv)
 	if (ctl->help)
 		return help_print(ctl, verb);
 	if (ctl->version)
-		return verb_version(ctl, argv);
+		return verb_version(ctl);
 	if (argc < verb->min_arguments) {
 		complain("%s needs an argument: %s", verb->name, verb->argument);
 		return ctl_see_help(verb);
@@ -173,7 +174,8 @@ static int run_verb(struct ctl *ctl, int argc, char **argv)
 			 verb->max_arguments > 0 ? verb->argument : "");
 		return ctl_see_help(verb);
 	}
-	return verb->run(ctl, argv);
+	ctl->arguments = argv;
+	return verb->run(ctl);
 }
 
 static int run(struct ctl *ctl, int argc, char **argv)
@@ -183,7 +185,7 @@ static int run(struct ctl *ctl, int argc, char **argv)
 	if (argc == 0 && ctl->help)
 		return help_print(ctl, NULL);
 	if (argc == 0 && ctl->version)
-		return verb_version(ctl, argv);
+		return verb_version(ctl);
 	if (argc == 0) {
 		complain("no verb given");
 		return ctl_see_help(NULL);
@@ -195,7 +197,12 @@ static int run(struct ctl *ctl, int argc, char **argv)
 int main(int argc, char **argv)
 {
 	struct ctl ctl = { .verbs = verbs };
-	int status = run(&ctl, argc, argv);
+	int status;
+
+	/* Texts of the daemon are UTF-8, and tables need the width of their characters. */
+	setlocale(LC_CTYPE, "C.UTF-8");
+	status = run(&ctl, argc, argv);
+	rdmabroker_close(ctl.session);
 
 	/* Incomplete output must not look like success. */
 	if (fflush(stdout) != 0 || ferror(stdout)) {

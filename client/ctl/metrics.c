@@ -3,38 +3,24 @@
 #include <stdlib.h>
 
 #include "ctl.h"
-#include "proto/jsonout.h"
+#include "table.h"
 
-static void print_json(const char *text)
+int verb_metrics(struct ctl *ctl)
 {
-	struct jsonout json = { .file = stdout };
-
-	jsonout_open(&json, NULL, '{');
-	jsonout_string(&json, "openmetrics", text);
-	jsonout_close(&json, '}');
-	putchar('\n');
-}
-
-int verb_metrics(const struct ctl *ctl, char **arguments)
-{
-	struct rdmabroker *session;
-	int r, status;
+	static const struct column columns[] = { { NULL, "openmetrics", .type = COLUMN_TEXT },
+						 { NULL } };
+	int r, status = ctl_open_session(ctl, /* as_admin= */ true);
 	char *text;
 
-	(void)arguments;
-	status = ctl_open_session(ctl, /* as_admin= */ true, &session);
 	if (status != 0)
 		return status;
-	r = rdmabroker_get_metrics(session, &text);
-	if (r < 0) {
-		status = ctl_complain_failure(ctl, r);
-	} else {
-		if (ctl->json)
-			print_json(text);
-		else
-			fputs(text, stdout);
-		free(text);
-	}
-	rdmabroker_close(session);
-	return status;
+	r = rdmabroker_get_metrics(ctl->session, &text);
+	if (r < 0)
+		return ctl_complain_failure(ctl, r);
+	if (ctl->json)
+		print_json(columns, &text);
+	else
+		fputs(text, stdout);
+	free(text);
+	return EXIT_SUCCESS;
 }

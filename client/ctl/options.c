@@ -76,25 +76,15 @@ static const char *name_of(const struct option *rows, int value)
 
 static bool take_common(struct ctl *ctl, int which)
 {
-	switch (which) {
-	case COMMON_HELP:
-		ctl->help = true;
-		return true;
-	case COMMON_INSTANCE:
-		ctl->instance = optarg;
-		return true;
-	case COMMON_JSON:
-		ctl->json = true;
-		return true;
-	case COMMON_SOCKET:
-		ctl->socket = optarg;
-		return true;
-	case COMMON_VERSION:
-		ctl->version = true;
-		return true;
-	default:
-		return false;
-	}
+	bool *const flags[N_COMMON] = { [COMMON_HELP] = &ctl->help,
+					[COMMON_JSON] = &ctl->json,
+					[COMMON_VERSION] = &ctl->version };
+
+	if (flags[which])
+		*flags[which] = true;
+	else
+		*(which == COMMON_SOCKET ? &ctl->socket : &ctl->instance) = optarg;
+	return true;
 }
 
 /* Giving an option twice is an error, because only the last one would have an effect. */

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <pwd.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #include "output.h"
-#include "proto/addr.h"
-#include "proto/jsonout.h"
+#include "proto/text.h"
 #include "proto/word.h"
 
 void complain(const char *fmt, ...)
@@ -34,6 +36,26 @@ void complain_unknown(const char *what, const char *prefix, const struct word_gu
 	for (size_t i = 0; !guess->best && words && words[i]; i++)
 		fprintf(stderr, "%s%s", i == 0 ? ": it must be one of " : ", ", words[i]);
 	fputc('\n', stderr);
+}
+
+const char *path_from(const char *variable, const char *path)
+{
+	const char *given = getenv(variable);
+
+	return given && *given ? given : path;
+}
+
+int wait_for(pid_t pid)
+{
+	int status;
+
+	if (pid < 0) {
+		complain("cannot start a process: %m");
+		return -1;
+	}
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 static bool wants_colours(void)
@@ -65,7 +87,45 @@ unsigned terminal_width(void)
 	return size.ws_col;
 }
 
-void print_screen(char *text)
+size_t fitting(const char *text, size_t width)
+{
+	size_t at = 0, len = strlen(text);
+	uint32_t code;
+
+	while (at < len) {
+		size_t n = text_character(text + at, len - at, &code);
+		int columns = n > 0 ? wcwidth((wchar_t)code) : 1;
+
+		/* A combining character belongs to the one before it. */
+		if (columns > 0 && (size_t)columns > width)
+			break;
+		width -= columns > 0 ? (size_t)columns : 0;
+		at += n ?: 1;
+	}
+	return at;
+}
+
+void printable(char *ret, size_t size, const char *text)
+{
+	size_t len = strcspn(text, "\n"), at = 0, n;
+
+	for (size_t i = 0; i < len; i += n) {
+		n = text_printable(text + i, len - i);
+		if (at + (n ?: 1) >= size)
+			break;
+		if (n > 0) {
+			memcpy(ret + at, text + i, n);
+			at += n;
+		} else {
+			ret[at++] = '?';
+			n = 1;
+		}
+	}
+	ret[at] = 0;
+}
+
+/* Prints TEXT, which it changes, cut to the terminal's lines and columns. */
+static void print_cut(char *text)
 {
 	struct winsize size = { 0 };
 	unsigned n = 0, left = 0;
@@ -77,11 +137,28 @@ void print_screen(char *text)
 		if (size.ws_row > 2 && ++n > size.ws_row - 2u)
 			left++;
 		else
-			printf("%.*s\n", size.ws_col > 0 ? size.ws_col : (int)strlen(line), line);
+			printf("%.*s\n",
+			       (int)fitting(line, size.ws_col > 0 ? size.ws_col : SIZE_MAX), line);
 	}
 	if (left > 0)
 		printf("(and %u more)\n", left);
 	fflush(stdout);
+}
+
+int print_on_screen(int (*print)(const void *arg, FILE *file), const void *arg)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *file = open_memstream(&text, &len);
+	int status = file ? print(arg, file) : EXIT_FAILURE;
+
+	if (!file || fclose(file) != 0) {
+		complain("out of memory");
+		return EXIT_FAILURE;
+	}
+	print_cut(text);
+	free(text);
+	return status;
 }
 
 void age_text(char ret[AGE_TEXT_MAX], unsigned long s)
@@ -94,93 +171,4 @@ void age_text(char ret[AGE_TEXT_MAX], unsigned long s)
 		snprintf(ret, AGE_TEXT_MAX, "%luh%02lum", s / 3600, s / 60 % 60);
 	else
 		snprintf(ret, AGE_TEXT_MAX, "%lud%02luh", s / 86400, s / 3600 % 24);
-}
-
-/* Remembers the last name, because successive rows mostly have the same user. */
-const char *user_name(uint32_t uid)
-{
-	static struct {
-		bool known;
-		uint32_t uid;
-		char name[256];
-	} last;
-	const struct passwd *entry;
-
-	if (!last.known || last.uid != uid) {
-		entry = getpwuid(uid);
-		snprintf(last.name, sizeof(last.name), "%s", entry ? entry->pw_name : "");
-		last.uid = uid;
-		last.known = true;
-	}
-	return last.name[0] ? last.name : NULL;
-}
-
-void json_addr(struct jsonout *json, const char *key, const struct sockaddr_storage *addr)
-{
-	char text[ADDR_STRLEN];
-
-	jsonout_string(json, key,
-		       addr->ss_family ? addr_to_string((const struct sockaddr *)addr, text) :
-					 NULL);
-}
-
-/* Cuts an id of 64 digits, which can have "user-UID/" before it, to its first 12. */
-static int length_of(const char *container)
-{
-	const char *slash = strrchr(container, '/'), *id = slash ? slash + 1 : container;
-	size_t len = strlen(id), digits = strspn(id, "0123456789abcdef");
-
-	return (int)(id - container + (ptrdiff_t)(len == 64 && digits == len ? 12 : len));
-}
-
-void workload_text(char ret[WORKLOAD_TEXT_MAX], const char *unit, const char *container,
-		   const char *pod, const char *job)
-{
-	if (pod || container)
-		snprintf(ret, WORKLOAD_TEXT_MAX, "%s%s%s%s%.*s", pod ? "pod:" : "", pod ?: "",
-			 pod && container ? "," : "", container ? "container:" : "",
-			 container ? length_of(container) : 0, container ?: "");
-	else if (job)
-		snprintf(ret, WORKLOAD_TEXT_MAX, "job:%s", job);
-	else
-		snprintf(ret, WORKLOAD_TEXT_MAX, "%s", unit ?: "-");
-}
-
-void peer_text(char ret[PEER_TEXT_MAX], const struct rdmabroker_peer_identity *who, const char *why)
-{
-	const char *name = who ? user_name(who->uid) : NULL;
-	char user[272], workload[WORKLOAD_TEXT_MAX];
-	bool has_workload;
-
-	if (!who) {
-		snprintf(ret, PEER_TEXT_MAX, "%s%s", why ? "unknown: " : "-", why ?: "");
-		return;
-	}
-	if (name)
-		snprintf(user, sizeof(user), "%s", name);
-	else
-		snprintf(user, sizeof(user), "uid %u", who->uid);
-	workload_text(workload, who->unit, who->container, who->pod, who->job);
-	has_workload = strcmp(workload, "-") != 0;
-	snprintf(ret, PEER_TEXT_MAX, "%s%s%s", user, has_workload ? ", " : "",
-		 has_workload ? workload : "");
-}
-
-void json_peer(struct jsonout *json, const struct rdmabroker_peer_identity *who, const char *why)
-{
-	if (who) {
-		jsonout_open(json, "peer_identity", '{');
-		jsonout_number(json, "uid", who->uid);
-		jsonout_string(json, "user", user_name(who->uid));
-		jsonout_bool(json, "knows_workload", who->knows_workload);
-		jsonout_string(json, "unit", who->unit);
-		jsonout_string(json, "container", who->container);
-		jsonout_string(json, "pod", who->pod);
-		jsonout_string(json, "job", who->job);
-		jsonout_string(json, "cgroup", who->cgroup);
-		jsonout_close(json, '}');
-	} else {
-		jsonout_null(json, "peer_identity");
-	}
-	jsonout_string(json, "peer_unknown", why);
 }

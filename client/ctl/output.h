@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Output for users: errors, colours, names and addresses. */
+/*
+ * Output for persons: errors, colours, text that a terminal can show, and screens that are drawn again. All verbs use this;
+ * tables are in table.h.
+ */
 
-#include <rdmabroker-admin.h>
 #include <stddef.h>
-#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
 
-struct jsonout;
 struct word_guess;
 
 /* Prints a line to stderr, after the program's name. */
@@ -20,6 +22,12 @@ __attribute__((format(printf, 1, 2))) void complain(const char *fmt, ...);
 void complain_unknown(const char *what, const char *prefix, const struct word_guess *guess,
 		      const char *const *words);
 
+/* The path that the environment has as VARIABLE, or else PATH. */
+const char *path_from(const char *variable, const char *path);
+
+/* Waits for the process PID. Returns its exit status; -1: it was not started, or a signal has ended it. */
+int wait_for(pid_t pid);
+
 enum colour {
 	COLOUR_NONE,
 	COLOUR_RED,
@@ -31,27 +39,15 @@ const char *colour(enum colour colour);
 /* Returns the number of columns; 0: stdout is no terminal, or its size is not known. */
 unsigned terminal_width(void);
 
-/* Clears the terminal and prints TEXT, which is changed, cut to the terminal's lines and columns. */
-void print_screen(char *text);
+/* Copies the first line of TEXT to RET, with '?' in place of what is not UTF-8, or is a control character. */
+void printable(char *ret, size_t size, const char *text);
+/* How many bytes of TEXT fit into WIDTH columns of a terminal. */
+size_t fitting(const char *text, size_t width);
+/*
+ * Clears the terminal, and prints what PRINT writes to FILE, cut to the terminal's lines and columns. Returns the exit status
+ * that PRINT returns.
+ */
+int print_on_screen(int (*print)(const void *arg, FILE *file), const void *arg);
 /* Writes a time with its two largest units: "12s", "4m05s", "3h04m", "12d03h". */
 #define AGE_TEXT_MAX 32
 void age_text(char ret[AGE_TEXT_MAX], unsigned long seconds);
-
-const char *user_name(uint32_t uid); /* NULL: UID has no entry; valid until the next call */
-/*
- * Prints the column WORKLOAD of a table: the pod and the container, or else the job, or else the unit. Ids of containers
- * are cut to 12 digits, as other programs do. "-": nothing is known.
- */
-#define WORKLOAD_TEXT_MAX 264
-void workload_text(char ret[WORKLOAD_TEXT_MAX], const char *unit, const char *container,
-		   const char *pod, const char *job);
-/*
- * Prints who a peer is, "alice, storage.service", or why that is not known, "unknown: 10.9.0.9 is silent". "-": both WHO
- * and WHY are NULL, because it was not asked.
- */
-#define PEER_TEXT_MAX 600
-void peer_text(char ret[PEER_TEXT_MAX], const struct rdmabroker_peer_identity *who,
-	       const char *why);
-/* Adds the members "peer_identity" and "peer_unknown". */
-void json_peer(struct jsonout *json, const struct rdmabroker_peer_identity *who, const char *why);
-void json_addr(struct jsonout *json, const char *key, const struct sockaddr_storage *addr);

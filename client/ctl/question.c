@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <grp.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <pwd.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -107,17 +109,11 @@ static int take_user(struct user *user, const char *name, bool with_groups)
 static int take_group(struct user *user, const char *name)
 {
 	const struct group *entry;
-	unsigned long gid;
+	uint32_t gid;
+	int r = read_id("gid", name, &gid);
 
-	if (is_number(name)) {
-		if (!read_number(name, UINT32_MAX - 1, &gid)) {
-			complain("invalid gid \"%s\": it must be a number from 0 to %u", name,
-				 UINT32_MAX - 1);
-			return EXIT_USAGE;
-		}
-		return add_gid(user, (uint32_t)gid);
-	}
-	errno = 0;
+	if (r >= 0)
+		return r != 0 ? r : add_gid(user, gid);
 	entry = getgrnam(name);
 	if (!entry) {
 		complain("unknown group \"%s\"%s%s", name, errno ? ": " : "",
@@ -191,44 +187,22 @@ static int take_peer_identity(struct question *question, const struct ctl *ctl)
 	return r;
 }
 
-static int take_address(const char *text, struct sockaddr_storage *space,
-			const struct sockaddr **ret)
-{
-	int r = read_address(text, space);
-
-	if (r == 0)
-		*ret = (const struct sockaddr *)space;
-	return r;
-}
-
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
-
 static bool read_hex(const char *text, uint8_t *bytes)
 {
-	for (; *text; text += 2) {
-		int high = hex_digit(text[0]), low = high < 0 ? -1 : hex_digit(text[1]);
-
-		if (low < 0)
+	for (; *text; text += 2)
+		if (!isxdigit((unsigned char)text[0]) || !isxdigit((unsigned char)text[1]) ||
+		    sscanf(text, "%2hhx", bytes++) != 1)
 			return false;
-		*bytes++ = (uint8_t)(high << 4 | low);
-	}
 	return true;
 }
 
 static int take_data(struct question *question, const char *text)
 {
-	bool is_hex = strncmp(text, "0x", 2) == 0;
-	size_t n = is_hex ? (strlen(text) - 2) / 2 : strlen(text);
+	bool is_hex = text && strncmp(text, "0x", 2) == 0;
+	size_t n = !text ? 0 : is_hex ? (strlen(text) - 2) / 2 : strlen(text);
 
+	if (!text)
+		return 0;
 	if (n > sizeof(question->data)) {
 		complain("the private data is too long: at most %zu bytes are allowed",
 			 sizeof(question->data));
@@ -249,8 +223,10 @@ static int take_data(struct question *question, const char *text)
 
 static int take_port_space(struct question *question, const char *text)
 {
-	int i = read_word("port space", text, portspace_names);
+	int i = text ? read_word("port space", text, portspace_names) : 0;
 
+	if (!text)
+		return 0;
 	if (i < 0)
 		return EXIT_USAGE;
 	question->public.ps = (enum rdmabroker_port_space)portspace_number((size_t)i);
@@ -261,40 +237,31 @@ static int take_wish(struct question *question, const struct ctl *ctl)
 {
 	const char *const *given = ctl->given;
 	struct rdmabroker_question *public = &question->public;
-	int r = 0;
 
-	if (given[OPTION_LOCAL])
-		r = take_address(given[OPTION_LOCAL], &question->local, &public->local);
-	if (r == 0 && given[OPTION_PEER])
-		r = take_address(given[OPTION_PEER], &question->peer, &public->peer);
-	if (r == 0 && given[OPTION_PORT])
-		r = read_port(given[OPTION_PORT], &public->port);
-	if (r == 0 && given[OPTION_PS])
-		r = take_port_space(question, given[OPTION_PS]);
-	if (r == 0 && given[OPTION_DATA])
-		r = take_data(question, given[OPTION_DATA]);
 	public->device = given[OPTION_DEVICE];
 	public->unit = given[OPTION_UNIT];
 	public->container = given[OPTION_CONTAINER];
 	public->pod = given[OPTION_POD];
 	public->job = given[OPTION_JOB];
 	public->cgroup = given[OPTION_CGROUP];
-	return r;
+	public->local = given[OPTION_LOCAL] ? (struct sockaddr *)&question->local : NULL;
+	public->peer = given[OPTION_PEER] ? (struct sockaddr *)&question->peer : NULL;
+	return read_address(given[OPTION_LOCAL], &question->local)       ?:
+		       read_address(given[OPTION_PEER], &question->peer) ?:
+		       read_port(given[OPTION_PORT], &public->port)      ?:
+		       take_port_space(question, given[OPTION_PS])       ?:
+		       take_data(question, given[OPTION_DATA]);
 }
 
 int question_read(struct question *ret, const struct ctl *ctl, const char *operation)
 {
 	int i = read_word("operation", operation, operation_names);
-	int r;
 
 	if (i < 0)
 		return EXIT_USAGE;
 	*ret = (struct question){ .public = RDMABROKER_QUESTION_INIT };
 	ret->public.operation = (enum rdmabroker_operation)(i + 1);
-	r = take_wish(ret, ctl);
-	if (r == 0)
-		r = take_identity(ret, ctl);
-	return r != 0 ? r : take_peer_identity(ret, ctl);
+	return take_wish(ret, ctl) ?: take_identity(ret, ctl) ?: take_peer_identity(ret, ctl);
 }
 
 static bool is_wildcard(const struct sockaddr *addr)

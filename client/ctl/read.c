@@ -14,7 +14,7 @@
 #include "proto/word.h"
 #include "read.h"
 
-bool is_number(const char *text)
+static bool is_number(const char *text)
 {
 	return *text && text[strspn(text, "0123456789")] == '\0';
 }
@@ -39,22 +39,30 @@ int read_word(const char *what, const char *word, const char *const *words)
 	return -1;
 }
 
+int read_id(const char *what, const char *text, uint32_t *ret)
+{
+	unsigned long id;
+
+	errno = 0;
+	if (!is_number(text))
+		return -1;
+	/* UINT32_MAX is (uid_t)-1, which is no id. */
+	if (!read_number(text, UINT32_MAX - 1, &id)) {
+		complain("invalid %s \"%s\": it must be a number from 0 to %u", what, text,
+			 UINT32_MAX - 1);
+		return EXIT_USAGE;
+	}
+	*ret = (uint32_t)id;
+	return 0;
+}
+
 int read_user(const char *name, uint32_t *ret)
 {
 	const struct passwd *entry;
-	unsigned long uid;
+	int r = name ? read_id("uid", name, ret) : 0;
 
-	if (is_number(name)) {
-		/* UINT32_MAX is (uid_t)-1, which is no uid. */
-		if (!read_number(name, UINT32_MAX - 1, &uid)) {
-			complain("invalid uid \"%s\": it must be a number from 0 to %u", name,
-				 UINT32_MAX - 1);
-			return EXIT_USAGE;
-		}
-		*ret = (uint32_t)uid;
-		return 0;
-	}
-	errno = 0;
+	if (r >= 0)
+		return r;
 	entry = getpwnam(name);
 	if (!entry) {
 		complain("unknown user \"%s\"%s%s", name, errno ? ": " : "",
@@ -98,6 +106,8 @@ int read_address(const char *text, struct sockaddr_storage *ret)
 	struct sockaddr_in *in = (struct sockaddr_in *)ret;
 	struct addrinfo *info;
 
+	if (!text)
+		return 0;
 	if (inet_pton(AF_INET, text, &in->sin_addr) == 1) {
 		in->sin_family = AF_INET;
 	} else if (getaddrinfo(text, NULL, &hints, &info) == 0) {
@@ -114,6 +124,8 @@ int read_port(const char *text, uint16_t *ret)
 {
 	unsigned long port;
 
+	if (!text)
+		return 0;
 	if (read_number(text, UINT16_MAX, &port) && port == 0) {
 		complain("invalid port 0: it stands for any free port; give one from 1 to 65535");
 		return EXIT_USAGE;

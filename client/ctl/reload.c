@@ -3,23 +3,14 @@
 #include <stdlib.h>
 
 #include "ctl.h"
-#include "output.h"
-#include "proto/jsonout.h"
+#include "table.h"
 
-static void print_json(const struct rdmabroker_reload_result *result)
-{
-	struct jsonout json = { .file = stdout };
-
-	jsonout_open(&json, NULL, '{');
-	jsonout_bool(&json, "ok", result->ok);
-	jsonout_number(&json, "rules", result->n_rules);
-	jsonout_open(&json, "complaints", '[');
-	for (size_t i = 0; i < result->n_complaints; i++)
-		jsonout_string(&json, NULL, result->complaints[i]);
-	jsonout_close(&json, ']');
-	jsonout_close(&json, '}');
-	putchar('\n');
-}
+static const struct column columns[] = {
+	{ NULL, "ok", COLUMN_OF(struct rdmabroker_reload_result, ok) },
+	{ NULL, "rules", COLUMN_OF(struct rdmabroker_reload_result, n_rules) },
+	{ NULL, "complaints", COLUMN_OF(struct rdmabroker_reload_result, complaints) },
+	{ NULL },
+};
 
 static void print_text(const struct rdmabroker_reload_result *result)
 {
@@ -40,24 +31,21 @@ static void print_text(const struct rdmabroker_reload_result *result)
 		 plural, result->n_rules == 1 ? "s" : "");
 }
 
-int verb_reload(const struct ctl *ctl, char **arguments)
+int verb_reload(struct ctl *ctl)
 {
 	struct rdmabroker_reload_result *result;
-	struct rdmabroker *session;
-	int r, status;
+	int r, status = ctl_open_session(ctl, /* as_admin= */ true);
 
-	(void)arguments;
-	status = ctl_open_session(ctl, /* as_admin= */ true, &session);
 	if (status != 0)
 		return status;
-	r = rdmabroker_reload(session, &result);
-	if (r < 0) {
-		status = ctl_complain_failure(ctl, r);
-	} else {
-		(ctl->json ? print_json : print_text)(result);
-		status = result->ok ? EXIT_SUCCESS : EXIT_FAILURE;
-		rdmabroker_free_reload_result(result);
-	}
-	rdmabroker_close(session);
+	r = rdmabroker_reload(ctl->session, &result);
+	if (r < 0)
+		return ctl_complain_failure(ctl, r);
+	if (ctl->json)
+		print_json(columns, result);
+	else
+		print_text(result);
+	status = result->ok ? EXIT_SUCCESS : EXIT_FAILURE;
+	rdmabroker_free_reload_result(result);
 	return status;
 }

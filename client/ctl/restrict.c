@@ -16,10 +16,9 @@
 #define RULES_MAX 1024
 #define PATH_LEN 108
 
-/* The exit statuses of env(1) and of shells. */
+/* The exit statuses of shells, see also ctl_run_program(). */
 enum {
 	EXIT_CANNOT_RUN = 126,
-	EXIT_NOT_FOUND = 127,
 	EXIT_BY_SIGNAL = 128,
 };
 
@@ -93,21 +92,16 @@ static int read_rules(const struct ctl *ctl, char ret[RULES_MAX])
 }
 
 /* Opens the session that owns the socket, and sets PATH to the socket's. */
-static int prepare(const struct ctl *ctl, const char *rules, unsigned ids, char path[PATH_LEN],
-		   struct rdmabroker **ret)
+static int prepare(struct ctl *ctl, const char *rules, unsigned ids, char path[PATH_LEN])
 {
-	int r, status = ctl_open_session(ctl, /* as_admin= */ false, ret);
+	int r, status = ctl_open_session(ctl, /* as_admin= */ false);
 
 	if (status != 0)
 		return status;
-	r = rdmabroker_restrict(*ret, rules, ids);
+	r = rdmabroker_restrict(ctl->session, rules, ids);
 	if (r == 0)
-		r = rdmabroker_publish(*ret, path, PATH_LEN);
-	if (r == 0)
-		return 0;
-	status = ctl_complain_failure(ctl, r);
-	rdmabroker_close(*ret);
-	return status;
+		r = rdmabroker_publish(ctl->session, path, PATH_LEN);
+	return r == 0 ? 0 : ctl_complain_failure(ctl, r);
 }
 
 static volatile sig_atomic_t child;
@@ -131,8 +125,6 @@ static void handle_signals(const struct sigaction *action)
 /* Does not return. If rdmabrokerctl is killed, the socket is gone, and so is the program. */
 static void run_program(const char *path, char **arguments, const sigset_t *mask, pid_t parent)
 {
-	int error;
-
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() != parent)
 		_exit(EXIT_CANNOT_RUN);
@@ -141,10 +133,7 @@ static void run_program(const char *path, char **arguments, const sigset_t *mask
 		complain("cannot set the environment: %m");
 		_exit(EXIT_CANNOT_RUN);
 	}
-	execvp(arguments[0], arguments);
-	error = errno;
-	complain("cannot run %s: %s", arguments[0], strerror(error));
-	_exit(error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN);
+	_exit(ctl_run_program(arguments));
 }
 
 static int run(const char *path, char **arguments)
@@ -177,11 +166,10 @@ static int run(const char *path, char **arguments)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_BY_SIGNAL + WTERMSIG(status);
 }
 
-int verb_restrict(const struct ctl *ctl, char **arguments)
+int verb_restrict(struct ctl *ctl)
 {
 	char rules[RULES_MAX], path[PATH_LEN];
 	const char *given = ctl->given[OPTION_IDS];
-	struct rdmabroker *session;
 	unsigned long ids = 0;
 	int status = read_rules(ctl, rules);
 
@@ -190,10 +178,6 @@ int verb_restrict(const struct ctl *ctl, char **arguments)
 		return ctl_see_help(ctl->verb);
 	}
 	if (status == 0)
-		status = prepare(ctl, rules, (unsigned)ids, path, &session);
-	if (status != 0)
-		return status;
-	status = run(path, arguments);
-	rdmabroker_close(session);
-	return status;
+		status = prepare(ctl, rules, (unsigned)ids, path);
+	return status != 0 ? status : run(path, ctl->arguments);
 }

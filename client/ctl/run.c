@@ -1,20 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "ctl.h"
 #include "dropin.h"
 #include "output.h"
-
-/* The exit statuses of env(1) and of shells. */
-enum {
-	EXIT_CANNOT_RUN = 126,
-	EXIT_NOT_FOUND = 127,
-};
 
 /* Puts PATH before the libraries that are in LD_PRELOAD already, such as an allocator. */
 static int preload(const char *path)
@@ -30,10 +21,9 @@ static int preload(const char *path)
 	return r;
 }
 
-int verb_run(const struct ctl *ctl, char **arguments)
+int verb_run(struct ctl *ctl)
 {
 	char path[PATH_MAX];
-	int error;
 
 	if (!dropin_find(path)) {
 		complain("%s is not installed", DROPIN);
@@ -48,8 +38,5 @@ int verb_run(const struct ctl *ctl, char **arguments)
 		complain("cannot set the environment: %m");
 		return EXIT_FAILURE;
 	}
-	execvp(arguments[0], arguments);
-	error = errno;
-	complain("cannot run %s: %s", arguments[0], strerror(error));
-	return error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
+	return ctl_run_program(ctl->arguments);
 }

@@ -13,10 +13,9 @@
 #include <unistd.h>
 
 #include "ctl.h"
-#include "output.h"
-#include "proto/jsonout.h"
 #include "sitecheck.h"
 #include "siteversion.h"
+#include "table.h"
 
 /*
  * The policy of a site, for many hosts. Whole versions are installed, and one of them is in force:
@@ -46,7 +45,7 @@ const struct verb_option site_options[] = {
 const char *const site_actions[] = { "install", "use", "status", NULL };
 
 struct site {
-	const struct ctl *ctl;
+	struct ctl *ctl;
 	const char *dir;
 	int lock;
 };
@@ -106,39 +105,44 @@ static bool set_current(const struct site *site, const char *name)
 static bool reload(const struct site *site, bool *ret_runs)
 {
 	struct rdmabroker_reload_result *result;
-	struct rdmabroker *session;
+	struct ctl *ctl = site->ctl;
+	int r = ctl_connect(ctl, /* as_admin= */ true);
 	bool good;
-	int r = ctl_connect(site->ctl, /* as_admin= */ true, &session);
 
 	*ret_runs = r != -ENOENT && r != -ECONNREFUSED;
 	if (r < 0) {
 		if (*ret_runs)
-			ctl_complain_failure(site->ctl, r);
+			ctl_complain_failure(ctl, r);
 		return !*ret_runs;
 	}
-	r = rdmabroker_reload(session, &result);
+	r = rdmabroker_reload(ctl->session, &result);
 	good = r == 0 && result->ok;
 	if (r < 0)
-		ctl_complain_failure(site->ctl, r);
+		ctl_complain_failure(ctl, r);
 	for (size_t i = 0; r == 0 && i < result->n_complaints; i++)
 		fprintf(stderr, "%s\n", result->complaints[i]);
 	if (r == 0)
 		rdmabroker_free_reload_result(result);
-	rdmabroker_close(session);
+	ctl->session = rdmabroker_close(ctl->session);
 	return good;
 }
 
+struct result {
+	const char *version, *previous;
+	bool reloaded;
+};
+
 static void print_result(const struct ctl *ctl, const char *name, const char *was, bool runs)
 {
-	struct jsonout json = { .file = stdout };
+	static const struct column columns[] = {
+		{ NULL, "version", COLUMN_OF(struct result, version) },
+		{ NULL, "previous", COLUMN_OF(struct result, previous) },
+		{ NULL, "reloaded", COLUMN_OF(struct result, reloaded) },
+		{ NULL },
+	};
 
 	if (ctl->json) {
-		jsonout_open(&json, NULL, '{');
-		jsonout_string(&json, "version", name);
-		jsonout_string(&json, "previous", was);
-		jsonout_bool(&json, "reloaded", runs);
-		jsonout_close(&json, '}');
-		putchar('\n');
+		print_json(columns, &(struct result){ name, was, runs });
 		return;
 	}
 	printf("version %s is in force%s%s%s\n", name, was ? ", before it was " : "", was ?: "",
@@ -194,21 +198,17 @@ static void forget_old(const struct site *site)
 static bool is_installed(const char *path, const char *name, const struct site_version *version,
 			 bool *ret_failed)
 {
-	struct site_version *installed = calloc(1, sizeof(*installed));
-	bool same = false;
+	bool is_there = access(path, F_OK) == 0;
+	struct site_version *installed = is_there ? siteversion_read(path) : NULL;
+	bool same = installed && siteversion_equal(installed, version);
 
-	*ret_failed = false;
-	if (installed && access(path, F_OK) == 0) {
-		same = siteversion_read(installed, path) && siteversion_equal(installed, version);
-		*ret_failed = !same;
-		siteversion_done(installed);
-	}
+	*ret_failed = is_there && !same;
 	if (*ret_failed)
 		complain(
 			"version %s is installed already, with other contents; a version cannot be "
 			"changed, so give the new one another name",
 			name);
-	free(installed);
+	siteversion_free(installed);
 	return same;
 }
 
@@ -249,14 +249,10 @@ static int install(const struct site *site, const char *dir)
 
 	if (!siteversion_get_name(name, dir, site->ctl->given[OPTION_NAME]))
 		return EXIT_USAGE;
-	version = calloc(1, sizeof(*version));
-	if (!version)
-		complain("out of memory");
-	else if (siteversion_read(version, dir))
-		status = install_version(site, name, version);
+	version = siteversion_read(dir);
 	if (version)
-		siteversion_done(version);
-	free(version);
+		status = install_version(site, name, version);
+	siteversion_free(version);
 	if (status == EXIT_SUCCESS)
 		forget_old(site);
 	return status;
@@ -273,18 +269,12 @@ static int use(const struct site *site, const char *name)
 		return EXIT_USAGE;
 	}
 	make_path(path, site, "versions/%s", name);
-	version = calloc(1, sizeof(*version));
-	if (!version)
-		complain("out of memory");
-	else if (siteversion_read(version, path)) {
-		if (sitecheck_run(path, version))
-			status = put_in_force(site, name);
-		else
-			complain("version %s is refused, nothing has changed", name);
-	}
-	if (version)
-		siteversion_done(version);
-	free(version);
+	version = siteversion_read(path);
+	if (version && sitecheck_run(path, version))
+		status = put_in_force(site, name);
+	else if (version)
+		complain("version %s is refused, nothing has changed", name);
+	siteversion_free(version);
 	return status;
 }
 
@@ -350,9 +340,10 @@ static bool lock(struct site *site)
 	return false;
 }
 
-int verb_site(const struct ctl *ctl, char **arguments)
+int verb_site(struct ctl *ctl)
 {
 	struct site site = { .ctl = ctl, .dir = ctl->given[OPTION_DIRECTORY] ?: DIRECTORY };
+	char **arguments = ctl->arguments;
 	bool installs = strcmp(arguments[0], "install") == 0;
 	const char *what = arguments[1];
 	int status;

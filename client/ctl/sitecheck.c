@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "output.h"
@@ -17,7 +15,8 @@
 
 static void run_check(const char *dir, const struct site_version *version)
 {
-	const char *program = getenv("RDMABROKERD"), *argv[2 * SITE_FILES_MAX + 5];
+	const char *program = path_from("RDMABROKERD", RDMABROKERD);
+	const char *argv[2 * SITE_FILES_MAX + 5];
 	char *absolute;
 	size_t n = 0;
 
@@ -32,8 +31,6 @@ static void run_check(const char *dir, const struct site_version *version)
 		argv[n++] = version->files[i].name;
 	}
 	argv[n] = NULL;
-	if (!program || !*program)
-		program = RDMABROKERD;
 	absolute = realpath(program, NULL);
 	if (!absolute) {
 		complain("cannot run %s: %m", program);
@@ -55,17 +52,14 @@ static void run_check(const char *dir, const struct site_version *version)
 bool sitecheck_run(const char *dir, const struct site_version *version)
 {
 	pid_t pid;
-	int status = 0;
+	int status;
 
 	fflush(stdout);
 	pid = fork();
 	if (pid == 0)
 		run_check(dir, version);
-	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	if (pid < 0)
-		complain("cannot start a process: %m");
-	else if (WIFSIGNALED(status))
+	status = wait_for(pid);
+	if (pid > 0 && status < 0)
 		complain("the check did not end within %d s", CHECK_SECONDS);
-	return pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+	return status == 0;
 }

@@ -125,37 +125,48 @@ static bool list(struct site_version *version, DIR *d, const char *dir)
 	return errno == 0;
 }
 
-bool siteversion_read(struct site_version *ret, const char *dir)
+struct site_version *siteversion_new(void)
 {
+	struct site_version *version = calloc(1, sizeof(*version));
+
+	if (!version)
+		complain("out of memory");
+	return version;
+}
+
+struct site_version *siteversion_free(struct site_version *version)
+{
+	for (size_t i = 0; version && i < version->n; i++)
+		free(version->files[i].text);
+	free(version);
+	return NULL;
+}
+
+struct site_version *siteversion_read(const char *dir)
+{
+	struct site_version *version;
 	size_t left = SITE_SIZE_MAX;
 	DIR *d = opendir(dir);
 	bool good;
 
-	memset(ret, 0, sizeof(*ret));
 	if (!d) {
 		complain("cannot open %s: %m", dir);
-		return false;
+		return NULL;
 	}
-	good = list(ret, d, dir);
+	version = siteversion_new();
+	good = version && list(version, d, dir);
 	if (good)
-		qsort(ret->files, ret->n, sizeof(*ret->files), compare);
-	for (size_t i = 0; good && i < ret->n; i++) {
-		good = read_file(dirfd(d), dir, &ret->files[i], left);
-		left -= good ? ret->files[i].len : 0;
+		qsort(version->files, version->n, sizeof(*version->files), compare);
+	for (size_t i = 0; good && i < version->n; i++) {
+		good = read_file(dirfd(d), dir, &version->files[i], left);
+		left -= good ? version->files[i].len : 0;
 	}
-	if (good && ret->n == 0) {
+	if (good && version->n == 0) {
 		complain("%s has no files", dir);
 		good = false;
 	}
 	closedir(d);
-	return good;
-}
-
-void siteversion_done(struct site_version *version)
-{
-	for (size_t i = 0; i < version->n; i++)
-		free(version->files[i].text);
-	version->n = 0;
+	return good ? version : siteversion_free(version);
 }
 
 bool siteversion_equal(const struct site_version *a, const struct site_version *b)

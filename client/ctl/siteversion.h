@@ -25,12 +25,14 @@ struct site_version {
 /* GIVEN, or the name of the directory DIR if GIVEN is NULL. False: that is no name of a version; an error was printed. */
 bool siteversion_get_name(char ret[SITE_NAME_MAX + 1], const char *dir, const char *given);
 bool siteversion_is_test(const struct site_file *file);
+/* An empty version. NULL: an error was printed. */
+struct site_version *siteversion_new(void);
 /*
  * Reads the version in DIR, which another user can write at the same time: no link is followed, and nothing but plain
- * files is opened. False: an error was printed. Call siteversion_done() also then.
+ * files is opened. NULL: an error was printed.
  */
-bool siteversion_read(struct site_version *ret, const char *dir);
-void siteversion_done(struct site_version *version);
+struct site_version *siteversion_read(const char *dir);
+struct site_version *siteversion_free(struct site_version *version);
 /* Writes VERSION to DIR, which must not exist. False: an error was printed, and DIR is gone again. */
 bool siteversion_write(const struct site_version *version, const char *dir);
 bool siteversion_equal(const struct site_version *a, const struct site_version *b);

@@ -6,29 +6,12 @@
 
 #include "ctl.h"
 #include "proto/addr.h"
-#include "proto/jsonout.h"
+#include "table.h"
 
-static const struct count {
-	const char *name;
-	size_t offset;
-} counts[] = {
-	{ "sessions", offsetof(struct rdmabroker_status, n_sessions) },
-	{ "listeners", offsetof(struct rdmabroker_status, n_listeners) },
-	{ "connections", offsetof(struct rdmabroker_status, n_connections) },
-	{ "handshakes", offsetof(struct rdmabroker_status, n_handshakes) },
-	{ "ids", offsetof(struct rdmabroker_status, n_ids) },
-	{ "leases", offsetof(struct rdmabroker_status, n_leases) },
-	{ "fds", offsetof(struct rdmabroker_status, n_fds) },
-};
-#define N_COUNTS (sizeof(counts) / sizeof(counts[0]))
-
-static unsigned get_count(const struct rdmabroker_status *status, const struct count *count)
-{
-	unsigned n;
-
-	memcpy(&n, (const char *)status + count->offset, sizeof(n));
-	return n;
-}
+#define STATUS(member) COLUMN_OF(struct rdmabroker_status, member)
+#define DEVICE(member) COLUMN_OF(struct rdmabroker_device_status, member)
+#define FOREIGN(member) COLUMN_OF(struct rdmabroker_foreign_ids, member)
+#define HOLDER(member) COLUMN_OF(struct rdmabroker_holder, member)
 
 static const struct rdmabroker_foreign_ids *find_foreign(const struct rdmabroker_status *status,
 							 const char *device)
@@ -39,96 +22,85 @@ static const struct rdmabroker_foreign_ids *find_foreign(const struct rdmabroker
 	return NULL;
 }
 
-static void address_json(struct jsonout *json, const char *key, const struct sockaddr_storage *addr)
-{
-	char text[ADDR_STRLEN];
+static const struct column policy_columns[] = {
+	{ NULL, "rules", STATUS(n_rules) },
+	{ NULL, "error", STATUS(policy_error) },
+	{ NULL, "loaded", STATUS(no_policy), COLUMN_NOT },
+	{ NULL, "missing_names", STATUS(n_missing_names) },
+	{ NULL },
+};
 
-	jsonout_string(json, key,
-		       addr->ss_family ? addr_to_string((const struct sockaddr *)addr, text) :
-					 NULL);
+static const struct column holder_columns[] = {
+	{ NULL, "pid", HOLDER(pid) },     { NULL, "uid", HOLDER(uid), COLUMN_NO_MAX },
+	{ NULL, "name", HOLDER(name) },   { NULL, "ids", HOLDER(n_ids) },
+	{ NULL, "state", HOLDER(state) }, { NULL, "local", HOLDER(local) },
+	{ NULL, "peer", HOLDER(peer) },   { NULL },
+};
+
+static const struct column foreign_columns[] = {
+	{ NULL, "age_ms", FOREIGN(age_ms) },
+	{ NULL, "holders", FOREIGN(holders), .columns = holder_columns },
+	{ NULL, "more", FOREIGN(n_more) },
+	{ NULL, "nameless", FOREIGN(n_nameless) },
+	{ NULL },
+};
+
+static const struct column device_columns[] = {
+	{ NULL, "name", DEVICE(name) },
+	{ NULL, "node", DEVICE(node) },
+	{ NULL, "leases", DEVICE(n_leases) },
+	{ NULL },
+};
+
+static const struct column restart_columns[] = {
+	{ NULL, "generation", STATUS(generation) },
+	{ NULL, "sessions", STATUS(n_taken_sessions) },
+	{ NULL, "ended_sessions", STATUS(n_ended_sessions) },
+	{ NULL, "took_ms", STATUS(take_over_ms) },
+	{ NULL, "age_ms", STATUS(take_over_age_ms) },
+	{ NULL },
+};
+
+static void json_restart(const void *at, struct jsonout *json, const char *key)
+{
+	const struct rdmabroker_status *status = at;
+
+	json_row(json, key, restart_columns, status->generation > 0 ? status : NULL);
 }
 
-static void foreign_json(struct jsonout *json, const struct rdmabroker_foreign_ids *foreign)
+/* What is known about the ids of others on a device is apart from the device. */
+static void json_devices(const void *at, struct jsonout *json, const char *key)
 {
-	if (!foreign) {
-		jsonout_null(json, "foreign_ids");
-		return;
-	}
-	jsonout_open(json, "foreign_ids", '{');
-	jsonout_number(json, "age_ms", foreign->age_ms);
-	jsonout_open(json, "holders", '[');
-	for (size_t i = 0; i < foreign->n_holders; i++) {
-		const struct rdmabroker_holder *holder = foreign->holders[i];
+	const struct rdmabroker_status *status = at;
 
+	jsonout_open(json, key, '[');
+	for (size_t i = 0; i < status->n_devices; i++) {
 		jsonout_open(json, NULL, '{');
-		jsonout_signed(json, "pid", holder->pid);
-		if (holder->uid == UINT32_MAX)
-			jsonout_null(json, "uid");
-		else
-			jsonout_number(json, "uid", holder->uid);
-		jsonout_string(json, "name", holder->name);
-		jsonout_number(json, "ids", holder->n_ids);
-		jsonout_string(json, "state", holder->state);
-		address_json(json, "local", &holder->local);
-		address_json(json, "peer", &holder->peer);
+		json_members(json, device_columns, status->devices[i]);
+		json_row(json, "foreign_ids", foreign_columns,
+			 find_foreign(status, status->devices[i]->name));
 		jsonout_close(json, '}');
 	}
 	jsonout_close(json, ']');
-	jsonout_number(json, "more", foreign->n_more);
-	jsonout_number(json, "nameless", foreign->n_nameless);
-	jsonout_close(json, '}');
 }
 
-static void take_over_json(struct jsonout *json, const struct rdmabroker_status *status)
-{
-	if (status->generation == 0) {
-		jsonout_null(json, "restart");
-		return;
-	}
-	jsonout_open(json, "restart", '{');
-	jsonout_number(json, "generation", status->generation);
-	jsonout_number(json, "sessions", status->n_taken_sessions);
-	jsonout_number(json, "ended_sessions", status->n_ended_sessions);
-	jsonout_number(json, "took_ms", status->take_over_ms);
-	jsonout_number(json, "age_ms", status->take_over_age_ms);
-	jsonout_close(json, '}');
-}
-
-static void print_json(const struct rdmabroker_status *status)
-{
-	struct jsonout json = { .file = stdout };
-
-	jsonout_open(&json, NULL, '{');
-	jsonout_string(&json, "version", status->version);
-	jsonout_open(&json, "policy", '{');
-	jsonout_number(&json, "rules", status->n_rules);
-	jsonout_string(&json, "error", status->policy_error);
-	jsonout_bool(&json, "loaded", !status->no_policy);
-	jsonout_number(&json, "missing_names", status->n_missing_names);
-	jsonout_close(&json, '}');
-	jsonout_open(&json, "warnings", '[');
-	for (size_t i = 0; i < status->n_warnings; i++)
-		jsonout_string(&json, NULL, status->warnings[i]);
-	jsonout_close(&json, ']');
-	jsonout_open(&json, "devices", '[');
-	for (size_t i = 0; i < status->n_devices; i++) {
-		const struct rdmabroker_device_status *device = status->devices[i];
-
-		jsonout_open(&json, NULL, '{');
-		jsonout_string(&json, "name", device->name);
-		jsonout_string(&json, "node", device->node);
-		jsonout_number(&json, "leases", device->n_leases);
-		foreign_json(&json, find_foreign(status, device->name));
-		jsonout_close(&json, '}');
-	}
-	jsonout_close(&json, ']');
-	jsonout_bool(&json, "draining", status->draining);
-	take_over_json(&json, status);
-	for (size_t i = 0; i < N_COUNTS; i++)
-		jsonout_number(&json, counts[i].name, get_count(status, &counts[i]));
-	jsonout_close(&json, '}');
-	putchar('\n');
-}
+/* Those with a heading are counts, which the text has, too. */
+static const struct column columns[] = {
+	{ NULL, "version", STATUS(version) },
+	{ NULL, "policy", .type = COLUMN_OBJECT, .columns = policy_columns },
+	{ NULL, "warnings", STATUS(warnings) },
+	{ NULL, "devices", .type = COLUMN_OBJECT, .json = json_devices },
+	{ NULL, "draining", STATUS(draining) },
+	{ NULL, "restart", .type = COLUMN_OBJECT, .json = json_restart },
+	{ "sessions", "sessions", STATUS(n_sessions) },
+	{ "listeners", "listeners", STATUS(n_listeners) },
+	{ "connections", "connections", STATUS(n_connections) },
+	{ "handshakes", "handshakes", STATUS(n_handshakes) },
+	{ "ids", "ids", STATUS(n_ids) },
+	{ "leases", "leases", STATUS(n_leases) },
+	{ "fds", "fds", STATUS(n_fds) },
+	{ NULL },
+};
 
 /* Prints the label before the first line of a list, and blanks before the others. */
 static void print_label(const char **label)
@@ -239,27 +211,26 @@ static void print_text(const struct rdmabroker_status *status)
 	}
 	print_foreign(status);
 	print_take_over(status);
-	for (size_t i = 0; i < N_COUNTS; i++)
-		printf("%11s: %u\n", counts[i].name, get_count(status, &counts[i]));
+	for (const struct column *count = columns; count->key; count++)
+		if (count->head)
+			printf("%11s: %u\n", count->head,
+			       *(const unsigned *)((const char *)status + count->offset));
 }
 
-int verb_status(const struct ctl *ctl, char **arguments)
+int verb_status(struct ctl *ctl)
 {
+	int r, exit_status = ctl_open_session(ctl, /* as_admin= */ true);
 	struct rdmabroker_status *status;
-	struct rdmabroker *session;
-	int r, exit_status;
 
-	(void)arguments;
-	exit_status = ctl_open_session(ctl, /* as_admin= */ true, &session);
 	if (exit_status != 0)
 		return exit_status;
-	r = rdmabroker_get_status(session, &status);
-	if (r < 0) {
-		exit_status = ctl_complain_failure(ctl, r);
-	} else {
-		(ctl->json ? print_json : print_text)(status);
-		rdmabroker_free_status(status);
-	}
-	rdmabroker_close(session);
-	return exit_status;
+	r = rdmabroker_get_status(ctl->session, &status);
+	if (r < 0)
+		return ctl_complain_failure(ctl, r);
+	if (ctl->json)
+		print_json(columns, status);
+	else
+		print_text(status);
+	rdmabroker_free_status(status);
+	return EXIT_SUCCESS;
 }

@@ -3,20 +3,17 @@
 #include <stdlib.h>
 
 #include "ctl.h"
-#include "proto/jsonout.h"
+#include "table.h"
 
-int verb_version(const struct ctl *ctl, char **arguments)
+int verb_version(struct ctl *ctl)
 {
-	struct jsonout json = { .file = stdout };
+	static const struct column columns[] = { { NULL, "version", .type = COLUMN_TEXT },
+						 { NULL } };
+	const char *version = rdmabroker_get_version();
 
-	(void)arguments;
-	if (ctl->json) {
-		jsonout_open(&json, NULL, '{');
-		jsonout_string(&json, "version", rdmabroker_get_version());
-		jsonout_close(&json, '}');
-		putchar('\n');
-	} else {
-		printf("rdmabrokerctl %s\n", rdmabroker_get_version());
-	}
+	if (ctl->json)
+		print_json(columns, &version);
+	else
+		printf("rdmabrokerctl %s\n", version);
 	return EXIT_SUCCESS;
 }

@@ -2,159 +2,194 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ctl/output.h"
+#include "ctl/table.h"
 #include "screen.h"
-#include "table.h"
 
 /* Lists of the fleet: a line, or a JSON object, for each host, listener, refusing rule, or version. */
 
-typedef void adder(const struct view *view, const struct host *host, struct table *table,
-		   json_t *list);
-
-static bool wants(const struct view *view, const struct host *host,
-		  const struct judgement *judgement)
+static bool wants(const struct view *view, const struct host *host)
 {
 	const char *label = view->ctl->label;
+	struct judgement judgement = host_judge(&view->fleet, host);
 
 	if (!host_exists(host))
 		return false;
-	return !label || (judgement->rollout && strcmp(judgement->rollout->label, label) == 0);
+	return !label || (judgement.rollout && strcmp(judgement.rollout->label, label) == 0);
 }
 
-static int64_t sum_of(const struct host *host)
+static const struct column host_columns[] = {
+	{ "HOST", "host", COLUMN_OF(struct host_row, host) },
+	{ "LABEL", "label", COLUMN_OF(struct host_row, label) },
+	{ "STATE", "state", COLUMN_OF(struct host_row, state) },
+	{ "VERSION", "version", COLUMN_OF(struct host_row, version) },
+	{ "WANTED", "wanted", COLUMN_OF(struct host_row, wanted) },
+	{ "AGE", "age_s", COLUMN_OF(struct host_row, age_s), COLUMN_NO_NEGATIVE,
+	  .text = screen_print_age },
+	{ "SESSIONS", NULL, COLUMN_OF(struct host_row, sessions) },
+	{ "LISTENERS", NULL, COLUMN_OF(struct host_row, listeners) },
+	{ "CONNECTIONS", NULL, COLUMN_OF(struct host_row, connections) },
+	{ "REJECTED", NULL, COLUMN_OF(struct host_row, rejected) },
+	{ "WHY", "why", COLUMN_OF(struct host_row, why) },
+	{ NULL, "report", COLUMN_OF(struct host_row, report), .json = screen_json },
+	{ NULL },
+};
+
+/* These return how many did not fit into the states of the hosts. */
+static int64_t add_hosts(const struct view *view, struct table *table)
 {
-	const json_t *refusals = host_array(host, "refusals");
-	int64_t sum = 0;
+	for (size_t i = 0; i < view->fleet.n_hosts; i++) {
+		struct host_row row = host_row(view, &view->fleet.hosts[i]);
 
-	for (size_t i = 0; i < json_array_size(refusals); i++)
-		sum += host_clamp(json_object_get(json_array_get(refusals, i), "rejected"));
-	return sum;
-}
-
-static void add_host(const struct view *view, const struct host *host, struct table *table,
-		     json_t *list)
-{
-	struct judgement judgement = host_judge(&view->fleet, host);
-	const char *label = judgement.rollout ? judgement.rollout->label : NULL;
-	const char *wanted = judgement.rollout ? judgement.rollout->version : NULL;
-	char age[AGE_TEXT_MAX];
-
-	if (list) {
-		json_array_append_new(
-			list,
-			json_pack("{s:s, s:s, s:s?, s:s?, s:s?, s:s?, s:o, s:O?}", "host",
-				  host->name, "state", verdict_names[judgement.verdict], "label",
-				  label, "wanted", wanted, "version", judgement.in_force, "why",
-				  judgement.why, "age_s",
-				  judgement.age_s < 0 ? json_null() : json_integer(judgement.age_s),
-				  "report", host->state));
-		return;
+		if (wants(view, &view->fleet.hosts[i]))
+			table_add(table, &row);
 	}
-	table_add(table, "%s", host->name);
-	table_add(table, "%s", label ?: "");
-	table_add(table, "%s", verdict_names[judgement.verdict]);
-	table_add(table, "%s", judgement.in_force ?: "");
-	table_add(table, "%s", wanted ?: "");
-	table_add(table, "%s", host_age(&judgement, age));
-	table_add(table, "%lld", (long long)host_number(host, "daemon", "sessions"));
-	table_add(table, "%lld", (long long)host_number(host, "daemon", "listeners"));
-	table_add(table, "%lld", (long long)host_number(host, "daemon", "connections"));
-	table_add(table, "%lld", (long long)sum_of(host));
-	table_add(table, "%s", judgement.why ?: "");
+	return 0;
 }
 
-/* Copies ENTRY, which a host has written, with the host's name. */
-static void append_entry(json_t *list, const struct host *host, const json_t *entry)
-{
-	json_t *copy = json_is_object(entry) ? json_copy((json_t *)entry) : NULL;
+/* What hosts have written about a listener, or about a rule that has refused something. */
+struct entry_row {
+	const char *host, *user, *address, *rule;
+	int64_t uid, port, rejected, busy;
+};
 
-	if (copy && json_object_set_new(copy, "host", json_string(host->name)) == 0)
-		json_array_append(list, copy);
-	json_decref(copy);
+#define ENTRY(member) COLUMN_OF(struct entry_row, member)
+
+static const struct column listener_columns[] = {
+	{ "HOST", "host", ENTRY(host) },
+	{ "USER", "user", ENTRY(user) },
+	{ "UID", "uid", ENTRY(uid), COLUMN_NO_NEGATIVE },
+	{ "ADDRESS", "address", ENTRY(address) },
+	{ "PORT", "port", ENTRY(port), COLUMN_NO_NEGATIVE },
+	{ NULL },
+};
+
+static const struct column refusal_columns[] = {
+	{ "HOST", "host", ENTRY(host) },
+	{ "REJECTED", "rejected", ENTRY(rejected), COLUMN_NO_NEGATIVE },
+	{ "BUSY", "busy", ENTRY(busy), COLUMN_NO_NEGATIVE },
+	{ "RULE", "rule", ENTRY(rule) },
+	{ NULL },
+};
+
+static const char *text_of(const json_t *entry, const char *name)
+{
+	return json_string_value(json_object_get(entry, name));
 }
 
-/* A member of ENTRY as text; empty: there is none. */
-static const char *cell_of(const json_t *entry, const char *name)
+static int64_t number_of(const json_t *entry, const char *name)
 {
-	static char text[32];
-	const json_t *value = json_object_get(entry, name);
+	const json_t *number = json_object_get(entry, name);
 
-	if (json_is_string(value))
-		return json_string_value(value);
-	*text = 0;
-	if (json_is_integer(value))
-		snprintf(text, sizeof(text), "%lld", (long long)json_integer_value(value));
-	return text;
+	return json_is_integer(number) ? host_clamp(number) : -1;
 }
 
-static void add_entries(const struct host *host, const char *array, const char *const *names,
-			struct table *table, json_t *list)
+static int64_t add_entries(const struct view *view, struct table *table)
 {
-	const json_t *entries = host_array(host, array);
+	int64_t n_left_out = 0;
+	char left_out[64];
 
-	for (size_t i = 0; i < json_array_size(entries); i++) {
-		const json_t *entry = json_array_get(entries, i);
+	snprintf(left_out, sizeof(left_out), "%s_left_out", view->what);
+	for (size_t i = 0; i < view->fleet.n_hosts; i++) {
+		const struct host *host = &view->fleet.hosts[i];
+		const json_t *entries = host_array(host, view->what);
 
-		if (list) {
-			append_entry(list, host, entry);
+		if (!wants(view, host))
 			continue;
+		for (size_t j = 0; j < json_array_size(entries); j++) {
+			const json_t *entry = json_array_get(entries, j);
+			const struct entry_row row = {
+				.host = host->name,
+				.user = text_of(entry, "user"),
+				.address = text_of(entry, "address"),
+				.rule = text_of(entry, "rule"),
+				.uid = number_of(entry, "uid"),
+				.port = number_of(entry, "port"),
+				.rejected = number_of(entry, "rejected"),
+				.busy = number_of(entry, "busy"),
+			};
+
+			if (json_is_object(entry))
+				table_add(table, &row);
 		}
-		table_add(table, "%s", host->name);
-		for (size_t j = 0; names[j]; j++)
-			table_add(table, "%s", cell_of(entry, names[j]));
+		n_left_out += host_number(host, NULL, left_out);
 	}
+	return n_left_out;
 }
 
-static void add_listeners(const struct view *view, const struct host *host, struct table *table,
-			  json_t *list)
-{
-	static const char *const names[] = { "user", "uid", "address", "port", NULL };
+/* Versions are no hosts: which labels have each, and how many hosts */
 
-	(void)view;
-	add_entries(host, "listeners", names, table, list);
+struct version_row {
+	const struct view *view;
+	const char *version;
+	unsigned n_hosts;
+};
+
+/* The next label that has the version; NULL: there is none. */
+static const char *next_label(const struct version_row *row, size_t *at)
+{
+	const struct fleet *fleet = &row->view->fleet;
+
+	while (*at < fleet->n_rollouts) {
+		const struct rollout *rollout = &fleet->rollouts[(*at)++];
+
+		if (rollout->revision > 0 && strcmp(rollout->version, row->version) == 0)
+			return rollout->label;
+	}
+	return NULL;
 }
 
-static void add_refusals(const struct view *view, const struct host *host, struct table *table,
-			 json_t *list)
+static void print_labels(const void *at, FILE *file)
 {
-	static const char *const names[] = { "rejected", "busy", "rule", NULL };
+	const char *label, *comma = "";
 
-	(void)view;
-	add_entries(host, "refusals", names, table, list);
+	for (size_t i = 0; (label = next_label(at, &i)); comma = ",")
+		fprintf(file, "%s%s", comma, label);
+}
+
+static void json_labels(const void *at, struct jsonout *json, const char *key)
+{
+	const char *label;
+
+	jsonout_open(json, key, '[');
+	for (size_t i = 0; (label = next_label(at, &i));)
+		jsonout_string(json, NULL, label);
+	jsonout_close(json, ']');
+}
+
+static const struct column version_columns[] = {
+	{ "VERSION", "version", COLUMN_OF(struct version_row, version) },
+	{ "HOSTS", "hosts", COLUMN_OF(struct version_row, n_hosts) },
+	{ "LABELS", "labels", .type = COLUMN_TEXT, .text = print_labels, .json = json_labels },
+	{ NULL },
+};
+
+static int64_t add_versions(const struct view *view, struct table *table)
+{
+	for (size_t i = 0; i < view->fleet.n_versions; i++) {
+		struct version_row row = { .view = view, .version = view->fleet.versions[i] };
+
+		for (size_t j = 0; j < view->fleet.n_hosts; j++) {
+			struct judgement judgement =
+				host_judge(&view->fleet, &view->fleet.hosts[j]);
+
+			row.n_hosts += judgement.in_force &&
+				       strcmp(judgement.in_force, row.version) == 0;
+		}
+		table_add(table, &row);
+	}
+	return 0;
 }
 
 static const struct list {
 	const char *name;
-	adder *add;
-	const char *left_out; /* the host's number of what did not fit; NULL: everything does */
-	const char *const *heads;
+	int64_t (*add)(const struct view *view, struct table *table);
+	const struct column *columns;
 } lists[] = {
-	{ "hosts", add_host, NULL,
-	  (const char *const[]){ "HOST", "LABEL", "STATE", "VERSION", "WANTED", "-AGE", "-SESSIONS",
-				 "-LISTENERS", "-CONNECTIONS", "-REJECTED", "WHY", NULL } },
-	{ "listeners", add_listeners, "listeners_left_out",
-	  (const char *const[]){ "HOST", "USER", "-UID", "ADDRESS", "-PORT", NULL } },
-	{ "refusals", add_refusals, "refusals_left_out",
-	  (const char *const[]){ "HOST", "-REJECTED", "-BUSY", "RULE", NULL } },
+	{ "hosts", add_hosts, host_columns },
+	{ "listeners", add_entries, listener_columns },
+	{ "refusals", add_entries, refusal_columns },
+	{ "versions", add_versions, version_columns },
 };
-
-static int64_t add_all(const struct view *view, const struct list *what, struct table *table,
-		       json_t *array)
-{
-	int64_t n_left_out = 0;
-
-	for (size_t i = 0; i < view->fleet.n_hosts; i++) {
-		const struct host *host = &view->fleet.hosts[i];
-		struct judgement judgement = host_judge(&view->fleet, host);
-
-		if (!wants(view, host, &judgement))
-			continue;
-		what->add(view, host, table, array);
-		if (what->left_out)
-			n_left_out += host_number(host, NULL, what->left_out);
-	}
-	return n_left_out;
-}
 
 static const struct list *find(const char *name)
 {
@@ -164,112 +199,46 @@ static const struct list *find(const char *name)
 	return NULL;
 }
 
-/* Versions are no hosts: which labels have each, and how many hosts */
-
-static unsigned count_hosts(const struct view *view, const char *version)
-{
-	unsigned n = 0;
-
-	for (size_t i = 0; i < view->fleet.n_hosts; i++) {
-		struct judgement judgement = host_judge(&view->fleet, &view->fleet.hosts[i]);
-
-		n += judgement.in_force && strcmp(judgement.in_force, version) == 0;
-	}
-	return n;
-}
-
-static json_t *new_labels(const struct view *view, const char *version)
-{
-	json_t *labels = json_array();
-
-	for (size_t i = 0; i < view->fleet.n_rollouts; i++)
-		if (view->fleet.rollouts[i].revision > 0 &&
-		    strcmp(view->fleet.rollouts[i].version, version) == 0)
-			json_array_append_new(labels, json_string(view->fleet.rollouts[i].label));
-	return labels;
-}
-
-static void add_versions(const struct view *view, struct table *table, json_t *list)
-{
-	for (size_t i = 0; i < view->fleet.n_versions; i++) {
-		const char *version = view->fleet.versions[i];
-		json_t *labels = new_labels(view, version);
-		char text[256] = "";
-		size_t len = 0;
-
-		if (list) {
-			json_array_append_new(list,
-					      json_pack("{s:s, s:o, s:I}", "version", version,
-							"labels", labels, "hosts",
-							(json_int_t)count_hosts(view, version)));
-			continue;
-		}
-		for (size_t j = 0; j < json_array_size(labels) && len < sizeof(text) - 1; j++)
-			len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s",
-						j > 0 ? "," : "",
-						json_string_value(json_array_get(labels, j)));
-		json_decref(labels);
-		table_add(table, "%s", version);
-		table_add(table, "%u", count_hosts(view, version));
-		table_add(table, "%s", text);
-	}
-}
-
 static int print_text(const struct view *view, FILE *file)
 {
-	static const char *const heads[] = { "VERSION", "-HOSTS", "LABELS", NULL };
 	const struct list *what = find(view->what);
-	struct table table = { .heads = what ? what->heads : heads, .needs_heads = true };
-	int64_t n_left_out = 0;
-	char text[512], age[AGE_TEXT_MAX];
+	int64_t n_left_out;
+	struct table table;
 
-	if (*view->error) {
-		printable(text, sizeof(text), view->error);
-		age_text(age, (unsigned long)view->stale_s);
-		fprintf(file, "what follows is %s old: %s\n", age, text);
-	}
-	if (what)
-		n_left_out = add_all(view, what, &table, NULL);
-	else
-		add_versions(view, &table, NULL);
-	if (!table_print(&table, file)) {
-		complain("out of memory");
+	screen_print_error(view, "", file);
+	table_begin(&table, what->columns);
+	n_left_out = what->add(view, &table);
+	if (!table_end(&table, file))
 		return EXIT_FAILURE;
-	}
 	if (n_left_out > 0)
 		fprintf(file, "(and %lld that did not fit into the states of their hosts)\n",
 			(long long)n_left_out);
 	return EXIT_SUCCESS;
 }
 
-static int print_json(const struct view *view, FILE *file)
+static int print_objects(const struct view *view, FILE *file)
 {
 	const struct list *what = find(view->what);
-	json_t *list = json_array(), *object;
-	int64_t n_left_out = 0;
-	int r;
+	struct jsonout json = { .file = file };
+	struct table table = { .columns = what->columns, .json = &json };
+	int64_t n_left_out;
 
-	if (what)
-		n_left_out = add_all(view, what, NULL, list);
-	else
-		add_versions(view, NULL, list);
-	object = json_pack("{s:o, s:I}", view->what, list, "left_out", (json_int_t)n_left_out);
-	r = object ? json_dumpf(object, file, JSON_COMPACT | JSON_ENSURE_ASCII) : -1;
-	json_decref(object);
-	if (r < 0) {
-		complain("out of memory");
-		return EXIT_FAILURE;
-	}
+	jsonout_open(&json, NULL, '{');
+	jsonout_open(&json, what->name, '[');
+	n_left_out = what->add(view, &table);
+	jsonout_close(&json, ']');
+	jsonout_signed(&json, "left_out", n_left_out);
+	jsonout_close(&json, '}');
 	fputc('\n', file);
 	return EXIT_SUCCESS;
 }
 
 int action_list(struct fleetctl *ctl, char **arguments)
 {
-	static const struct printer printer = { print_text, print_json, .asks_members = false };
+	static const struct printer printer = { print_text, print_objects, .asks_members = false };
 	const char *what = arguments[0] ?: "hosts";
 
-	if (!find(what) && strcmp(what, "versions") != 0) {
+	if (!find(what)) {
 		complain("unknown list \"%s\": it must be hosts, listeners, refusals or versions",
 			 what);
 		return EXIT_USAGE;

@@ -2,6 +2,7 @@
 #include <curl/curl.h>
 #include <errno.h>
 #include <getopt.h>
+#include <locale.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,12 +143,13 @@ static int run(struct fleetctl *ctl, int argc, char **argv)
 }
 
 enum {
-	OPT_CONFIG = 0x100,
+	OPT_CONFIG,
 	OPT_JSON,
 	OPT_LABEL,
 	OPT_NAME,
 	OPT_WAIT,
 	OPT_WATCH,
+	N_OPTS, /* fewer than '?' */
 };
 
 static const struct option long_options[] = {
@@ -186,34 +188,21 @@ static bool set_label(struct fleetctl *ctl, const char *text)
 /* rdmabrokerctl has checked the options, but not their arguments. */
 static bool read_options(struct fleetctl *ctl, const char **ret_config, int argc, char **argv)
 {
-	bool good = true;
+	const char *given[N_OPTS] = { NULL };
 	int c;
 
-	while (good && (c = getopt_long(argc, argv, "", long_options, NULL)) >= 0) {
-		switch (c) {
-		case OPT_CONFIG:
-			*ret_config = optarg;
-			break;
-		case OPT_JSON:
-			ctl->json = true;
-			break;
-		case OPT_LABEL:
-			good = set_label(ctl, optarg);
-			break;
-		case OPT_NAME:
-			ctl->name = optarg;
-			break;
-		case OPT_WAIT:
-			good = set_wait(ctl, optarg);
-			break;
-		case OPT_WATCH:
-			ctl->watch = true;
-			break;
-		default:
-			good = false;
-		}
+	while ((c = getopt_long(argc, argv, "", long_options, NULL)) >= 0) {
+		if (c == '?')
+			return false;
+		given[c] = optarg ?: "";
 	}
-	return good;
+	if (given[OPT_CONFIG])
+		*ret_config = given[OPT_CONFIG];
+	ctl->json = given[OPT_JSON];
+	ctl->name = given[OPT_NAME];
+	ctl->watch = given[OPT_WATCH];
+	return (!given[OPT_LABEL] || set_label(ctl, given[OPT_LABEL])) &&
+	       (!given[OPT_WAIT] || set_wait(ctl, given[OPT_WAIT]));
 }
 
 int main(int argc, char **argv)
@@ -222,6 +211,7 @@ int main(int argc, char **argv)
 	const char *config = FLEET_CONFIG;
 	int status;
 
+	setlocale(LC_CTYPE, "C.UTF-8"); /* as rdmabrokerctl does */
 	/* The messages are rdmabrokerctl's. */
 	program_invocation_short_name = (char *)"rdmabrokerctl";
 	if (!read_options(&ctl, &config, argc, argv))

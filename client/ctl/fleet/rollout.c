@@ -11,7 +11,6 @@
 #include "ctl/output.h"
 #include "fleetctl.h"
 #include "proto/clock.h"
-#include "table.h"
 
 /* The roll-out: which version hosts with a label take. */
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "ctl/output.h"
 #include "fleetctl.h"
 #include "proto/clock.h"
 #include "screen.h"
@@ -15,12 +15,62 @@
 #define REDRAW_MS 1000 /* between two screens, at least */
 #define MEMBERS_MS 10000 /* between two questions to all endpoints */
 
-const char *host_age(const struct judgement *judgement, char ret[AGE_TEXT_MAX])
+struct host_row host_row(const struct view *view, const struct host *host)
 {
-	*ret = 0;
-	if (judgement->age_s >= 0)
-		age_text(ret, (unsigned long)judgement->age_s);
-	return ret;
+	struct judgement judgement = host_judge(&view->fleet, host);
+	const json_t *refusals = host_array(host, "refusals");
+	struct host_row row = {
+		.host = host->name,
+		.label = judgement.rollout ? judgement.rollout->label : NULL,
+		.state = verdict_names[judgement.verdict],
+		.version = judgement.in_force,
+		.wanted = judgement.rollout ? judgement.rollout->version : NULL,
+		.why = judgement.why,
+		.age_s = judgement.age_s,
+		.sessions = host_number(host, "daemon", "sessions"),
+		.listeners = host_number(host, "daemon", "listeners"),
+		.connections = host_number(host, "daemon", "connections"),
+		.report = host->state,
+	};
+
+	for (size_t i = 0; i < json_array_size(refusals); i++)
+		row.rejected +=
+			host_clamp(json_object_get(json_array_get(refusals, i), "rejected"));
+	return row;
+}
+
+void screen_print_age(const void *at, FILE *file)
+{
+	int64_t age_s = *(const int64_t *)at;
+	char text[AGE_TEXT_MAX] = "";
+
+	if (age_s >= 0)
+		age_text(text, (unsigned long)age_s);
+	fputs(text, file);
+}
+
+void screen_print_error(const struct view *view, const char *indent, FILE *file)
+{
+	char text[512];
+
+	if (!*view->error)
+		return;
+	printable(text, sizeof(text), view->error);
+	fprintf(file, "%swhat follows is ", indent);
+	screen_print_age(&view->stale_s, file);
+	fprintf(file, " old: %s\n", text);
+}
+
+void screen_json(const void *at, struct jsonout *json, const char *key)
+{
+	const json_t *value = *(const json_t *const *)at;
+
+	if (!value) {
+		jsonout_null(json, key);
+		return;
+	}
+	jsonout_key(json, key);
+	json_dumpf(value, json->file, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_ENCODE_ANY);
 }
 
 static void ask_members(struct view *view)
@@ -36,25 +86,11 @@ static void ask_members(struct view *view)
 	view->members_ms = now_ms();
 }
 
-static int print_once(const struct view *view, const struct printer *printer, FILE *file)
+static int print_once(const void *arg, FILE *file)
 {
-	return view->ctl->json ? printer->json(view, file) : printer->text(view, file);
-}
+	const struct view *view = arg;
 
-static int print_on_screen(const struct view *view, const struct printer *printer)
-{
-	char *text = NULL;
-	size_t len;
-	FILE *file = open_memstream(&text, &len);
-	int status = file ? print_once(view, printer, file) : EXIT_FAILURE;
-
-	if (!file || fclose(file) != 0) {
-		complain("out of memory");
-		return EXIT_FAILURE;
-	}
-	print_screen(text);
-	free(text);
-	return status;
+	return view->ctl->json ? view->printer->json(view, file) : view->printer->text(view, file);
 }
 
 /* Reads everything anew. If that fails, VIEW keeps what it has, and *RET_WATCH is NULL. */
@@ -106,7 +142,7 @@ static bool take_events(struct view *view, struct etcd_watch **watch, int interr
 	return !p.revents;
 }
 
-static int watch_fleet(struct view *view, const struct printer *printer, struct etcd_watch *watch)
+static int watch_fleet(struct view *view, struct etcd_watch *watch)
 {
 	int interrupt = fleetctl_open_interrupt(), status = EXIT_SUCCESS;
 
@@ -114,9 +150,9 @@ static int watch_fleet(struct view *view, const struct printer *printer, struct 
 		return EXIT_FAILURE;
 	do {
 		view->stale_s = (now_ms() - view->fresh_ms) / 1000;
-		if (printer->asks_members && now_ms() - view->members_ms >= MEMBERS_MS)
+		if (view->printer->asks_members && now_ms() - view->members_ms >= MEMBERS_MS)
 			ask_members(view);
-		status = print_on_screen(view, printer);
+		status = print_on_screen(print_once, view);
 	} while (status == EXIT_SUCCESS && take_events(view, &watch, interrupt));
 	etcd_watch_free(watch);
 	close(interrupt);
@@ -125,7 +161,9 @@ static int watch_fleet(struct view *view, const struct printer *printer, struct 
 
 int screen_run(struct fleetctl *ctl, const struct printer *printer, const char *what)
 {
-	struct view view = { .ctl = ctl, .what = what, .n_members = ctl->settings.n_endpoints };
+	struct view view = {
+		.ctl = ctl, .printer = printer, .what = what, .n_members = ctl->settings.n_endpoints
+	};
 	struct etcd_watch *watch = NULL;
 	int status = EXIT_FAILURE;
 
@@ -145,9 +183,9 @@ int screen_run(struct fleetctl *ctl, const struct printer *printer, const char *
 		if (!view.member_client)
 			status = EXIT_FAILURE;
 		else if (ctl->watch)
-			status = watch_fleet(&view, printer, watch);
+			status = watch_fleet(&view, watch);
 		else
-			status = print_once(&view, printer, stdout);
+			status = print_once(&view, stdout);
 		if (ctl->watch)
 			watch = NULL;
 	}

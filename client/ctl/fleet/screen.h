@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "ctl/output.h"
+#include "ctl/table.h"
 #include "fleetctl.h"
 
 #define MEMBER_MS 2000 /* the deadline of a question to one endpoint */
@@ -17,6 +17,7 @@ struct member {
 /* What is printed. */
 struct view {
 	struct fleetctl *ctl;
+	const struct printer *printer;
 	struct fleet fleet;
 	const char *what; /* for `list` */
 	struct etcd *member_client;
@@ -35,7 +36,20 @@ struct printer {
 	bool asks_members;
 };
 
-/* The age of a host's state; empty: it is not known. Returns RET. */
-const char *host_age(const struct judgement *judgement, char ret[AGE_TEXT_MAX]);
+/* What there is to print about a host. */
+struct host_row {
+	const char *host, *label, *state, *version, *wanted, *why; /* NULL: none */
+	int64_t age_s; /* of the state; -1: not known */
+	int64_t sessions, listeners, connections, rejected;
+	const json_t *report; /* NULL: none */
+};
+struct host_row host_row(const struct view *view, const struct host *host);
+
+/* The text of a column: an age in seconds; negative: not known. */
+void screen_print_age(const void *at, FILE *file);
+/* Says why FLEET is old, after INDENT, if it is. */
+void screen_print_error(const struct view *view, const char *indent, FILE *file);
+/* The JSON of a column: a json_t *, whose text others have written; NULL: null. */
+void screen_json(const void *at, struct jsonout *json, const char *key);
 /* Reads the fleet and prints it, again and again with --watch. Returns an exit status. */
 int screen_run(struct fleetctl *ctl, const struct printer *printer, const char *what);

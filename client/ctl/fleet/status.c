@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "ctl/output.h"
+#include "ctl/table.h"
 #include "screen.h"
-#include "table.h"
 
 #define PROBLEMS_MAX 20 /* lines */
 #define RULES_MAX 5 /* lines */
@@ -53,7 +53,7 @@ static void print_members(const struct view *view, FILE *file)
 {
 	int64_t size;
 	unsigned n = count_members(view, &size);
-	char text[512], age[AGE_TEXT_MAX];
+	char text[512];
 
 	fprintf(file, "etcd: %u of %zu endpoints answer; its database has %.1f MiB\n", n,
 		view->n_members, (double)size / (1024 * 1024));
@@ -71,34 +71,29 @@ static void print_members(const struct view *view, FILE *file)
 		if (member->answers && *text)
 			fprintf(file, "  %s: %s\n", endpoint, text);
 	}
-	if (*view->error) {
-		printable(text, sizeof(text), view->error);
-		age_text(age, (unsigned long)view->stale_s);
-		fprintf(file, "  what follows is %s old: %s\n", age, text);
-	}
+	screen_print_error(view, "  ", file);
 }
 
-static json_t *new_members(const struct view *view)
+static void json_etcd(const struct view *view, struct jsonout *json)
 {
-	json_t *members = json_array();
-
+	jsonout_open(json, "etcd", '[');
 	for (size_t i = 0; i < view->n_members; i++) {
 		const struct member *member = &view->members[i];
-		json_t *one = json_pack("{s:s, s:b}", "endpoint", view->ctl->settings.endpoints[i],
-					"answers", member->answers);
 
+		jsonout_open(json, NULL, '{');
+		jsonout_string(json, "endpoint", view->ctl->settings.endpoints[i]);
+		jsonout_bool(json, "answers", member->answers);
 		if (member->answers) {
-			json_object_set_new(one, "version", json_string(member->is.version));
-			json_object_set_new(one, "leader", json_boolean(member->is.has_leader));
-			json_object_set_new(one, "database_bytes",
-					    json_integer(member->is.db_size));
-			json_object_set_new(one, "alarms", json_string(member->is.alarms));
+			jsonout_string(json, "version", member->is.version);
+			jsonout_bool(json, "leader", member->is.has_leader);
+			jsonout_signed(json, "database_bytes", member->is.db_size);
+			jsonout_string(json, "alarms", member->is.alarms);
 		} else {
-			json_object_set_new(one, "error", json_string(member->error));
+			jsonout_string(json, "error", member->error);
 		}
-		json_array_append_new(members, one);
+		jsonout_close(json, '}');
 	}
-	return members;
+	jsonout_close(json, ']');
 }
 
 /* The hosts */
@@ -142,89 +137,102 @@ static const json_t *last_of(const struct rollout *rollout)
 	return version && strcmp(version, rollout->version) == 0 ? last : NULL;
 }
 
-static const char *since_text(const json_t *last)
+struct rollout_row {
+	const char *label, *version, *by;
+	const json_t *time;
+	unsigned n_bad;
+	struct numbers numbers;
+};
+
+static void print_since(const void *at, FILE *file)
 {
-	static char text[32];
-	time_t since = (time_t)json_integer_value(json_object_get(last, "time"));
+	time_t since = (time_t)json_integer_value(*(const json_t *const *)at);
+	char text[32];
 	struct tm tm;
 
-	*text = 0;
-	if (since > 0 && localtime_r(&since, &tm))
-		strftime(text, sizeof(text), "%F %R", &tm);
-	return text;
+	if (since > 0 && localtime_r(&since, &tm) && strftime(text, sizeof(text), "%F %R", &tm))
+		fputs(text, file);
 }
 
-static void add_rollout(const struct view *view, struct table *table, const struct rollout *rollout)
+static void json_numbers(const void *at, struct jsonout *json, const char *key)
+{
+	const struct numbers *numbers = at;
+
+	jsonout_open(json, key, '{');
+	for (size_t i = 0; i < N_VERDICTS; i++)
+		jsonout_number(json, verdict_names[i], numbers->of[i]);
+	jsonout_close(json, '}');
+}
+
+#define ROLLOUT(member) COLUMN_OF(struct rollout_row, member)
+
+static const struct column rollout_columns[] = {
+	{ "LABEL", "label", ROLLOUT(label) },
+	{ "VERSION", "version", ROLLOUT(version) },
+	{ "HOSTS", "hosts", ROLLOUT(numbers.n) },
+	{ "OK", NULL, ROLLOUT(numbers.of[HOST_OK]) },
+	{ "WAITING", NULL, ROLLOUT(numbers.of[HOST_WAITING]) },
+	{ "PROBLEM", NULL, ROLLOUT(n_bad) },
+	{ "AWAY", NULL, ROLLOUT(numbers.of[HOST_AWAY]) },
+	{ "SINCE", "time", .type = COLUMN_TEXT, .offset = offsetof(struct rollout_row, time),
+	  .text = print_since, .json = screen_json },
+	{ "BY", "by", ROLLOUT(by) },
+	{ NULL, "states", .offset = offsetof(struct rollout_row, numbers), .json = json_numbers },
+	{ NULL },
+};
+
+/* ROLLOUT NULL: the hosts that follow none. */
+static struct rollout_row rollout_row(const struct view *view, const struct rollout *rollout)
 {
 	const json_t *last = rollout ? last_of(rollout) : NULL;
-	struct numbers numbers;
-	unsigned n_bad;
+	struct rollout_row row = { .label = rollout ? rollout->label : "(none)",
+				   .version = rollout ? rollout->version : NULL,
+				   .time = json_object_get(last, "time"),
+				   .by = json_string_value(json_object_get(last, "by")) };
+	const unsigned *of = row.numbers.of;
 
-	count(view, rollout, /* all= */ false, &numbers);
-	if (!rollout && numbers.n == 0)
-		return;
-	n_bad = numbers.n - numbers.of[HOST_OK] - numbers.of[HOST_WAITING] - numbers.of[HOST_AWAY];
-	table_add(table, "%s", rollout ? rollout->label : "(none)");
-	table_add(table, "%s", rollout ? rollout->version : "");
-	table_add(table, "%u", numbers.n);
-	table_add(table, "%u", numbers.of[HOST_OK]);
-	table_add(table, "%u", numbers.of[HOST_WAITING]);
-	table_add(table, "%u", n_bad);
-	table_add(table, "%u", numbers.of[HOST_AWAY]);
-	table_add(table, "%s", since_text(last));
-	table_add(table, "%s", json_string_value(json_object_get(last, "by")) ?: "");
+	count(view, rollout, /* all= */ false, &row.numbers);
+	row.n_bad = row.numbers.n - of[HOST_OK] - of[HOST_WAITING] - of[HOST_AWAY];
+	return row;
 }
 
-static bool print_rollouts(const struct view *view, FILE *file)
+static const struct column problem_columns[] = {
+	{ "HOST", "host", COLUMN_OF(struct host_row, host) },
+	{ "STATE", "state", COLUMN_OF(struct host_row, state) },
+	{ "VERSION", "version", COLUMN_OF(struct host_row, version) },
+	{ "AGE", NULL, COLUMN_OF(struct host_row, age_s), .text = screen_print_age },
+	{ "WHY", "why", COLUMN_OF(struct host_row, why) },
+	{ NULL },
+};
+
+static bool has_problem(const struct view *view, const struct host *host)
 {
-	static const char *const heads[] = { "LABEL",    "VERSION", "-HOSTS", "-OK", "-WAITING",
-					     "-PROBLEM", "-AWAY",   "SINCE",  "BY",  NULL };
-	struct table table = { .heads = heads };
+	struct judgement judgement = host_judge(&view->fleet, host);
 
-	for (size_t i = 0; i < view->fleet.n_rollouts; i++)
-		if (view->fleet.rollouts[i].revision > 0)
-			add_rollout(view, &table, &view->fleet.rollouts[i]);
-	add_rollout(view, &table, NULL);
-	if (table.n_cells > 0)
-		fputc('\n', file);
-	return table_print(&table, file);
-}
-
-static bool print_problems(const struct view *view, FILE *file)
-{
-	static const char *const heads[] = { "HOST", "STATE", "VERSION", "-AGE", "WHY", NULL };
-	struct table table = { .heads = heads };
-	char age[AGE_TEXT_MAX];
-	unsigned n = 0;
-	bool good;
-
-	for (size_t i = 0; i < view->fleet.n_hosts; i++) {
-		const struct host *host = &view->fleet.hosts[i];
-		struct judgement judgement = host_judge(&view->fleet, host);
-
-		if (judgement.verdict == HOST_OK || judgement.verdict == HOST_WAITING ||
-		    !host_exists(host) || n++ >= PROBLEMS_MAX)
-			continue;
-		table_add(&table, "%s", host->name);
-		table_add(&table, "%s", verdict_names[judgement.verdict]);
-		table_add(&table, "%s", judgement.in_force ?: "");
-		table_add(&table, "%s", host_age(&judgement, age));
-		table_add(&table, "%s", judgement.why ?: "");
-	}
-	if (n > 0)
-		fputc('\n', file);
-	good = table_print(&table, file);
-	if (n > PROBLEMS_MAX)
-		fprintf(file, "(and %u more, see \"rdmabrokerctl fleet list\")\n",
-			n - PROBLEMS_MAX);
-	return good;
+	return judgement.verdict != HOST_OK && judgement.verdict != HOST_WAITING &&
+	       host_exists(host);
 }
 
 /* The rules that refuse most */
 
-static int64_t number(const json_t *object, const char *name)
+struct rule_row {
+	const char *rule;
+	int64_t rejected, busy, hosts;
+};
+
+static const struct column rule_columns[] = {
+	{ "REJECTED", NULL, COLUMN_OF(struct rule_row, rejected) },
+	{ "BUSY", NULL, COLUMN_OF(struct rule_row, busy) },
+	{ "HOSTS", NULL, COLUMN_OF(struct rule_row, hosts) },
+	{ "RULE", NULL, COLUMN_OF(struct rule_row, rule) },
+	{ NULL },
+};
+
+static struct rule_row rule_row(const char *name, const json_t *sum)
 {
-	return host_clamp(json_object_get(object, name));
+	return (struct rule_row){ name, host_clamp(json_object_get(sum, "rejected")),
+				  host_clamp(json_object_get(sum, "busy")),
+				  host_clamp(json_object_get(sum, "hosts")) };
 }
 
 /* {"rejected", "busy", "hosts"} of each rule. */
@@ -239,148 +247,149 @@ static json_t *new_rules(const struct view *view)
 			const json_t *refusal = json_array_get(refusals, j);
 			const char *name = json_string_value(json_object_get(refusal, "rule")) ?:
 						   "(no rule)";
-			const json_t *sum = json_object_get(rules, name);
+			struct rule_row sum = rule_row(name, json_object_get(rules, name)),
+					one = rule_row(name, refusal);
 
 			json_object_set_new(rules, name,
 					    json_pack("{s:I, s:I, s:I}", "rejected",
-						      (json_int_t)(number(sum, "rejected") +
-								   number(refusal, "rejected")),
-						      "busy",
-						      (json_int_t)(number(sum, "busy") +
-								   number(refusal, "busy")),
-						      "hosts",
-						      (json_int_t)(number(sum, "hosts") + 1)));
+						      (json_int_t)(sum.rejected + one.rejected),
+						      "busy", (json_int_t)(sum.busy + one.busy),
+						      "hosts", (json_int_t)(sum.hosts + 1)));
 		}
 	}
 	return rules;
 }
 
-/* The name of the rule with the most refusals, but fewer than BELOW. */
-static const char *find_most(json_t *rules)
+/* The rule with the most refusals. False: there is none. */
+static bool find_most(json_t *rules, struct rule_row *ret)
 {
-	const char *name, *most = NULL;
-	int64_t best = -1;
+	const char *name;
 	json_t *sum;
 
+	*ret = (struct rule_row){ .rejected = -1 };
 	json_object_foreach(rules, name, sum)
 	{
-		int64_t n = number(sum, "rejected") + number(sum, "busy");
+		struct rule_row row = rule_row(name, sum);
 
-		if (n > best) {
-			best = n;
-			most = name;
-		}
+		if (row.rejected + row.busy > ret->rejected + ret->busy)
+			*ret = row;
 	}
-	return most;
+	return ret->rule;
+}
+
+/* A table, after an empty line, or nothing if it has no rows. */
+static bool print_table(struct table *table, FILE *file)
+{
+	if (table->n_rows > 0) {
+		fputc('\n', file);
+		return table_end(table, file);
+	}
+	table_done(table);
+	return true;
+}
+
+static void add_rollouts(const struct view *view, struct table *table)
+{
+	for (size_t i = 0; i < view->fleet.n_rollouts; i++) {
+		struct rollout_row row = rollout_row(view, &view->fleet.rollouts[i]);
+
+		if (view->fleet.rollouts[i].revision > 0)
+			table_add(table, &row);
+	}
+}
+
+/* Adds at most MAX. Returns how many there are. */
+static unsigned add_problems(const struct view *view, struct table *table, unsigned max)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < view->fleet.n_hosts; i++) {
+		struct host_row row = host_row(view, &view->fleet.hosts[i]);
+
+		if (has_problem(view, &view->fleet.hosts[i]) && n++ < max)
+			table_add(table, &row);
+	}
+	return n;
+}
+
+static bool print_rollouts(const struct view *view, FILE *file)
+{
+	struct rollout_row none = rollout_row(view, NULL);
+	struct table table;
+
+	table_begin(&table, rollout_columns);
+	add_rollouts(view, &table);
+	if (none.numbers.n > 0)
+		table_add(&table, &none);
+	return print_table(&table, file);
+}
+
+static bool print_problems(const struct view *view, FILE *file)
+{
+	struct table table;
+	unsigned n;
+	bool good;
+
+	table_begin(&table, problem_columns);
+	n = add_problems(view, &table, PROBLEMS_MAX);
+	good = print_table(&table, file);
+	if (n > PROBLEMS_MAX)
+		fprintf(file, "(and %u more, see \"rdmabrokerctl fleet list\")\n",
+			n - PROBLEMS_MAX);
+	return good;
 }
 
 static bool print_rules(const struct view *view, FILE *file)
 {
-	static const char *const heads[] = { "-REJECTED", "-BUSY", "-HOSTS", "RULE", NULL };
-	struct table table = { .heads = heads };
 	json_t *rules = new_rules(view);
-	const char *name;
+	struct rule_row row;
+	struct table table;
 
-	for (size_t i = 0; i < RULES_MAX && (name = find_most(rules)); i++) {
-		const json_t *sum = json_object_get(rules, name);
-
-		table_add(&table, "%lld", (long long)number(sum, "rejected"));
-		table_add(&table, "%lld", (long long)number(sum, "busy"));
-		table_add(&table, "%lld", (long long)number(sum, "hosts"));
-		table_add(&table, "%s", name);
-		json_object_del(rules, name);
+	table_begin(&table, rule_columns);
+	for (size_t i = 0; i < RULES_MAX && find_most(rules, &row); i++) {
+		table_add(&table, &row);
+		json_object_del(rules, row.rule);
 	}
 	json_decref(rules);
-	if (table.n_cells > 0)
-		fputc('\n', file);
-	return table_print(&table, file);
+	return print_table(&table, file);
 }
 
 static int print_text(const struct view *view, FILE *file)
 {
 	print_members(view, file);
 	print_hosts(view, file);
-	if (print_rollouts(view, file) && print_problems(view, file) && print_rules(view, file))
-		return EXIT_SUCCESS;
-	complain("out of memory");
-	return EXIT_FAILURE;
+	return print_rollouts(view, file) && print_problems(view, file) && print_rules(view, file) ?
+		       EXIT_SUCCESS :
+		       EXIT_FAILURE;
 }
 
-/* JSON */
-
-static json_t *new_numbers(const struct numbers *numbers)
+static int print_objects(const struct view *view, FILE *file)
 {
-	json_t *object = json_object();
-
-	for (size_t i = 0; i < N_VERDICTS; i++)
-		json_object_set_new(object, verdict_names[i], json_integer(numbers->of[i]));
-	return object;
-}
-
-static json_t *new_rollouts(const struct view *view)
-{
-	json_t *rollouts = json_array();
-
-	for (size_t i = 0; i < view->fleet.n_rollouts; i++) {
-		const struct rollout *rollout = &view->fleet.rollouts[i];
-		const json_t *last = last_of(rollout);
-		struct numbers numbers;
-
-		if (rollout->revision == 0)
-			continue;
-		count(view, rollout, /* all= */ false, &numbers);
-		json_array_append_new(
-			rollouts,
-			json_pack("{s:s, s:s, s:O?, s:O?, s:I, s:o}", "label", rollout->label,
-				  "version", rollout->version, "time",
-				  json_object_get(last, "time"), "by", json_object_get(last, "by"),
-				  "hosts", (json_int_t)numbers.n, "states", new_numbers(&numbers)));
-	}
-	return rollouts;
-}
-
-static json_t *new_problems(const struct view *view)
-{
-	json_t *problems = json_array();
-
-	for (size_t i = 0; i < view->fleet.n_hosts; i++) {
-		const struct host *host = &view->fleet.hosts[i];
-		struct judgement judgement = host_judge(&view->fleet, host);
-
-		if (judgement.verdict == HOST_OK || judgement.verdict == HOST_WAITING)
-			continue;
-		json_array_append_new(
-			problems, json_pack("{s:s, s:s, s:s?, s:s?}", "host", host->name, "state",
-					    verdict_names[judgement.verdict], "version",
-					    judgement.in_force, "why", judgement.why));
-	}
-	return problems;
-}
-
-static int print_json(const struct view *view, FILE *file)
-{
+	struct jsonout json = { .file = file };
+	json_t *rules = new_rules(view);
 	struct numbers numbers;
-	json_t *object;
-	int r;
 
 	count(view, NULL, /* all= */ true, &numbers);
-	object = json_pack("{s:o, s:I, s:o, s:o, s:o, s:o}", "etcd", new_members(view), "hosts",
-			   (json_int_t)numbers.n, "states", new_numbers(&numbers), "rollout",
-			   new_rollouts(view), "problems", new_problems(view), "refusals",
-			   new_rules(view));
-	r = object ? json_dumpf(object, file, JSON_COMPACT | JSON_ENSURE_ASCII) : -1;
-	json_decref(object);
-	if (r < 0) {
-		complain("out of memory");
-		return EXIT_FAILURE;
-	}
+	jsonout_open(&json, NULL, '{');
+	json_etcd(view, &json);
+	jsonout_number(&json, "hosts", numbers.n);
+	json_numbers(&numbers, &json, "states");
+	jsonout_open(&json, "rollout", '[');
+	add_rollouts(view, &(struct table){ .columns = rollout_columns, .json = &json });
+	jsonout_close(&json, ']');
+	jsonout_open(&json, "problems", '[');
+	add_problems(view, &(struct table){ .columns = problem_columns, .json = &json }, UINT_MAX);
+	jsonout_close(&json, ']');
+	screen_json(&rules, &json, "refusals");
+	jsonout_close(&json, '}');
 	fputc('\n', file);
+	json_decref(rules);
 	return EXIT_SUCCESS;
 }
 
 int action_status(struct fleetctl *ctl, char **arguments)
 {
-	static const struct printer printer = { print_text, print_json, .asks_members = true };
+	static const struct printer printer = { print_text, print_objects, .asks_members = true };
 
 	(void)arguments;
 	return screen_run(ctl, &printer, NULL);

@@ -5,27 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "ctl/output.h"
 #include "ctl/sitecheck.h"
 #include "fleet/sha256.h"
 #include "proto/text.h"
-#include "table.h"
 #include "versions.h"
 
 /* The versions of a policy: from a directory to etcd and back. */
 
 #define MANIFEST_MAX (128 * 1024) /* bytes; agents take no larger one */
-
-struct site_version *version_free(struct site_version *version)
-{
-	if (version)
-		siteversion_done(version);
-	free(version);
-	return NULL;
-}
 
 static bool is_name(const char *name)
 {
@@ -99,16 +89,17 @@ static bool download(struct fleetctl *ctl, const char *name, struct site_version
 	return good;
 }
 
-bool version_load(struct fleetctl *ctl, const char *what, struct site_version **ret)
+struct site_version *version_load(struct fleetctl *ctl, const char *what)
 {
-	*ret = calloc(1, sizeof(**ret));
-	if (!*ret) {
-		complain("out of memory");
-		return false;
-	}
+	struct site_version *version;
+
 	if (strchr(what, '/'))
-		return siteversion_read(*ret, what);
-	return is_name(what) && (ctl->etcd || fleetctl_connect(ctl)) && download(ctl, what, *ret);
+		return siteversion_read(what);
+	version = siteversion_new();
+	if (version && is_name(what) && (ctl->etcd || fleetctl_connect(ctl)) &&
+	    download(ctl, what, version))
+		return version;
+	return siteversion_free(version);
 }
 
 /* A directory of this process in the temporary one. False: an error was printed. */
@@ -142,12 +133,12 @@ bool version_check(const struct site_version *version, const char *name)
 
 int action_check(struct fleetctl *ctl, char **arguments)
 {
-	struct site_version *version;
+	struct site_version *version = version_load(ctl, arguments[0]);
 	int status = EXIT_FAILURE;
 
-	if (version_load(ctl, arguments[0], &version) && version_check(version, "version"))
+	if (version && version_check(version, "version"))
 		status = EXIT_SUCCESS;
-	version_free(version);
+	siteversion_free(version);
 	if (status == EXIT_SUCCESS)
 		printf("%s is valid on this host\n", arguments[0]);
 	else
@@ -251,16 +242,12 @@ int action_push(struct fleetctl *ctl, char **arguments)
 
 	if (!siteversion_get_name(name, dir, ctl->name))
 		return EXIT_USAGE;
-	version = calloc(1, sizeof(*version));
-	if (!version) {
-		complain("out of memory");
-	} else if (siteversion_read(version, dir)) {
-		if (!version_check(version, name))
-			complain("version %s is not valid, nothing has changed", name);
-		else if (fleetctl_connect(ctl) && upload(ctl, name, version))
-			status = EXIT_SUCCESS;
-	}
-	version_free(version);
+	version = siteversion_read(dir);
+	if (version && !version_check(version, name))
+		complain("version %s is not valid, nothing has changed", name);
+	else if (version && fleetctl_connect(ctl) && upload(ctl, name, version))
+		status = EXIT_SUCCESS;
+	siteversion_free(version);
 	if (status != EXIT_SUCCESS)
 		return status;
 	if (ctl->label)
@@ -295,9 +282,9 @@ static bool can_be_shown(const struct site_version *version, const char *what)
 static bool write_side(struct fleetctl *ctl, const char *work, const char *what, char letter,
 		       char *side, size_t size)
 {
-	struct site_version *version;
+	struct site_version *version = version_load(ctl, what);
 	char dir[PATH_MAX + 256], name[SITE_NAME_MAX + 1];
-	bool good = version_load(ctl, what, &version);
+	bool good = version;
 
 	if (!strchr(what, '/'))
 		snprintf(side, size, "%c-%s", letter, what);
@@ -307,15 +294,14 @@ static bool write_side(struct fleetctl *ctl, const char *work, const char *what,
 		good = false;
 	snprintf(dir, sizeof(dir), "%s/%s", work, side);
 	good = good && can_be_shown(version, what) && siteversion_write(version, dir);
-	version_free(version);
+	siteversion_free(version);
 	return good;
 }
 
-/* Returns the status of diff(1): 0: no difference; 1: differences; others: it has failed. */
+/* Returns the status of diff(1): 0: no difference; 1: differences; others, also negative ones: it has failed. */
 static int run_diff(const char *work, const char *a, const char *b)
 {
 	pid_t pid;
-	int status = 0;
 
 	fflush(stdout);
 	pid = fork();
@@ -325,11 +311,7 @@ static int run_diff(const char *work, const char *a, const char *b)
 		complain("cannot run diff: %m");
 		_exit(127);
 	}
-	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	if (pid < 0)
-		complain("cannot start a process: %m");
-	return pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 127;
+	return wait_for(pid);
 }
 
 /* The version that the roll-out names now. */
@@ -377,7 +359,8 @@ int action_diff(struct fleetctl *ctl, char **arguments)
 	good = write_side(ctl, work, what[0], 'a', sides[0], sizeof(sides[0])) &&
 	       write_side(ctl, work, what[1], 'b', sides[1], sizeof(sides[1]));
 	if (good)
-		status = run_diff(work, sides[0], sides[1]) <= 1 ? EXIT_SUCCESS : EXIT_FAILURE;
+		status = (unsigned)run_diff(work, sides[0], sides[1]) <= 1 ? EXIT_SUCCESS :
+									     EXIT_FAILURE;
 	for (size_t i = 0; i < 2 && *sides[i]; i++) {
 		snprintf(dir, sizeof(dir), "%s/%s", work, sides[i]);
 		siteversion_remove(dir);

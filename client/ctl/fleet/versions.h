@@ -4,8 +4,7 @@
 #include "ctl/siteversion.h"
 #include "fleetctl.h"
 
-/* A version in a directory, if WHAT has a slash, or one in etcd. False: an error was printed. Free *RET in any case. */
-bool version_load(struct fleetctl *ctl, const char *what, struct site_version **ret);
-struct site_version *version_free(struct site_version *version);
+/* A version in a directory, if WHAT has a slash, or one in etcd. NULL: an error was printed. */
+struct site_version *version_load(struct fleetctl *ctl, const char *what);
 /* Checks VERSION in a directory for the time of the check. False: an error was printed. */
 bool version_check(const struct site_version *version, const char *name);

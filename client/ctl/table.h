@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * What a verb prints, as a table for persons and as JSON for programs, by one description. A row is a C struct, and its
+ * columns are an array that ends with an empty one: the heading, the key in JSON, and the member of the struct. All verbs
+ * of rdmabrokerctl and rdmabroker-fleetctl that print rows use this; libsmartcols aligns the columns, by the width that a
+ * terminal gives to their characters. No text can send control characters to the terminal, whoever has written it. A table
+ * never has blanks at the end of a line.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/socket.h>
+
+#include "output.h"
+#include "proto/jsonout.h"
+
+enum column_type {
+	COLUMN_TEXT, /* const char *; NULL: none */
+	COLUMN_INT,
+	COLUMN_UNSIGNED,
+	COLUMN_INT64,
+	COLUMN_UINT64,
+	COLUMN_ADDRESS, /* struct sockaddr_storage; AF_UNSPEC: none */
+	COLUMN_PORT_SPACE, /* enum rdmabroker_port_space */
+	/* The others are only in JSON. */
+	COLUMN_BOOL,
+	COLUMN_TEXTS, /* const char *const *, after a size_t: their number */
+	COLUMN_OBJECTS, /* an array of pointers to rows of .columns, after a size_t: their number */
+	COLUMN_OBJECT, /* a row of .columns, within this one */
+};
+
+enum column_flags {
+	COLUMN_NO_ZERO = 1, /* the number 0 means none */
+	COLUMN_NO_NEGATIVE = 2, /* a negative number means none */
+	COLUMN_NO_MAX = 4, /* UINT32_MAX means none */
+	COLUMN_NOT = 8, /* false means true */
+	COLUMN_IF_ANY = 16, /* the table has the column only if a cell is not empty */
+};
+
+struct column {
+	const char *head; /* NULL: only in JSON */
+	const char *key; /* NULL: only in the table */
+	enum column_type type;
+	size_t offset; /* of the value in the row */
+	unsigned flags;
+	unsigned width; /* that the column has at least */
+	const struct column *columns;
+	/* In place of what TYPE says; AT is the value. A text that is empty is printed as "-". */
+	void (*text)(const void *at, FILE *file);
+	void (*json)(const void *at, struct jsonout *json, const char *key);
+	enum colour (*colour)(const void *row); /* NULL: none */
+};
+
+/* The type and the offset of MEMBER. */
+#define COLUMN_OF(row, member) \
+	.type = _Generic(((row *)0)->member, \
+		 const char *: COLUMN_TEXT, \
+		 bool: COLUMN_BOOL, \
+		 int: COLUMN_INT, \
+		 unsigned: COLUMN_UNSIGNED, \
+		 int64_t: COLUMN_INT64, \
+		 uint64_t: COLUMN_UINT64, \
+		 struct sockaddr_storage: COLUMN_ADDRESS, \
+		 const char *const *: COLUMN_TEXTS, \
+		 default: COLUMN_OBJECTS), \
+		.offset = offsetof(row, member)
+
+/* The members of ROW, in an object of JSON that is open. */
+void json_members(struct jsonout *json, const struct column *columns, const void *row);
+/* ROW as an object. */
+void json_row(struct jsonout *json, const char *key, const struct column *columns, const void *row);
+/* ROW as an object, on a line of stdout. */
+void print_json(const struct column *columns, const void *row);
+
+/* With COLUMNS and JSON only, each row becomes an element of the array that is open there, and nothing else is needed. */
+struct table {
+	const struct column *columns;
+	struct jsonout *json; /* NULL: it is a table */
+	struct libscols_table *scols;
+	unsigned width; /* of the terminal, to which the last column is cut; 0: it is not cut */
+	size_t n_rows;
+	bool has_failed; /* out of memory */
+};
+
+/* Begins a table with its headings. */
+void table_begin(struct table *ret, const struct column *columns);
+void table_add(struct table *table, const void *row);
+/* Prints what was added since the last call. No column gets narrower. False: an error was printed. */
+bool table_print(struct table *table, FILE *file);
+/* As table_print(), and frees the table. */
+bool table_end(struct table *table, FILE *file);
+void table_done(struct table *table);

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <pwd.h>
+#include <string.h>
+
+#include "who.h"
+
+/* NULL: UID has no entry. Remembers the last name, because successive rows mostly have the same user. */
+static const char *user_name(uint32_t uid)
+{
+	static struct {
+		bool known;
+		uint32_t uid;
+		char name[256];
+	} last;
+	const struct passwd *entry;
+
+	if (!last.known || last.uid != uid) {
+		entry = getpwuid(uid);
+		snprintf(last.name, sizeof(last.name), "%s", entry ? entry->pw_name : "");
+		last.uid = uid;
+		last.known = true;
+	}
+	return last.name[0] ? last.name : NULL;
+}
+
+static void print_name(uint32_t uid, const char *prefix, FILE *file)
+{
+	const char *name = user_name(uid);
+
+	if (name)
+		fputs(name, file);
+	else
+		fprintf(file, "%s%u", prefix, uid);
+}
+
+void who_print_user(const void *at, FILE *file)
+{
+	const struct who *who = at;
+
+	if (who->charged_uid != who->uid)
+		fprintf(file, "%u of ", who->uid);
+	print_name(who->charged_uid, "", file);
+}
+
+void who_json_user(const void *at, struct jsonout *json, const char *key)
+{
+	jsonout_string(json, key, user_name(*(const uint32_t *)at));
+}
+
+/* Cuts an id of 64 digits, which can have "user-UID/" before it, to its first 12. */
+static int length_of(const char *container)
+{
+	const char *slash = strrchr(container, '/'), *id = slash ? slash + 1 : container;
+	size_t len = strlen(id), digits = strspn(id, "0123456789abcdef");
+
+	return (int)(id - container + (ptrdiff_t)(len == 64 && digits == len ? 12 : len));
+}
+
+void who_print_workload(const void *at, FILE *file)
+{
+	const struct who *who = at;
+	const char *pod = who->pod, *container = who->container;
+
+	if (pod || container)
+		fprintf(file, "%s%s%s%s%.*s", pod ? "pod:" : "", pod ?: "",
+			pod && container ? "," : "", container ? "container:" : "",
+			container ? length_of(container) : 0, container ?: "");
+	else if (who->job)
+		fprintf(file, "job:%s", who->job);
+	else
+		fprintf(file, "%s", who->unit ?: "");
+}
+
+void who_print_peer(const void *at, FILE *file)
+{
+	const struct peer *peer = at;
+	const struct rdmabroker_peer_identity *id = peer->who;
+
+	if (!id) {
+		fprintf(file, "%s%s", peer->why ? "unknown: " : "", peer->why ?: "");
+		return;
+	}
+	print_name(id->uid, "uid ", file);
+	if (id->pod || id->container || id->job || id->unit)
+		fputs(", ", file);
+	who_print_workload(&(struct who){ .unit = id->unit,
+					  .container = id->container,
+					  .pod = id->pod,
+					  .job = id->job },
+			   file);
+}
+
+void who_json_peer(const void *at, struct jsonout *json, const char *key)
+{
+	static const struct column columns[] = {
+		{ NULL, "uid", COLUMN_OF(struct rdmabroker_peer_identity, uid) },
+		{ NULL, "user", COLUMN_OF(struct rdmabroker_peer_identity, uid),
+		  .json = who_json_user },
+		{ NULL, "knows_workload",
+		  COLUMN_OF(struct rdmabroker_peer_identity, knows_workload) },
+		WORKLOAD_COLUMNS(struct rdmabroker_peer_identity, ),
+		{ NULL },
+	};
+	const struct peer *peer = at;
+
+	json_row(json, key, columns, peer->who);
+	jsonout_string(json, "peer_unknown", peer->why);
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ctl/table.h"
+#include "tests/unit/unit.h"
+
+/* What rdmabrokerctl prints about rows, whose texts others have written. */
+
+struct row {
+	const char *name, *note;
+	uint64_t n;
+};
+
+static const struct column columns[] = {
+	{ "NAME", "name", COLUMN_OF(struct row, name) },
+	{ "N", "n", COLUMN_OF(struct row, n), COLUMN_NO_ZERO },
+	{ "NOTE", "note", COLUMN_OF(struct row, note), COLUMN_IF_ANY },
+	{ NULL },
+};
+
+static void begin(void)
+{
+	ck_assert_ptr_nonnull(setlocale(LC_CTYPE, "C.UTF-8"));
+}
+
+/* Returns what is printed of the ROWS, which end with one without a name. TABLE NULL: a table of its own. */
+static const char *print(struct table *table, const struct row *rows, unsigned width)
+{
+	static char text[4096];
+	FILE *file = fmemopen(text, sizeof(text), "w");
+	struct table own;
+
+	ck_assert_ptr_nonnull(file);
+	if (!table)
+		table_begin(&own, columns);
+	own.width = width;
+	for (; rows->name; rows++)
+		table_add(table ?: &own, rows);
+	ck_assert(table ? table_print(table, file) : table_end(&own, file));
+	fclose(file);
+	return text;
+}
+
+START_TEST(columns_have_the_width_of_the_characters)
+{
+	begin();
+	ck_assert_str_eq(print(NULL,
+			       (const struct row[]){ { "plain", "x", 7 },
+						     { "\xe6\x97\xa5\xe6\x9c\xac", "wide", 10 },
+						     { "e\xcc\x81t\xc3\xa9", "combining", 0 },
+						     { "", NULL, 1 },
+						     {} },
+			       0),
+			 "NAME    N  NOTE\n"
+			 "plain   7  x\n"
+			 "\xe6\x97\xa5\xe6\x9c\xac   10  wide\n"
+			 "e\xcc\x81t\xc3\xa9     -  combining\n"
+			 "-       1  -\n");
+}
+END_TEST
+
+START_TEST(no_text_controls_the_terminal)
+{
+	begin();
+	ck_assert_str_eq(print(NULL,
+			       (const struct row[]){ { "\033[31m", "tab\tdel\x7f", 1 },
+						     { "\xc2\x9b"
+						       "2J",
+						       "two\nlines", 2 },
+						     { "a\xff\xc3", "\xe6\x97", 3 },
+						     { "\\x1b", "\xed\xa0\x80", 4 },
+						     {} },
+			       0),
+			 "NAME   N  NOTE\n"
+			 "?[31m  1  tab?del?\n"
+			 "??2J   2  two\n"
+			 "a??    3  ??\n"
+			 "\\x1b   4  ???\n");
+}
+END_TEST
+
+START_TEST(columns_never_get_narrower)
+{
+	struct table table;
+
+	begin();
+	table_begin(&table, columns);
+	ck_assert_str_eq(print(&table, (const struct row[]){ {} }, 0), "NAME  N\n");
+	ck_assert_str_eq(print(&table,
+			       (const struct row[]){
+				       { "\xe6\x97\xa5\xe6\x97\xa5\xe6\x97\xa5", NULL, 1 }, {} },
+			       0),
+			 "\xe6\x97\xa5\xe6\x97\xa5\xe6\x97\xa5  1\n");
+	ck_assert_str_eq(print(&table, (const struct row[]){ { "a", NULL, 22 }, {} }, 0),
+			 "a       22\n");
+	ck_assert_str_eq(print(&table, (const struct row[]){ { "b", "n", 3 }, {} }, 0),
+			 "b        3  n\n");
+	table_done(&table);
+}
+END_TEST
+
+START_TEST(the_last_column_is_cut_to_the_terminal)
+{
+	begin();
+	/* A wide character that does not fit is left out. */
+	ck_assert_str_eq(
+		print(NULL,
+		      (const struct row[]){
+			      { "a", "0123456789012345", 1 },
+			      { "b",
+				"\xe6\x97\xa5\xe6\x97\xa5\xe6\x97\xa5\xe6\x97\xa5\xe6\x97\xa5\xe6\x97\xa5\xe6\x97\xa5"
+				"\xe6\x97\xa5\xe6\x97\xa5",
+				2 },
+			      { "c", "0123456789012e\xcc\x81xyz", 3 },
+			      {} },
+		      25),
+		"NAME  N  NOTE\n"
+		"a     1  0123456789012345\n"
+		"b     2  \xe6\x97\xa5\xe6\x97\xa5\xe6\x97\xa5\xe6\x97\xa5\xe6\x97\xa5\xe6\x97\xa5...\n"
+		"c     3  0123456789012...\n");
+	ck_assert_uint_eq(fitting("e\xcc\x81x", 1), 3);
+	ck_assert_uint_eq(fitting("\xe6\x97\xa5", 1), 0);
+	ck_assert_uint_eq(fitting("a\xff", 1), 1);
+	ck_assert_uint_eq(fitting("", 0), 0);
+}
+END_TEST
+
+START_TEST(json_has_the_same_rows)
+{
+	const struct row row = { "\033\xff\"", NULL, 0 };
+	struct jsonout json = {};
+	char text[256] = "";
+
+	json.file = fmemopen(text, sizeof(text), "w");
+	ck_assert_ptr_nonnull(json.file);
+	json_row(&json, NULL, columns, &row);
+	json_row(&json, NULL, columns, NULL);
+	fclose(json.file);
+	ck_assert_str_eq(text,
+			 "{\"name\": \"\\u001b\\ufffd\\\"\", \"n\": null, \"note\": null}, null");
+}
+END_TEST
+
+UNIT_MAIN("table", NULL, NULL, columns_have_the_width_of_the_characters,
+	  no_text_controls_the_terminal, columns_never_get_narrower,
+	  the_last_column_is_cut_to_the_terminal, json_has_the_same_rows)
