@@ -331,6 +331,33 @@ const char *rdmabroker_operation_str(enum rdmabroker_operation operation);
 const char *rdmabroker_notice_kind_str(enum rdmabroker_notice_kind kind);
 const char *rdmabroker_outcome_str(enum rdmabroker_outcome outcome);
 
+/* What a user can hold of a resource, in all sessions together. */
+struct rdmabroker_limit {
+	size_t size;
+	const char *what; /* for a person: "listeners" */
+	const char *key; /* the key of rdmabrokerd.conf(5) that sets the limit; "": it is fixed */
+	uint64_t used; /* what the user holds now */
+	uint64_t
+		limit; /* can be less than the key says: nobody gets more than half of what there is */
+};
+
+struct rdmabroker_limits {
+	size_t size;
+	size_t n_limits;
+	const struct rdmabroker_limit *const *limits;
+};
+
+/**
+ * rdmabroker_get_limits - What the user of the session can hold, and what he holds.
+ * Who the user is, for the uids of a user namespace, see SubordinateUids= in rdmabrokerd.conf(5).
+ * Ownership:
+ *   *@ret is the caller's; free it with rdmabroker_free_limits().
+ * Returns:
+ *   0; -ENOSYS: the daemon is older than this library.
+ */
+int rdmabroker_get_limits(struct rdmabroker *session, struct rdmabroker_limits **ret);
+struct rdmabroker_limits *rdmabroker_free_limits(struct rdmabroker_limits *limits);
+
 /**
  * rdmabroker_get_status - The state of the daemon.
  * Ownership:

@@ -73,6 +73,7 @@ int verb_explain(struct ctl *ctl);
 int verb_fleet(struct ctl *ctl);
 int verb_help(struct ctl *ctl);
 int verb_kick(struct ctl *ctl);
+int verb_limits(struct ctl *ctl);
 int verb_list(struct ctl *ctl);
 int verb_metrics(struct ctl *ctl);
 int verb_reload(struct ctl *ctl);

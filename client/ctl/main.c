@@ -72,6 +72,11 @@ static const struct verb verbs[] = {
 		.run = verb_kick,
 	},
 	{
+		.name = "limits",
+		.summary = "Print what you can hold, in all sessions together, and what you hold",
+		.run = verb_limits,
+	},
+	{
 		.name = "list",
 		.summary = "Print the daemon's sessions and their ids",
 		.options = list_options,

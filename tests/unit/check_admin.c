@@ -293,6 +293,29 @@ static int get_min_rnr_timer(struct rdmabroker_id *id)
 }
 
 /* The program's value is in force as long as no rule forces another one. Then the QP of an accept gets the rule's. */
+START_TEST(limits_of_the_user)
+{
+	struct rdmabroker *s = open_session(0);
+	struct rdmabroker_limits *limits;
+	bool has_sessions = false, has_listeners = false;
+
+	set_policy("allow any\n");
+	start_listening(s, 7471);
+	ck_assert_int_eq(rdmabroker_get_limits(s, &limits), 0);
+	for (size_t i = 0; i < limits->n_limits; i++) {
+		const struct rdmabroker_limit *limit = limits->limits[i];
+
+		ck_assert_uint_le(limit->used, limit->limit);
+		has_sessions |= !strcmp(limit->key, "SessionsPerUser") && limit->used == 1;
+		has_listeners |= !strcmp(limit->what, "listeners") && limit->used == 1;
+	}
+	ck_assert(has_sessions);
+	ck_assert(has_listeners);
+	rdmabroker_free_limits(limits);
+	rdmabroker_close(s);
+}
+END_TEST
+
 START_TEST(min_rnr_timer)
 {
 	struct rdmabroker *s = open_session(0), *c = open_session(0);
@@ -735,6 +758,7 @@ START_TEST(a_rate_under_overload)
 END_TEST
 
 UNIT_MAIN("admin", set_up, tear_down, busy_at_the_peers_broker, busy_at_the_clients_broker,
-	  busy_by_event, objects_of_every_kind_are_limited, quotas, min_rnr_timer,
-	  caps_and_ack_timeout, reload_over_the_wire, many_rules_are_listed, rules_are_counted,
-	  explain, private_data_decides, a_thousand_reloads_under_load, a_rate_under_overload)
+	  busy_by_event, objects_of_every_kind_are_limited, quotas, limits_of_the_user,
+	  min_rnr_timer, caps_and_ack_timeout, reload_over_the_wire, many_rules_are_listed,
+	  rules_are_counted, explain, private_data_decides, a_thousand_reloads_under_load,
+	  a_rate_under_overload)

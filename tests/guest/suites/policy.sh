@@ -131,6 +131,8 @@ case_quotas() {
 	serve first alice $A 7471 -P
 	fails 3 as alice rdmabroker-ping -s -a $A -p 7472
 	assert_contains "$(cat words)" "ListenersPerUser="
+	assert_contains "$(as alice rdmabrokerctl limits | tr -s ' ')" "listeners 1 1 ListenersPerUser="
+	assert_contains "$(as bob rdmabrokerctl limits | tr -s ' ')" "listeners 0 1 ListenersPerUser="
 	serve second bob $A 7473 -P
 	connect one bob $A 7471
 	fails 3 ping_once bob $A -p 7471
