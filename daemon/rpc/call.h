@@ -3,51 +3,29 @@
 
 /* A request while it is processed. The handlers of requests are in the files do_*.c and in metrics.c. */
 
+#include <stddef.h>
+#include <stdint.h>
+
 #include "core/object/id.h"
 #include "proto/rdmabroker.pb-c.h"
 #include "rpc/convert.h"
 #include "rpc/operations.h"
-#include "rpc/metrics.h"
 #include "rpc/request.h"
 
-#define MAX_DEVICES 64 /* devices in a Status; rdmabroker.proto promises this number */
-#define MAX_HOLDERS 32 /* holders in a Status; rdmabroker.proto promises this number */
-#define MAX_LIMITS 16 /* limits in a reply; rdmabroker.proto promises this number */
-#define MAX_WARNINGS 4 /* warnings in a Status; rdmabroker.proto promises this number */
-#define MAX_COMPLAINTS 20
-#define MAX_EFFECTS 16
-#define MAX_RULES 16 /* rules in a reply: they fit into a packet even with the longest texts */
-#define MAX_LISTED 24 /* sessions and ids in a reply */
-#define LISTED_SIZE_MAX 2048 /* the longest session or id in a reply, packed */
 #define TEXT_MAX 512
+#define REPLY_SPACE 45056 /* enough for a page of sessions and ids, the largest result */
 
 struct control;
 
-struct out_rule {
-	Rdmabroker__Rule rule;
-	char file[TEXT_MAX / 2];
-	char text[TEXT_MAX];
-};
-
-struct out_listed_session {
-	Rdmabroker__ListedSession session;
-	struct out_workload workload;
-	char unit[TEXT_MAX / 2];
-	char rule[TEXT_MAX / 2];
-	char restriction[TEXT_MAX / 2];
-};
-
-struct out_listed_id {
-	Rdmabroker__ListedId id;
-	struct out_id_info info;
-	struct out_peerid peerid;
-	char rule[TEXT_MAX / 2];
-};
-
-struct out_holder {
-	Rdmabroker__Status__Holder holder;
-	Rdmabroker__Address local, peer;
-};
+/*
+ * The space of CALL for a result: as TYPE, a struct or union of the handler's file with all that one reply can point to. It
+ * is not cleared.
+ */
+#define SPACE(call, type)                                               \
+	({                                                              \
+		_Static_assert(sizeof(type) <= REPLY_SPACE, "it fits"); \
+		(type *)(call)->space.bytes;                            \
+	})
 
 struct call {
 	struct control *control;
@@ -60,82 +38,10 @@ struct call {
 	struct failure failure; /* why the request is refused, if its handler returns a status */
 	/* descriptor that goes with the reply; -1: none; closed once the reply is sent */
 	int reply_fd;
-	/* Space for the result that the reply points to. */
+	/* for the result that the reply points to, see SPACE() */
 	union {
-		Rdmabroker__HelloResult hello;
-		struct {
-			struct out_id_info id_info;
-			struct out_qp_attr bound_init;
-		};
-		struct out_qp_attr qp_attr;
-		Rdmabroker__OpenDeviceResult open_device;
-		Rdmabroker__GetOptionResult get_option;
-		Rdmabroker__PublishSocketResult publish_socket;
-		struct {
-			Rdmabroker__GetLimitsResult get_limits;
-			Rdmabroker__GetLimitsResult__Limit limits[MAX_LIMITS];
-			Rdmabroker__GetLimitsResult__Limit *limit_pointers[MAX_LIMITS];
-		};
-		struct {
-			Rdmabroker__PeerIdentity find_peer;
-			struct out_workload workload;
-			uint32_t gids[MAX_GIDS];
-			char unit[TEXT_MAX / 2];
-		};
-		struct {
-			Rdmabroker__ImportIdResult import_id;
-			Rdmabroker__ConnParam conn;
-			Rdmabroker__Ece ece;
-			Rdmabroker__Caps caps;
-			struct out_id_info info;
-			struct out_qp_attr qp;
-			uint8_t paths[PATHS_SIZE];
-		};
-		struct {
-			Rdmabroker__ListDevicesResult list_devices;
-			char *names[MAX_DEVICES];
-		};
-		struct {
-			Rdmabroker__Status status;
-			Rdmabroker__Status__TakeOver take_over;
-			Rdmabroker__Status__Device devices[MAX_DEVICES];
-			Rdmabroker__Status__Device *pointers[MAX_DEVICES];
-			Rdmabroker__Status__ForeignIds foreign_ids[MAX_DEVICES];
-			struct out_holder holders[MAX_HOLDERS];
-			Rdmabroker__Status__Holder *holder_pointers[MAX_HOLDERS];
-			size_t n_holders;
-			char warnings[MAX_WARNINGS][TEXT_MAX];
-			char *warning_pointers[MAX_WARNINGS];
-		};
-		struct {
-			Rdmabroker__ExplainResult explain;
-			struct out_rule rule, depends;
-			char effects[MAX_EFFECTS][64];
-			char *effect_pointers[MAX_EFFECTS];
-		};
-		struct {
-			Rdmabroker__ReloadResult reload;
-			char complaints[MAX_COMPLAINTS][TEXT_MAX];
-			char *complaint_pointers[MAX_COMPLAINTS];
-		};
-		struct {
-			Rdmabroker__ListRulesResult list_rules;
-			struct out_rule rules[MAX_RULES];
-			Rdmabroker__Rule *rule_pointers[MAX_RULES];
-		};
-		struct {
-			Rdmabroker__ListResult list;
-			union {
-				struct out_listed_session session;
-				struct out_listed_id id;
-			} listed[MAX_LISTED];
-			Rdmabroker__ListedSession *listed_sessions[MAX_LISTED];
-			Rdmabroker__ListedId *listed_ids[MAX_LISTED];
-		};
-		struct {
-			Rdmabroker__GetMetricsResult get_metrics;
-			char metrics_text[METRICS_PAGE_MAX];
-		};
+		max_align_t align;
+		uint8_t bytes[REPLY_SPACE];
 	} space;
 };
 

@@ -26,6 +26,38 @@
 
 /* Requests of clients: hello, ids and devices. */
 
+#define MAX_DEVICES 64 /* devices in a Status; rdmabroker.proto promises this number */
+
+/* What the replies of this file point to. */
+union space {
+	Rdmabroker__HelloResult hello;
+	struct {
+		struct out_id_info id_info;
+		struct out_qp_attr bound_init;
+	};
+	struct out_qp_attr qp_attr;
+	Rdmabroker__OpenDeviceResult open_device;
+	Rdmabroker__GetOptionResult get_option;
+	struct {
+		Rdmabroker__ImportIdResult import_id;
+		Rdmabroker__ConnParam conn;
+		Rdmabroker__Ece ece;
+		Rdmabroker__Caps caps;
+		struct out_id_info info;
+		struct out_qp_attr qp;
+		uint8_t paths[PATHS_SIZE];
+	};
+	struct {
+		Rdmabroker__ListDevicesResult list_devices;
+		char *names[MAX_DEVICES];
+	};
+};
+
+static union space *space_of(struct call *call)
+{
+	return SPACE(call, union space);
+}
+
 static int get_id(struct call *call, uint32_t handle, struct id **ret)
 {
 	return table_find(call->session, handle, ret, &call->failure);
@@ -33,17 +65,17 @@ static int get_id(struct call *call, uint32_t handle, struct id **ret)
 
 static void reply_id_info(struct call *call, struct id *id)
 {
-	out_id_info(&call->space.id_info, id);
-	REPLY(call, id_info, ID_INFO, &call->space.id_info.info);
+	out_id_info(&space_of(call)->id_info, id);
+	REPLY(call, id_info, ID_INFO, &space_of(call)->id_info.info);
 }
 
 static int describe_broker(struct call *call)
 {
 	const struct core *core = session_get_core(call->session);
 
-	call->space.hello.daemon_version = (char *)RDMABROKER_VERSION;
-	call->space.hello.max_ids = core_get_settings(core)->max_ids_per_session;
-	call->space.hello.has_devices = lease_count(call->session) > 0;
+	space_of(call)->hello.daemon_version = (char *)RDMABROKER_VERSION;
+	space_of(call)->hello.max_ids = core_get_settings(core)->max_ids_per_session;
+	space_of(call)->hello.has_devices = lease_count(call->session) > 0;
 	return 0;
 }
 
@@ -70,7 +102,7 @@ static int require_proof(struct call *call, const char **ret)
 int do_hello(struct call *call)
 {
 	const Rdmabroker__Hello *hello = call->request->hello;
-	Rdmabroker__HelloResult *result = &call->space.hello;
+	Rdmabroker__HelloResult *result = &space_of(call)->hello;
 	const char *question;
 	int r;
 
@@ -192,10 +224,10 @@ int do_bind_addr(struct call *call)
 		return r;
 	reply_id_info(call, id);
 	/* If the attributes are missing here, the client requests them when it needs them. */
-	if (call->space.id_info.from.device &&
+	if (space_of(call)->id_info.from.device &&
 	    settings_get_qp_attr(id, IBV_QPS_INIT, &qp, &call->failure) == 0) {
-		out_qp_attr(&call->space.bound_init, &qp);
-		call->reply->init = &call->space.bound_init.attr;
+		out_qp_attr(&space_of(call)->bound_init, &qp);
+		call->reply->init = &space_of(call)->bound_init.attr;
 	}
 	return 0;
 }
@@ -322,7 +354,7 @@ int do_notify(struct call *call)
 int do_get_option(struct call *call)
 {
 	const Rdmabroker__GetOption *m = call->request->get_option;
-	Rdmabroker__GetOptionResult *result = &call->space.get_option;
+	Rdmabroker__GetOptionResult *result = &space_of(call)->get_option;
 	struct id *id;
 	int value;
 	int r = get_id(call, m->id, &id);
@@ -375,7 +407,7 @@ int do_export_id(struct call *call)
 
 int do_import_id(struct call *call)
 {
-	Rdmabroker__ImportIdResult *result = &call->space.import_id;
+	Rdmabroker__ImportIdResult *result = &space_of(call)->import_id;
 	struct session_event event = { 0 };
 	struct id *id;
 	int r;
@@ -388,19 +420,19 @@ int do_import_id(struct call *call)
 	rdmabroker__import_id_result__init(result);
 	result->id = id_get_handle(id);
 	result->port_space = id_get_port_space(id);
-	out_id_info(&call->space.info, id);
-	result->info = &call->space.info.info;
+	out_id_info(&space_of(call)->info, id);
+	result->info = &space_of(call)->info.info;
 	if (settings_get_caps(id))
-		result->caps = out_caps(&call->space.caps, settings_get_caps(id));
+		result->caps = out_caps(&space_of(call)->caps, settings_get_caps(id));
 	if (id_get_request(id)) {
 		result->request = true;
-		out_conn_param(&call->space.conn, &id_get_request(id)->conn);
-		result->conn = &call->space.conn;
-		result->remote_ece = out_ece(&call->space.ece, &id_get_request(id)->remote_ece);
-		result->paths = out_paths(call->space.paths, id);
+		out_conn_param(&space_of(call)->conn, &id_get_request(id)->conn);
+		result->conn = &space_of(call)->conn;
+		result->remote_ece = out_ece(&space_of(call)->ece, &id_get_request(id)->remote_ece);
+		result->paths = out_paths(space_of(call)->paths, id);
 		/* If the attributes are missing here, the client requests them when it needs them. */
 		if (listen_fill_request(id, &event, &call->failure) == 0)
-			result->qp = out_qp_attrs(&call->space.qp, &event);
+			result->qp = out_qp_attrs(&space_of(call)->qp, &event);
 	}
 	REPLY(call, import_id, IMPORT_ID, result);
 	return 0;
@@ -424,8 +456,8 @@ int do_init_qp_attr(struct call *call)
 	if (r == 0)
 		r = settings_get_qp_attr(id, (enum ibv_qp_state)m->qp_state, &qp, &call->failure);
 	if (r == 0) {
-		out_qp_attr(&call->space.qp_attr, &qp);
-		REPLY(call, qp_attr, QP_ATTR, &call->space.qp_attr.attr);
+		out_qp_attr(&space_of(call)->qp_attr, &qp);
+		REPLY(call, qp_attr, QP_ATTR, &space_of(call)->qp_attr.attr);
 	}
 	return r;
 }
@@ -433,7 +465,7 @@ int do_init_qp_attr(struct call *call)
 int do_open_device(struct call *call)
 {
 	const char *name = call->request->open_device->name;
-	Rdmabroker__OpenDeviceResult *result = &call->space.open_device;
+	Rdmabroker__OpenDeviceResult *result = &space_of(call)->open_device;
 	struct fabric_device *device;
 	int r;
 
@@ -466,11 +498,11 @@ int do_close_device(struct call *call)
 
 int do_list_devices(struct call *call)
 {
-	Rdmabroker__ListDevicesResult *result = &call->space.list_devices;
+	Rdmabroker__ListDevicesResult *result = &space_of(call)->list_devices;
 	struct fabric_device *device = NULL;
 
 	rdmabroker__list_devices_result__init(result);
-	result->names = call->space.names;
+	result->names = space_of(call)->names;
 	while (result->n_names < MAX_DEVICES &&
 	       (device = fabric_next_device(core_get_fabric(session_get_core(call->session)),
 					    device)))

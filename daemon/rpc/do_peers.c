@@ -12,6 +12,19 @@
 
 /* Requests of rdmabroker-peerd, which asks other hosts who peers are, and answers them. */
 
+/* What the reply to find_peer points to. */
+struct space {
+	Rdmabroker__PeerIdentity find_peer;
+	struct out_workload workload;
+	uint32_t gids[MAX_GIDS];
+	char unit[TEXT_MAX / 2];
+};
+
+static struct space *space_of(struct call *call)
+{
+	return SPACE(call, struct space);
+}
+
 int do_serve_peers(struct call *call)
 {
 	return failure_errno(&call->failure, inquiries_serve(call->session));
@@ -49,15 +62,15 @@ static bool knows_workload(const struct identity *identity)
 
 static char *out_unit(struct call *call, const struct session *session)
 {
-	snprintf(call->space.unit, sizeof(call->space.unit), "%s",
+	snprintf(space_of(call)->unit, sizeof(space_of(call)->unit), "%s",
 		 session_get_workload(session, WORKLOAD_UNIT));
-	return call->space.unit;
+	return space_of(call)->unit;
 }
 
 int do_find_peer(struct call *call)
 {
 	const Rdmabroker__FindPeer *m = call->request->find_peer;
-	Rdmabroker__PeerIdentity *result = &call->space.find_peer;
+	Rdmabroker__PeerIdentity *result = &space_of(call)->find_peer;
 	struct sockaddr_storage local, peer;
 	struct whois_question question = { .listens = m->listens,
 					   .port_space = (int)m->port_space,
@@ -86,14 +99,14 @@ int do_find_peer(struct call *call)
 				   IDENTITY_GIDS_MAX);
 	rdmabroker__peer_identity__init(result);
 	result->uid = identity->uid;
-	result->gids = call->space.gids;
+	result->gids = space_of(call)->gids;
 	while (result->n_gids < identity->n_gids) {
-		call->space.gids[result->n_gids] = identity->gids[result->n_gids];
+		space_of(call)->gids[result->n_gids] = identity->gids[result->n_gids];
 		result->n_gids++;
 	}
 	result->knows_workload = knows_workload(identity);
 	result->unit = out_unit(call, found);
-	result->workload = out_workload(&call->space.workload, found);
+	result->workload = out_workload(&space_of(call)->workload, found);
 	REPLY(call, find_peer, FIND_PEER, result);
 	return 0;
 }

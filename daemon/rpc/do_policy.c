@@ -11,6 +11,41 @@
 
 /* Requests of admins and observers about policy: its rules, loading it again, explaining a decision. */
 
+#define MAX_COMPLAINTS 20
+#define MAX_EFFECTS 16
+#define MAX_RULES 16 /* rules in a reply: they fit into a packet even with the longest texts */
+
+struct out_rule {
+	Rdmabroker__Rule rule;
+	char file[TEXT_MAX / 2];
+	char text[TEXT_MAX];
+};
+
+/* What the replies of this file point to. */
+union space {
+	struct {
+		Rdmabroker__ExplainResult explain;
+		struct out_rule rule, depends;
+		char effects[MAX_EFFECTS][64];
+		char *effect_pointers[MAX_EFFECTS];
+	};
+	struct {
+		Rdmabroker__ReloadResult reload;
+		char complaints[MAX_COMPLAINTS][TEXT_MAX];
+		char *complaint_pointers[MAX_COMPLAINTS];
+	};
+	struct {
+		Rdmabroker__ListRulesResult list_rules;
+		struct out_rule rules[MAX_RULES];
+		Rdmabroker__Rule *rule_pointers[MAX_RULES];
+	};
+};
+
+static union space *space_of(struct call *call)
+{
+	return SPACE(call, union space);
+}
+
 static Rdmabroker__Rule *out_rule(struct out_rule *space, const struct policy_rule *rule,
 				  const struct tally *tally)
 {
@@ -35,18 +70,18 @@ static Rdmabroker__Rule *out_rule(struct out_rule *space, const struct policy_ru
 int do_list_rules(struct call *call)
 {
 	const struct core *core = session_get_core(call->session);
-	Rdmabroker__ListRulesResult *result = &call->space.list_rules;
+	Rdmabroker__ListRulesResult *result = &space_of(call)->list_rules;
 	size_t total = policy_n_rules(core_get_policy(core)) + 1;
 
 	rdmabroker__list_rules_result__init(result);
 	result->total = (uint32_t)total;
-	result->rules = call->space.rule_pointers;
+	result->rules = space_of(call)->rule_pointers;
 	for (size_t i = call->request->list_rules->first; i < total && result->n_rules < MAX_RULES;
 	     i++) {
 		const struct policy_rule *rule = policy_rule_at(core_get_policy(core), i);
 
-		call->space.rule_pointers[result->n_rules] = out_rule(
-			&call->space.rules[result->n_rules], rule, core_get_tally(core, rule));
+		space_of(call)->rule_pointers[result->n_rules] = out_rule(
+			&space_of(call)->rules[result->n_rules], rule, core_get_tally(core, rule));
 		result->n_rules++;
 	}
 	REPLY(call, list_rules, LIST_RULES, result);
@@ -56,7 +91,7 @@ int do_list_rules(struct call *call)
 int do_reload(struct call *call)
 {
 	const struct diag *diag = NULL;
-	Rdmabroker__ReloadResult *result = &call->space.reload;
+	Rdmabroker__ReloadResult *result = &space_of(call)->reload;
 	const char *line;
 	int r;
 
@@ -69,13 +104,13 @@ int do_reload(struct call *call)
 	if (!policy_is_fallback(core_get_policy(session_get_core(call->session))))
 		result->rules =
 			(uint32_t)policy_n_rules(core_get_policy(session_get_core(call->session)));
-	result->complaints = call->space.complaint_pointers;
+	result->complaints = space_of(call)->complaint_pointers;
 	while (diag && result->n_complaints < MAX_COMPLAINTS &&
 	       (line = diag_at(diag, result->n_complaints))) {
-		char *copy = call->space.complaints[result->n_complaints];
+		char *copy = space_of(call)->complaints[result->n_complaints];
 
 		snprintf(copy, TEXT_MAX, "%s", line);
-		call->space.complaint_pointers[result->n_complaints++] = copy;
+		space_of(call)->complaint_pointers[result->n_complaints++] = copy;
 	}
 	REPLY(call, reload, RELOAD, result);
 	return 0;
@@ -96,15 +131,16 @@ static int find_operation(const char *name, enum policy_operation *ret)
 static void add_effects(struct call *call, enum policy_operation operation,
 			const struct policy_rule *rule)
 {
-	Rdmabroker__ExplainResult *result = &call->space.explain;
+	Rdmabroker__ExplainResult *result = &space_of(call)->explain;
 	size_t i = 0;
 
 	while (result->n_effects < MAX_EFFECTS) {
-		char *text = call->space.effects[result->n_effects];
+		char *text = space_of(call)->effects[result->n_effects];
 
-		if (!policy_next_setting(rule, operation, &i, text, sizeof(call->space.effects[0])))
+		if (!policy_next_setting(rule, operation, &i, text,
+					 sizeof(space_of(call)->effects[0])))
 			return;
-		call->space.effect_pointers[result->n_effects++] = text;
+		space_of(call)->effect_pointers[result->n_effects++] = text;
 	}
 }
 
@@ -164,7 +200,7 @@ static const char *in_question(struct policy_question *ret, const Rdmabroker__Ex
 int do_explain(struct call *call)
 {
 	const struct core *core = session_get_core(call->session);
-	Rdmabroker__ExplainResult *result = &call->space.explain;
+	Rdmabroker__ExplainResult *result = &space_of(call)->explain;
 	struct policy_verdict verdict, early;
 	struct policy_question question;
 	struct facts facts;
@@ -179,17 +215,17 @@ int do_explain(struct call *call)
 	policy_check_port(&question, &verdict);
 
 	rdmabroker__explain_result__init(result);
-	result->effects = call->space.effect_pointers;
+	result->effects = space_of(call)->effect_pointers;
 	result->allow = verdict.answer == POLICY_ALLOW;
 	if (verdict.rule)
-		result->rule = out_rule(&call->space.rule, verdict.rule,
+		result->rule = out_rule(&space_of(call)->rule, verdict.rule,
 					core_get_tally(core, verdict.rule));
 	if (verdict.answer == POLICY_REJECT)
 		result->reason = (char *)verdict.reason;
 	result->asks = early.answer == POLICY_ASK;
 	result->charged_uid = out_charged(question.uid);
 	if (early.answer == POLICY_DEFER || early.answer == POLICY_ASK)
-		result->depends = out_rule(&call->space.depends, early.rule,
+		result->depends = out_rule(&space_of(call)->depends, early.rule,
 					   core_get_tally(core, early.rule));
 	if (result->allow)
 		add_effects(call, question.operation, verdict.rule);

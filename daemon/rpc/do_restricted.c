@@ -18,7 +18,7 @@ int do_restrict_session(struct call *call)
 
 int do_publish_socket(struct call *call)
 {
-	Rdmabroker__PublishSocketResult *result = &call->space.publish_socket;
+	Rdmabroker__PublishSocketResult *result = SPACE(call, Rdmabroker__PublishSocketResult);
 	const char *path;
 	int r = outlets_publish(call->control->outlets, call->session, &path, &call->failure);
 

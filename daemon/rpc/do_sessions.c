@@ -15,6 +15,40 @@
 
 /* Requests to list and watch all sessions and ids, to end them, and to drain the broker. */
 
+#define MAX_LISTED 24 /* sessions and ids in a reply */
+#define LISTED_SIZE_MAX 2048 /* the longest session or id in a reply, packed */
+
+struct out_listed_session {
+	Rdmabroker__ListedSession session;
+	struct out_workload workload;
+	char unit[TEXT_MAX / 2];
+	char rule[TEXT_MAX / 2];
+	char restriction[TEXT_MAX / 2];
+};
+
+struct out_listed_id {
+	Rdmabroker__ListedId id;
+	struct out_id_info info;
+	struct out_peerid peerid;
+	char rule[TEXT_MAX / 2];
+};
+
+/* What the reply to list points to. */
+struct space {
+	Rdmabroker__ListResult list;
+	union {
+		struct out_listed_session session;
+		struct out_listed_id id;
+	} listed[MAX_LISTED];
+	Rdmabroker__ListedSession *listed_sessions[MAX_LISTED];
+	Rdmabroker__ListedId *listed_ids[MAX_LISTED];
+};
+
+static struct space *space_of(struct call *call)
+{
+	return SPACE(call, struct space);
+}
+
 static void name_rule(char buf[TEXT_MAX / 2], const struct policy_rule *rule)
 {
 	buf[0] = 0;
@@ -91,7 +125,7 @@ static size_t add_id(Rdmabroker__ListResult *result, struct out_listed_id *space
 int do_list(struct call *call)
 {
 	const struct core *core = session_get_core(call->session);
-	Rdmabroker__ListResult *result = &call->space.list;
+	Rdmabroker__ListResult *result = &space_of(call)->list;
 	struct admin_cursor cursor = {
 		.session = call->request->list->session,
 		.id = call->request->list->id,
@@ -101,17 +135,17 @@ int do_list(struct call *call)
 	struct id *id;
 
 	rdmabroker__list_result__init(result);
-	result->sessions = call->space.listed_sessions;
-	result->ids = call->space.listed_ids;
+	result->sessions = space_of(call)->listed_sessions;
+	result->ids = space_of(call)->listed_ids;
 	result->more = true;
 	for (size_t n = 0; n < MAX_LISTED && size < PACKET_MAX - 2 * LISTED_SIZE_MAX; n++) {
 		result->more = admin_next(&cursor, core, &session, &id);
 		if (!result->more)
 			break;
 		if (id)
-			size += add_id(result, &call->space.listed[n].id, id);
+			size += add_id(result, &space_of(call)->listed[n].id, id);
 		else
-			size += add_session(result, &call->space.listed[n].session, session);
+			size += add_session(result, &space_of(call)->listed[n].session, session);
 	}
 	/* A full page is followed by another one, which is empty if the full one ends with the last object. */
 	result->next_session = cursor.session;

@@ -13,6 +13,42 @@
 
 /* The status of the broker, for admins and observers, and each client's own limits. */
 
+#define MAX_DEVICES 64 /* devices in a Status; rdmabroker.proto promises this number */
+#define MAX_HOLDERS 32 /* holders in a Status; rdmabroker.proto promises this number */
+#define MAX_LIMITS 16 /* limits in a reply; rdmabroker.proto promises this number */
+#define MAX_WARNINGS 4 /* warnings in a Status; rdmabroker.proto promises this number */
+
+struct out_holder {
+	Rdmabroker__Status__Holder holder;
+	Rdmabroker__Address local, peer;
+};
+
+/* What the replies of this file point to. */
+union space {
+	struct {
+		Rdmabroker__Status status;
+		Rdmabroker__Status__TakeOver take_over;
+		Rdmabroker__Status__Device devices[MAX_DEVICES];
+		Rdmabroker__Status__Device *pointers[MAX_DEVICES];
+		Rdmabroker__Status__ForeignIds foreign_ids[MAX_DEVICES];
+		struct out_holder holders[MAX_HOLDERS];
+		Rdmabroker__Status__Holder *holder_pointers[MAX_HOLDERS];
+		size_t n_holders;
+		char warnings[MAX_WARNINGS][TEXT_MAX];
+		char *warning_pointers[MAX_WARNINGS];
+	};
+	struct {
+		Rdmabroker__GetLimitsResult get_limits;
+		Rdmabroker__GetLimitsResult__Limit limits[MAX_LIMITS];
+		Rdmabroker__GetLimitsResult__Limit *limit_pointers[MAX_LIMITS];
+	};
+};
+
+static union space *space_of(struct call *call)
+{
+	return SPACE(call, union space);
+}
+
 static Rdmabroker__Status__Holder *out_holder(struct out_holder *space,
 					      const struct fabric_holder *holder)
 {
@@ -43,17 +79,17 @@ static Rdmabroker__Status__ForeignIds *out_foreign_ids(struct call *call,
 	out->age_ms = clock_ms() - found->seen_ms;
 	out->more_ids = found->n_more_ids;
 	out->nameless_ids = found->n_nameless_ids;
-	out->holders = call->space.holder_pointers + call->space.n_holders;
+	out->holders = space_of(call)->holder_pointers + space_of(call)->n_holders;
 	for (size_t i = 0; i < found->n_holders; i++) {
-		size_t n = call->space.n_holders;
+		size_t n = space_of(call)->n_holders;
 
 		if (n == MAX_HOLDERS) {
 			out->more_ids += found->holders[i].n_ids;
 			continue;
 		}
 		out->holders[out->n_holders++] =
-			out_holder(&call->space.holders[n], &found->holders[i]);
-		call->space.n_holders++;
+			out_holder(&space_of(call)->holders[n], &found->holders[i]);
+		space_of(call)->n_holders++;
 	}
 	return out;
 }
@@ -63,8 +99,8 @@ static void add_warning(struct call *call, const char *fmt, ...)
 
 static void add_warning(struct call *call, const char *fmt, ...)
 {
-	Rdmabroker__Status *status = &call->space.status;
-	char *text = call->space.warnings[status->n_warnings];
+	Rdmabroker__Status *status = &space_of(call)->status;
+	char *text = space_of(call)->warnings[status->n_warnings];
 	va_list ap;
 
 	if (status->n_warnings == MAX_WARNINGS)
@@ -72,13 +108,13 @@ static void add_warning(struct call *call, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, TEXT_MAX, fmt, ap);
 	va_end(ap);
-	call->space.warning_pointers[status->n_warnings++] = text;
+	space_of(call)->warning_pointers[status->n_warnings++] = text;
 }
 
 static void out_policy(struct call *call)
 {
 	const struct policy *policy = core_get_policy(session_get_core(call->session));
-	Rdmabroker__Status *status = &call->space.status;
+	Rdmabroker__Status *status = &space_of(call)->status;
 	const char *first;
 
 	status->policy_error = (char *)control_get_policy_error(call->control);
@@ -103,7 +139,7 @@ static void out_absence(struct call *call)
 
 static void out_take_over(struct call *call, const struct core_take_over *in)
 {
-	Rdmabroker__Status__TakeOver *out = &call->space.take_over;
+	Rdmabroker__Status__TakeOver *out = &space_of(call)->take_over;
 
 	if (in->generation == 0)
 		return;
@@ -113,7 +149,7 @@ static void out_take_over(struct call *call, const struct core_take_over *in)
 	out->ended_sessions = in->n_ended;
 	out->took_ms = in->took_ms;
 	out->age_ms = clock_ms() - in->at_ms;
-	call->space.status.take_over = out;
+	space_of(call)->status.take_over = out;
 }
 
 static void out_helper(struct call *call, const struct core *core)
@@ -128,12 +164,12 @@ int do_get_status(struct call *call)
 {
 	struct core *core = session_get_core(call->session);
 	const struct core_counts counts = core_get_counts(core);
-	Rdmabroker__Status *status = &call->space.status;
+	Rdmabroker__Status *status = &space_of(call)->status;
 	struct fabric_device *device = NULL;
 
 	rdmabroker__status__init(status);
 	status->version = (char *)RDMABROKER_VERSION;
-	status->warnings = call->space.warning_pointers;
+	status->warnings = space_of(call)->warning_pointers;
 	out_policy(call);
 	status->sessions = counts.n_sessions;
 	status->listeners = counts.n_listeners;
@@ -147,19 +183,20 @@ int do_get_status(struct call *call)
 	out_absence(call);
 	out_helper(call, core);
 	fabric_look(core_get_fabric(core));
-	call->space.n_holders = 0;
-	status->devices = call->space.pointers;
+	space_of(call)->n_holders = 0;
+	status->devices = space_of(call)->pointers;
 	while (status->n_devices < MAX_DEVICES &&
 	       (device = fabric_next_device(core_get_fabric(core), device))) {
-		Rdmabroker__Status__Device *d = &call->space.devices[status->n_devices];
+		Rdmabroker__Status__Device *d = &space_of(call)->devices[status->n_devices];
 
 		rdmabroker__status__device__init(d);
 		d->name = (char *)fabric_device_name(device);
 		d->node = (char *)fabric_device_node(device);
 		d->leases = fabric_device_n_leases(device);
-		d->foreign_ids = out_foreign_ids(call, &call->space.foreign_ids[status->n_devices],
+		d->foreign_ids = out_foreign_ids(call,
+						 &space_of(call)->foreign_ids[status->n_devices],
 						 fabric_device_holders(device));
-		call->space.pointers[status->n_devices++] = d;
+		space_of(call)->pointers[status->n_devices++] = d;
 	}
 	REPLY(call, status, STATUS, status);
 	return 0;
@@ -167,14 +204,14 @@ int do_get_status(struct call *call)
 
 int do_get_limits(struct call *call)
 {
-	Rdmabroker__GetLimitsResult *result = &call->space.get_limits;
+	Rdmabroker__GetLimitsResult *result = &space_of(call)->get_limits;
 	struct quota quota;
 
 	rdmabroker__get_limits_result__init(result);
-	result->limits = call->space.limit_pointers;
+	result->limits = space_of(call)->limit_pointers;
 	while (result->n_limits < MAX_LIMITS &&
 	       quota_get(call->session, result->n_limits, &quota)) {
-		Rdmabroker__GetLimitsResult__Limit *out = &call->space.limits[result->n_limits];
+		Rdmabroker__GetLimitsResult__Limit *out = &space_of(call)->limits[result->n_limits];
 
 		rdmabroker__get_limits_result__limit__init(out);
 		out->what = (char *)quota.what;

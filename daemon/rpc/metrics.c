@@ -211,11 +211,22 @@ bool metrics_page(const struct core *core, struct metrics_text *text, struct met
 	return place->section < N_SECTIONS;
 }
 
+/* What the reply points to. */
+struct space {
+	Rdmabroker__GetMetricsResult get_metrics;
+	char metrics_text[METRICS_PAGE_MAX];
+};
+
+static struct space *space_of(struct call *call)
+{
+	return SPACE(call, struct space);
+}
+
 int do_get_metrics(struct call *call)
 {
-	Rdmabroker__GetMetricsResult *result = &call->space.get_metrics;
-	struct metrics_text text = { .buf = call->space.metrics_text,
-				     .size = sizeof(call->space.metrics_text) };
+	Rdmabroker__GetMetricsResult *result = &space_of(call)->get_metrics;
+	struct metrics_text text = { .buf = space_of(call)->metrics_text,
+				     .size = sizeof(space_of(call)->metrics_text) };
 	struct metrics_place place = { .section = call->request->get_metrics->section,
 				       .index = call->request->get_metrics->index };
 
