@@ -42,7 +42,7 @@ ifeq ($(findstring $(san-flags),$(CFLAGS)),)
 override CFLAGS += $(san-flags)
 endif
 endif
-WARN := -Wall -Wextra
+WARN := -Wall -Wextra -Wno-unused-parameter
 ifeq ($(DEVELOPER),1)
 WARN += -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wundef -Wvla \
 	-Wwrite-strings -Wformat=2

@@ -164,8 +164,6 @@ static void tell_status(struct broker *broker)
 
 static int on_status_timer(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	(void)source;
-	(void)usec;
 	tell_status(userdata);
 	return 0;
 }
@@ -291,8 +289,6 @@ static const struct server_ops server_ops = {
 
 static int on_sighup(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata)
 {
-	(void)source;
-	(void)info;
 	start_reload(userdata);
 	return 0;
 }
@@ -302,7 +298,6 @@ static int on_exit_signal(sd_event_source *source, const struct signalfd_siginfo
 {
 	struct broker *broker = userdata;
 
-	(void)source;
 	broker->leaves = keeper_is_succeeded(broker->keeper);
 	log_info("Stopping on signal %s.%s", info->ssi_signo == SIGTERM ? "TERM" : "INT",
 		 broker->leaves ? " The next process takes over all sessions." : "");
@@ -347,7 +342,6 @@ static void raise_nofile(void)
 
 static void on_manager_stuck(void *userdata, bool is_stuck)
 {
-	(void)userdata;
 	if (is_stuck)
 		log_warning(
 			"systemd (PID 1) does not read what its services tell it: it is busy, or "

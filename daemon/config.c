@@ -48,7 +48,6 @@ static size_t parse_user(const struct inifile_key *key, const char *value, void 
 {
 	const struct passwd *entry;
 
-	(void)key;
 	if (!*value)
 		return 1;
 	entry = getpwnam(value);

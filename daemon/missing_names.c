@@ -80,8 +80,6 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct missing_names *names = userdata;
 
-	(void)source;
-	(void)usec;
 	/* If a look-up for an earlier policy is pending, on_done() sets the timer. */
 	if (names->runs)
 		return 0;

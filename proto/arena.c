@@ -44,8 +44,6 @@ static void *arena_alloc(void *data, size_t size)
 
 static void arena_keep(void *data, void *pointer)
 {
-	(void)data;
-	(void)pointer;
 }
 
 void arena_init(struct arena *arena, struct arena_block *first, size_t size, size_t more_max)

@@ -237,7 +237,6 @@ static int handle(void *userdata, const char *section, const char *name, const c
 	const struct text_line *line = &reading->line;
 	size_t key_at = skip_blanks(line, 0), value_at = key_at, bad;
 
-	(void)section;
 	reading->is_assignment = false;
 	if (!reading->section)
 		complain(reading, key_at, NULL, "a [Section] must come before the first key");

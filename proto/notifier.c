@@ -87,8 +87,6 @@ static int on_stuck(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct notifier *notifier = userdata;
 
-	(void)source;
-	(void)usec;
 	notifier->is_stuck = true;
 	if (notifier->changed)
 		notifier->changed(notifier->userdata, true);
@@ -109,7 +107,6 @@ static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct notifier *notifier = userdata;
 
-	(void)usec;
 	notifier->retry_timer = sd_event_source_disable_unref(source);
 	return sd_event_source_set_enabled(notifier->writable, SD_EVENT_ON);
 }
@@ -142,9 +139,6 @@ static void send_queue(struct notifier *notifier)
 
 static int on_writable(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {
-	(void)source;
-	(void)fd;
-	(void)events;
 	send_queue(userdata);
 	return 0;
 }
@@ -278,7 +272,6 @@ static int on_watchdog(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct notifier *notifier = userdata;
 
-	(void)usec;
 	notifier_tell(notifier, "WATCHDOG=1");
 	sd_event_source_set_time_relative(source, notifier->watchdog_usec);
 	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);

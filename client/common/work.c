@@ -63,8 +63,6 @@ static int on_finished(sd_event_source *source, int fd, uint32_t events, void *u
 	struct job *jobs;
 	eventfd_t n;
 
-	(void)source;
-	(void)events;
 	eventfd_read(fd, &n);
 	pthread_mutex_lock(&work->lock);
 	jobs = work->finished;

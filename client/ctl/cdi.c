@@ -135,7 +135,6 @@ static int take_path(struct dl_phdr_info *info, size_t size, void *userdata)
 	struct cdispec_library *library = userdata;
 	const char *slash = strrchr(info->dlpi_name, '/');
 
-	(void)size;
 	if (!slash || strcmp(slash + 1, library->name) != 0)
 		return 0;
 	return realpath(info->dlpi_name, library->path) != NULL;
@@ -255,8 +254,6 @@ static int on_uevent(sd_device_monitor *monitor, sd_device *d, void *userdata)
 {
 	const struct watch *watch = userdata;
 
-	(void)monitor;
-	(void)d;
 	/* A failure is printed, and the next change tries again. */
 	write_rdma(watch->folder, watch->socket);
 	fflush(stdout);

@@ -107,7 +107,6 @@ volatile sig_atomic_t ctl_interrupted;
 
 static void on_interrupt(int signo)
 {
-	(void)signo;
 	ctl_interrupted = 1;
 }
 

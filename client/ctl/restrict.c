@@ -109,7 +109,6 @@ static volatile sig_atomic_t child;
 /* A key on the terminal sends its signal to the program, too. */
 static void pass_on(int signo, siginfo_t *info, void *context)
 {
-	(void)context;
 	if (info->si_code != SI_KERNEL)
 		kill(child, signo);
 }

@@ -237,9 +237,6 @@ static enum MHD_Result on_request(void *userdata, struct MHD_Connection *mhd, co
 		MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 	bool is_metrics = strcmp(url, "/metrics") == 0;
 
-	(void)version;
-	(void)upload;
-	(void)state;
 	if (!info || !info->socket_context)
 		return MHD_NO;
 	((struct connection *)info->socket_context)->has_request = true;
@@ -283,8 +280,6 @@ static void shut_down(struct MHD_Connection *mhd)
 /* libmicrohttpd has no deadline, only a timeout that starts again with every byte. */
 static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	(void)source;
-	(void)usec;
 	shut_down(((struct connection *)userdata)->mhd);
 	return 0;
 }
@@ -332,8 +327,6 @@ static void make_room(struct http *http)
 
 static int on_crowded(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	(void)source;
-	(void)usec;
 	make_room(userdata);
 	return 0;
 }
@@ -426,16 +419,11 @@ static int run_mhd(struct http *http)
 
 static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {
-	(void)source;
-	(void)fd;
-	(void)events;
 	return run_mhd(userdata);
 }
 
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	(void)source;
-	(void)usec;
 	return run_mhd(userdata);
 }
 
@@ -443,8 +431,6 @@ static int on_resume(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct http *http = userdata;
 
-	(void)source;
-	(void)usec;
 	http->is_paused = false;
 	update_accepting(http);
 	return 0;
@@ -465,8 +451,6 @@ static int on_connect(sd_event_source *source, int fd, uint32_t events, void *us
 	socklen_t len = sizeof(peer);
 	int sock;
 
-	(void)source;
-	(void)events;
 	sock = accept4(fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (sock < 0) {
 		if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
@@ -539,8 +523,6 @@ static void on_fetched(void *userdata, struct fetched *fetched)
 
 static int on_late(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	(void)source;
-	(void)usec;
 	return give_answer(userdata, /* text= */ NULL, "no reply within five seconds");
 }
 

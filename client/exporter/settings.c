@@ -7,7 +7,6 @@ static size_t parse_listen(const struct inifile_key *key, const char *value, voi
 	char word[INIFILE_WORD_SIZE];
 	size_t from, at = 0;
 
-	(void)key;
 	addresses->n = 0;
 	while ((from = inifile_word(value, " \t", &at, word)) > 0)
 		if (!sockets_add(addresses, word, /* may_be_path= */ true))

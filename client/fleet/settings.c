@@ -17,7 +17,6 @@ static size_t parse_endpoints(const struct inifile_key *key, const char *value, 
 	char word[INIFILE_WORD_SIZE];
 	size_t from, at = 0;
 
-	(void)key;
 	settings->n_endpoints = 0;
 	while ((from = inifile_word(value, SEPARATORS, &at, word)) > 0) {
 		if (settings->n_endpoints == ETCD_ENDPOINTS_MAX ||
@@ -34,7 +33,6 @@ static size_t parse_labels(const struct inifile_key *key, const char *value, voi
 	char word[INIFILE_WORD_SIZE];
 	size_t from, at = 0;
 
-	(void)key;
 	settings->n_labels = 0;
 	while ((from = inifile_word(value, SEPARATORS, &at, word)) > 0) {
 		if (settings->n_labels == SETTINGS_LABELS_MAX || !site_is_name(word))

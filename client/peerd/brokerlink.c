@@ -145,9 +145,6 @@ static int on_serving_io(sd_event_source *source, int fd, uint32_t events, void 
 	struct brokerlink *link = userdata;
 	struct rdmabroker_notice *notice;
 
-	(void)source;
-	(void)fd;
-	(void)events;
 	while (get_notice(link, &notice)) {
 		if (notice->kind == RDMABROKER_NOTICE_QUESTION)
 			link->asked(link->userdata, notice->question, notice->uid,
@@ -166,9 +163,6 @@ static int on_finding_io(sd_event_source *source, int fd, uint32_t events, void 
 	struct rdmabroker_event *event = NULL;
 	int r;
 
-	(void)source;
-	(void)fd;
-	(void)events;
 	r = rdmabroker_get_event(link->finder->session, 0, &event);
 	if (r == -EAGAIN)
 		return 0;
@@ -255,8 +249,6 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct brokerlink *link = userdata;
 
-	(void)source;
-	(void)usec;
 	link->opening = (struct opening){ .job = { .run = run_opening, .done = done_opening },
 					  .link = link };
 	if (work_add(link->work, &link->opening.job) < 0)

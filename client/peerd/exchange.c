@@ -249,8 +249,6 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct exchange *exchange = userdata;
 
-	(void)source;
-	(void)usec;
 	if (exchange->sealing)
 		fail(exchange, "munged has not %s in time",
 		     exchange->transfer ? "opened the seal of the answer" : "sealed the question");

@@ -42,7 +42,6 @@ static struct transfer *line_free(struct kept_line *line)
 /* Its time is over, or the other host has closed it. */
 static void on_transfer(void *userdata, int r)
 {
-	(void)r;
 	transfer_free(line_free(userdata));
 }
 

@@ -322,8 +322,6 @@ static void pause_listening(struct server *server)
 
 static int on_pause(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	(void)source;
-	(void)usec;
 	set_listening(userdata, SD_EVENT_ON);
 	return 0;
 }
@@ -332,8 +330,6 @@ static int on_listening(sd_event_source *source, int fd, uint32_t events, void *
 {
 	struct server *server = userdata;
 
-	(void)source;
-	(void)events;
 	for (int i = 0; i < ACCEPT_MAX; i++) {
 		struct sockaddr_storage from;
 		socklen_t len = sizeof(from);

@@ -139,9 +139,6 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 	struct transfer *transfer = userdata;
 	int r;
 
-	(void)source;
-	(void)fd;
-	(void)events;
 	r = go_on(transfer);
 	if (r != 0)
 		end(transfer, r < 0 ? r : 0);
@@ -150,8 +147,6 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	(void)source;
-	(void)usec;
 	end(userdata, -ETIMEDOUT);
 	return 0;
 }

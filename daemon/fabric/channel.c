@@ -160,8 +160,6 @@ static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct fabric *fabric = userdata;
 
-	(void)source;
-	(void)usec;
 	fabric_update_io(fabric);
 	return 0;
 }
@@ -186,9 +184,6 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 	uint64_t turn = 0;
 	int n;
 
-	(void)source;
-	(void)fd;
-	(void)events;
 	/*
 	 * Usually there is one event, and a second read would return EAGAIN. So several events are read only
 	 * if the last turns of the loop had events too.

@@ -48,8 +48,6 @@ static void part(struct fabric_id *id)
 
 static int on_late(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	(void)source;
-	(void)usec;
 	part(userdata);
 	return 0;
 }

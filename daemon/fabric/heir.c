@@ -301,8 +301,6 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 {
 	int r = heirs_poll(userdata);
 
-	(void)fd;
-	(void)events;
 	if (r == 0 || r == -EAGAIN || r == -EINTR)
 		return 0;
 	log_error("Cannot read the events of connections that were taken over: %s. They are no "

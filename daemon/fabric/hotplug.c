@@ -134,7 +134,6 @@ static int on_uevent(sd_device_monitor *monitor, sd_device *d, void *userdata)
 	const char *subsystem, *node;
 	sd_device_action_t action;
 
-	(void)monitor;
 	if (sd_device_get_action(d, &action) < 0 || sd_device_get_subsystem(d, &subsystem) < 0)
 		return 0;
 	if (strcmp(subsystem, "infiniband") == 0) {
@@ -213,7 +212,6 @@ static int on_nodes(sd_event_source *source, const struct inotify_event *event, 
 	struct fabric *fabric = userdata;
 	char node[sizeof(NODES) + NAME_MAX + 1];
 
-	(void)source;
 	snprintf(node, sizeof(node), NODES "/%s", event->len > 0 ? event->name : "");
 	/* The ACL of a known node has changed, as it often does. */
 	if (event->mask & IN_ATTRIB && find_node(fabric, node))

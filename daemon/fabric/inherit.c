@@ -111,7 +111,6 @@ static void on_heir_event(void *userdata, struct fabric_id *id, const struct ucm
 {
 	struct fabric_event out;
 
-	(void)userdata;
 	copy(&out, event, is_multicast(event) || is_datagram(id));
 	if (is_multicast(event)) {
 		out.join = find_join(id, event);

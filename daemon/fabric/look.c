@@ -46,9 +46,6 @@ static bool read_one(struct look *look);
 
 static int on_io(sd_event_source *source, int fd, uint32_t revents, void *userdata)
 {
-	(void)source;
-	(void)fd;
-	(void)revents;
 	read_one(userdata);
 	return 0;
 }

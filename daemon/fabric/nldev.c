@@ -70,7 +70,6 @@ static int on_error(const struct nlmsghdr *header, void *data)
 {
 	const struct nlmsgerr *error = mnl_nlmsg_get_payload(header);
 
-	(void)data;
 	if (mnl_nlmsg_get_payload_len(header) < sizeof(*error))
 		return fail_with(0);
 	return error->error == 0 ? MNL_CB_STOP : fail_with(error->error);
@@ -81,7 +80,6 @@ static int on_done(const struct nlmsghdr *header, void *data)
 {
 	const int32_t *error = mnl_nlmsg_get_payload(header);
 
-	(void)data;
 	if (mnl_nlmsg_get_payload_len(header) < sizeof(*error) || *error >= 0)
 		return MNL_CB_STOP;
 	return fail_with(*error);

@@ -121,8 +121,6 @@ static int on_rest(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct qpscan *scan = userdata;
 
-	(void)source;
-	(void)usec;
 	scan->rests = false;
 	start(scan);
 	return 0;

@@ -202,13 +202,11 @@ static int parse_ids(struct parser *parser, const char *what,
 
 int match_parse_user(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
 {
-	(void)rule;
 	return parse_ids(parser, "user", look_up_user, ret);
 }
 
 int match_parse_group(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
 {
-	(void)rule;
 	return parse_ids(parser, "group", look_up_group, ret);
 }
 
@@ -275,7 +273,6 @@ enum ternary match_peer_group(const union policy_value *value, const struct poli
 
 int match_parse_prefix(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
 {
-	(void)rule;
 	return set_take(parser, "this match", &ret->prefixes);
 }
 
@@ -390,7 +387,6 @@ int match_parse_glob(struct parser *parser, struct policy_rule *rule, union poli
 	char name[NAME_MAX_LEN + 1], what[64], *glob;
 	int r;
 
-	(void)rule;
 	snprintf(what, sizeof(what), "%.*s pattern", (int)word->len, word->text);
 	r = take_name(parser, what, &token, name);
 	if (r < 0)
@@ -484,7 +480,6 @@ int match_parse_same(struct parser *parser, struct policy_rule *rule, union poli
 	const struct token *token = parser_take(parser);
 	struct word_guess guess = { .word = token->text, .len = token->len };
 
-	(void)rule;
 	for (int i = 0; same_names[i]; i++) {
 		if (token_is(token, same_names[i])) {
 			ret->number = i;
@@ -535,7 +530,6 @@ int match_parse_ps(struct parser *parser, struct policy_rule *rule, union policy
 	const struct token *token = parser_take(parser);
 	struct word_guess guess = { .word = token->text, .len = token->len };
 
-	(void)rule;
 	for (size_t i = 0; portspace_names[i]; i++) {
 		if (token_is(token, portspace_names[i])) {
 			ret->number = portspace_number(i);
@@ -595,7 +589,6 @@ int match_parse_data(struct parser *parser, struct policy_rule *rule, union poli
 	const struct token *token = parser_take(parser);
 	struct policy_data *data;
 
-	(void)rule;
 	data = policy_alloc(parser->policy, sizeof(*data) + token->len + 1);
 	if (!data)
 		return -ENOMEM;

@@ -82,7 +82,6 @@ int setting_parse_number(struct parser *parser, struct policy_rule *rule, union 
 	uint32_t n;
 	int r;
 
-	(void)ret;
 	r = parser_take_number(parser, word->name, word->setting.least, word->setting.most, &n);
 	if (r < 0)
 		return r;
@@ -98,7 +97,6 @@ int setting_parse_name(struct parser *parser, struct policy_rule *rule, union po
 	struct word_guess guess = { .word = token->text, .len = token->len };
 	const struct setting_name *name;
 
-	(void)ret;
 	for (name = word->setting.names; name->name; name++) {
 		if (token_is(token, name->name)) {
 			*(int *)value_of(&rule->settings, word) = name->value;
@@ -127,7 +125,6 @@ int setting_parse_tos(struct parser *parser, struct policy_rule *rule, union pol
 	uint32_t tos;
 	int r;
 
-	(void)ret;
 	r = parser_take_number(parser, word->name, word->setting.least, word->setting.most, &tos);
 	return r < 0 ? r : set_tos(parser, rule, value, (int)tos);
 }
@@ -145,7 +142,6 @@ int setting_parse_dscp(struct parser *parser, struct policy_rule *rule, union po
 	const struct token *value = parser_take(parser);
 	struct word_guess guess = { .word = value->text, .len = value->len };
 
-	(void)ret;
 	for (size_t i = 0; i < sizeof(dscps) / sizeof(dscps[0]); i++) {
 		/* The two low bits of the traffic class are for ECN. */
 		if (token_is(value, dscps[i].name))
@@ -187,7 +183,6 @@ int setting_parse_rate(struct parser *parser, struct policy_rule *rule, union po
 	uint32_t per_second = 0, burst;
 	int r;
 
-	(void)ret;
 	r = take_rate(parser, word->name, &per_second);
 	if (r < 0)
 		return r;
@@ -207,8 +202,6 @@ int setting_parse_rate(struct parser *parser, struct policy_rule *rule, union po
 /* setting_parse_rate() reads the word "burst" after a rate. Anywhere else it is an error. */
 int setting_parse_burst(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
 {
-	(void)rule;
-	(void)ret;
 	return parser_complain(parser, parser->token - 1,
 			       "'burst' must directly follow the rate that it belongs to");
 }
@@ -218,7 +211,6 @@ int setting_parse_reason(struct parser *parser, struct policy_rule *rule, union 
 	const struct token *token = parser_take(parser);
 	char *reason;
 
-	(void)ret;
 	if (token->type != TOKEN_STRING)
 		return parser_complain(parser, token, "'reason' takes a text in double quotes");
 
@@ -235,8 +227,6 @@ int setting_parse_reason(struct parser *parser, struct policy_rule *rule, union 
 
 int setting_parse_log(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
 {
-	(void)parser;
-	(void)ret;
 	rule->log = true;
 	return 0;
 }

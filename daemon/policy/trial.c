@@ -159,7 +159,6 @@ static int take_ps(struct parser *parser, const struct fact *fact, struct trial 
 	union policy_value value;
 	int r = match_parse_ps(parser, NULL, &value);
 
-	(void)fact;
 	if (r == 0)
 		trial->question.port_space = value.number;
 	return r;
@@ -170,7 +169,6 @@ static int take_data(struct parser *parser, const struct fact *fact, struct tria
 	union policy_value value;
 	int r = match_parse_data(parser, NULL, &value);
 
-	(void)fact;
 	if (r < 0)
 		return r;
 	trial->question.knows_data = true;

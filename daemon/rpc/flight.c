@@ -55,8 +55,6 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 	struct flights *flights = userdata;
 	struct list looked_at, *l;
 
-	(void)source;
-	(void)usec;
 	list_init(&looked_at);
 	for (unsigned i = 0; i < BATCH && (l = list_first(&flights->list)); i++) {
 		struct flight *flight = container_of(l, struct flight, link);

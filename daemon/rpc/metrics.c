@@ -21,7 +21,6 @@ static void print_decisions(const struct core *core, struct metrics_text *text, 
 	};
 	const struct metrics *metrics = &core->metrics;
 
-	(void)i;
 	metrics_family(text, "rdmabroker_build", "info", NULL, "The version of the daemon.");
 	metrics_printf(text, "rdmabroker_build_info{version=\"%s\"} 1\n", RDMABROKER_VERSION);
 	metrics_family(text, "rdmabroker_decisions", "counter", NULL,
@@ -50,7 +49,6 @@ static void print_refusals(const struct core *core, struct metrics_text *text, s
 	const struct metrics *metrics = &core->metrics;
 
 	_Static_assert(ELEMENTS_OF(names) == _STATUS_MAX, "a new status needs a name here");
-	(void)i;
 	metrics_family(text, "rdmabroker_refusals", "counter", NULL,
 		       "Requests of clients that were refused, by the status of the reply.");
 	for (int s = STATUS_INTERNAL; s < _STATUS_MAX; s++)
@@ -62,7 +60,6 @@ static void print_events(const struct core *core, struct metrics_text *text, siz
 {
 	const struct metrics *metrics = &core->metrics;
 
-	(void)i;
 	metrics_family(text, "rdmabroker_events", "counter", NULL, "Events sent to clients.");
 	for (int e = 0; e < METRICS_N_EVENTS; e++)
 		metrics_printf(text, "rdmabroker_events_total{type=\"%s\"} %" PRIu64 "\n",
@@ -97,7 +94,6 @@ static void print_gauges(const struct core *core, struct metrics_text *text, siz
 		  core->account.used[ACCOUNT_INQUIRIES] },
 	};
 
-	(void)i;
 	for (size_t k = 0; k < sizeof(gauges) / sizeof(gauges[0]); k++) {
 		char name[64];
 
@@ -171,8 +167,6 @@ static void print_rule_objects(const struct core *core, struct metrics_text *tex
 
 static void print_end(const struct core *core, struct metrics_text *text, size_t i)
 {
-	(void)core;
-	(void)i;
 	metrics_printf(text, "# EOF\n");
 }
 

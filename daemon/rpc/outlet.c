@@ -103,7 +103,6 @@ static bool on_ready(void *object, uint32_t events)
 	int r = outlets->on_connection(outlets->userdata, outlet->fd,
 				       session_get_restriction(outlet->session));
 
-	(void)events;
 	if (r < 0)
 		disable(outlet, r);
 	return true;

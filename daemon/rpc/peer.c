@@ -532,8 +532,6 @@ void peer_on_io(struct peer *peer, uint32_t events)
 
 static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	(void)source;
-	(void)usec;
 	peer_drop(userdata, "it did not send a hello within 10 s");
 	return 0;
 }

@@ -80,7 +80,6 @@ static int on_unpaused(sd_event_source *source, uint64_t usec, void *userdata)
 	struct peers *peers = userdata;
 	struct list *l;
 
-	(void)usec;
 	for (unsigned i = 0; i < UNPAUSED_A_TURN && (l = list_first(&peers->unpaused)); i++) {
 		list_remove(l);
 		peers->ops->resume(container_of(l, struct peer, pausing));
@@ -114,7 +113,6 @@ static int on_reaper(sd_event_source *source, uint64_t usec, void *userdata)
 	struct peers *peers = userdata;
 	struct list *l;
 
-	(void)usec;
 	for (unsigned i = 0; i < REAPED_A_TURN && (l = list_first(&peers->reaping)); i++)
 		if (!peers->ops->reap(container_of(l, struct peer, reaping), IDS_A_TURN)) {
 			list_remove(l);

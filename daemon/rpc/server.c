@@ -66,8 +66,6 @@ static int on_resume(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct server *server = userdata;
 
-	(void)source;
-	(void)usec;
 	set_accepting(server, true);
 	peers_resume_all(&server->peers);
 	return 0;
@@ -153,8 +151,6 @@ static int on_connection(sd_event_source *source, int fd, uint32_t events, void 
 {
 	const struct entrance *entrance = userdata;
 
-	(void)source;
-	(void)events;
 	if (serve(entrance->server, fd, entrance->door, /* restriction= */ NULL) < 0)
 		set_accepting(entrance->server, false);
 	return 0;

@@ -70,8 +70,6 @@ static int on_source(sd_event_source *source, uint64_t usec, void *userdata)
 	struct turns *turns = userdata;
 	struct list *l = list_first(&turns->waiting);
 
-	(void)source;
-	(void)usec;
 	if (l)
 		serve(turns, container_of(l, struct turn_owner, waiting));
 	if (!list_is_empty(&turns->waiting))

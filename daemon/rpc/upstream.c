@@ -212,9 +212,6 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 	struct upstream *upstream = userdata;
 	int r = receive(upstream);
 
-	(void)source;
-	(void)fd;
-	(void)events;
 	if (r < 0 && r != -EAGAIN)
 		disconnect(upstream);
 	else
@@ -290,8 +287,6 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct upstream *upstream = userdata;
 
-	(void)source;
-	(void)usec;
 	give_up(upstream);
 	if (upstream->state == IDLE)
 		try_to_connect(upstream);

@@ -12,8 +12,6 @@ static int on_io(sd_event_source *source, int fd, uint32_t revents, void *userda
 	const struct crowd *crowd = userdata;
 	int n = epoll_wait(fd, ready, (int)crowd->max, 0);
 
-	(void)source;
-	(void)revents;
 	for (int i = 0; i < n; i++)
 		if (!crowd->on_ready(ready[i].data.ptr, ready[i].events))
 			break;

@@ -53,14 +53,12 @@ struct shape {
 
 static void print_port(FILE *f, size_t i, size_t n)
 {
-	(void)n;
 	/* There can be more rules than ports. */
 	fprintf(f, "allow listen user 1000 port %zu\n", i % 64000 + 1);
 }
 
 static void make_port(struct facts *facts, size_t i, size_t n)
 {
-	(void)n;
 	facts->operation = POLICY_LISTEN;
 	facts->port = i % 64000 + 1;
 }
@@ -79,7 +77,6 @@ static void print_host(FILE *f, size_t i)
 
 static void print_peer(FILE *f, size_t i, size_t n)
 {
-	(void)n;
 	fputs("allow accept user 1000 port 4420 peer ", f);
 	print_host(f, i);
 	fputc('\n', f);
@@ -87,7 +84,6 @@ static void print_peer(FILE *f, size_t i, size_t n)
 
 static void make_peer(struct facts *facts, size_t i, size_t n)
 {
-	(void)n;
 	facts->operation = POLICY_ACCEPT;
 	facts->port = 4420;
 	facts->peer = host_of(i);
@@ -95,13 +91,11 @@ static void make_peer(struct facts *facts, size_t i, size_t n)
 
 static void print_unit(FILE *f, size_t i, size_t n)
 {
-	(void)n;
 	fprintf(f, "allow connect unit job-%zu.scope peer 10.0.0.0/8\n", i);
 }
 
 static void make_unit(struct facts *facts, size_t i, size_t n)
 {
-	(void)n;
 	facts->operation = POLICY_CONNECT;
 	facts->peer = host_of(i);
 	facts->unit = i;
@@ -109,7 +103,6 @@ static void make_unit(struct facts *facts, size_t i, size_t n)
 
 static void print_set(FILE *f, size_t i, size_t n)
 {
-	(void)n;
 	if (i % 16 == 0) {
 		fprintf(f, "set s%zu = { ", i / 16);
 		for (size_t k = 0; k < 16; k++) {
@@ -123,7 +116,6 @@ static void print_set(FILE *f, size_t i, size_t n)
 
 static void make_set(struct facts *facts, size_t i, size_t n)
 {
-	(void)n;
 	facts->operation = POLICY_ACCEPT;
 	facts->peer = host_of(i);
 	facts->port = 4000 + i % 16;
@@ -143,7 +135,6 @@ static void print_refused(FILE *f, size_t i, size_t n)
 
 static void make_refused(struct facts *facts, size_t i, size_t n)
 {
-	(void)n;
 	facts->operation = POLICY_CONNECT;
 	facts->early = true;
 	facts->uid = i;
@@ -152,7 +143,6 @@ static void make_refused(struct facts *facts, size_t i, size_t n)
 /* The rules name local addresses, but the listeners listen on all addresses. */
 static void print_local(FILE *f, size_t i, size_t n)
 {
-	(void)n;
 	fputs("allow listen user 1000 local ", f);
 	print_host(f, i);
 	fputc('\n', f);
@@ -160,8 +150,6 @@ static void print_local(FILE *f, size_t i, size_t n)
 
 static void make_local(struct facts *facts, size_t i, size_t n)
 {
-	(void)i;
-	(void)n;
 	facts->operation = POLICY_LISTEN;
 	facts->is_wildcard = true;
 	facts->port = 4420;
@@ -172,7 +160,6 @@ static void print_cluster(FILE *f, size_t i, size_t n)
 {
 	size_t group = 2000 + i / 8;
 
-	(void)n;
 	switch (i % 8) {
 	case 0:
 		fprintf(f, "allow session group %zu\n", group);
@@ -211,7 +198,6 @@ static void make_cluster(struct facts *facts, size_t i, size_t n)
 		POLICY_CONNECT, POLICY_LISTEN, POLICY_CONNECT, POLICY_LISTEN,
 	};
 
-	(void)n;
 	facts->operation = operations[i % 8];
 	facts->gid = 2000 + i / 8;
 	facts->uid = 1000 + i;
@@ -224,13 +210,11 @@ static void make_cluster(struct facts *facts, size_t i, size_t n)
 /* Patterns need a closer look. */
 static void print_wildcard(FILE *f, size_t i, size_t n)
 {
-	(void)n;
 	fprintf(f, "allow device device *_%zu\n", i);
 }
 
 static void make_wildcard(struct facts *facts, size_t i, size_t n)
 {
-	(void)n;
 	facts->operation = POLICY_DEVICE;
 	facts->device = i;
 }

@@ -458,9 +458,6 @@ static void measure_restart(void)
 
 static int remove_one(const char *name, const struct stat *st, int flag, struct FTW *ftw)
 {
-	(void)st;
-	(void)flag;
-	(void)ftw;
 	return remove(name);
 }
 

@@ -13,7 +13,6 @@ void fake_set_absence(const char *text)
 
 bool absence_explain(const char *root, char *ret, size_t size)
 {
-	(void)root;
 	if (absent)
 		snprintf(ret, size, "%s", absent);
 	return absent != NULL;

@@ -10,8 +10,6 @@
 /* The event function of a connection request that has no owner yet. */
 void fake_drop_event(void *userdata, struct fabric_event *event)
 {
-	(void)userdata;
-	(void)event;
 }
 
 struct fabric_id *fake_id_new(struct fabric *fabric, uid_t uid, enum rdma_port_space ps)
@@ -173,7 +171,6 @@ int fabric_id_resolve_addr(struct fabric_id *id, const struct sockaddr *src,
 	struct sockaddr_in any = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a090001) };
 	int r = fake_outcome(id->fabric, FAKE_RESOLVE_ADDR);
 
-	(void)timeout_ms;
 	if (r == 0 && id->info.local.ss_family == AF_UNSPEC) {
 		id->fabric->count[FAKE_BIND]--;
 		r = fabric_id_bind(id, src ?: (struct sockaddr *)&any);
@@ -196,7 +193,6 @@ int fabric_id_resolve_route(struct fabric_id *id, int timeout_ms)
 {
 	int r = fake_outcome(id->fabric, FAKE_RESOLVE_ROUTE);
 
-	(void)timeout_ms;
 	if (r < 0)
 		return r;
 	id->is_routed = true;
@@ -327,7 +323,6 @@ int fabric_id_reject(struct fabric_id *id, const void *data, uint8_t len, bool e
 
 bool fabric_id_is_iwarp(const struct fabric_id *id)
 {
-	(void)id;
 	return false;
 }
 
@@ -382,8 +377,6 @@ int fabric_join_new(struct fabric_join **ret, struct fabric_id *id, const struct
 	struct fabric_join *join;
 	int r = fake_outcome(id->fabric, FAKE_JOIN);
 
-	(void)addr;
-	(void)join_flags;
 	if (r < 0)
 		return r;
 	join = fake_join(id, userdata);

@@ -103,7 +103,6 @@ static int on_turn(sd_event_source *source, void *userdata)
 	struct fabric *fabric = userdata;
 	struct list *l;
 
-	(void)source;
 	list_for_each(l, &fabric->devices) {
 		struct fabric_device *device = container_of(l, struct fabric_device, link);
 
@@ -141,7 +140,6 @@ int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 	struct fabric *fabric = calloc(1, sizeof(*fabric));
 	int r;
 
-	(void)access;
 	assert(fabric);
 	fabric->ops = ops;
 	fabric->userdata = userdata;
@@ -396,7 +394,6 @@ int fabric_qp_belongs(struct fabric_lookup **ret, struct fabric *fabric, const c
 	struct fabric_lookup *lookup;
 	int r = fake_outcome(fabric, FAKE_QP_BELONGS);
 
-	(void)uid;
 	*ret = NULL;
 	if (r == 0)
 		r = fabric_find_device(fabric, device) ? (int)find_owner(fabric, qpn, pid) :

@@ -99,7 +99,6 @@ int fabric_inherit(struct fabric *fabric, const int *files, size_t n_files, size
 {
 	struct list *l, *n;
 
-	(void)n_expected;
 	if (n_files > 0)
 		fake_open(fabric);
 	for (size_t i = 0; i < n_files; i++) {
@@ -160,8 +159,6 @@ int fabric_id_inherit(struct fabric_id **ret, struct fabric *fabric, uid_t uid,
 {
 	struct fabric_id *id = find_left(fabric, info);
 
-	(void)stage;
-	(void)passive;
 	if (!id) {
 		id = fake_id_new(fabric, uid, ps);
 		id->is_gone = true;
@@ -193,7 +190,6 @@ bool fabric_inherit_was_accepted(struct fabric *fabric, enum rdma_port_space ps,
 {
 	struct fabric_id *id = find_left(fabric, info);
 
-	(void)ps;
 	return id && id->answered && (id->peer || has_event(fabric, id));
 }
 
@@ -203,7 +199,6 @@ void fabric_inherit_listener(struct fabric *fabric, enum rdma_port_space ps,
 	const struct fabric_id_info info = { .local = *local };
 	struct fabric_id *id = find_left(fabric, &info);
 
-	(void)ps;
 	if (id)
 		fabric_id_free(id);
 }
@@ -254,8 +249,6 @@ void fabric_inherit_poll(struct fabric *fabric)
 
 void fabric_id_set_request(struct fabric_id *id, const struct fabric_event *event)
 {
-	(void)id;
-	(void)event;
 }
 
 bool fabric_id_exists(const struct fabric_id *id)
@@ -276,7 +269,6 @@ bool fabric_id_is_asking(const struct fabric_id *id)
 int fabric_join_inherit(struct fabric_join **ret, struct fabric_id *id, const struct sockaddr *addr,
 			void *userdata)
 {
-	(void)addr;
 	*ret = fake_join(id, userdata);
 	return 0;
 }

@@ -114,7 +114,6 @@ static void on_alarm(int signal)
 {
 	static const char text[] = ": does not come to its end\n";
 
-	(void)signal;
 	if (write(STDERR_FILENO, running, strlen(running)) > 0 &&
 	    write(STDERR_FILENO, text, sizeof(text) - 1) > 0)
 		abort();

@@ -40,7 +40,6 @@ static bool turn(void *userdata)
 {
 	sd_event *loop = hooks_get_loop();
 
-	(void)userdata;
 	if (!loop || sd_event_get_state(loop) == SD_EVENT_FINISHED)
 		return false;
 	/* The daemon may pause after a failure, for less than a second, which the hooks make shorter. */

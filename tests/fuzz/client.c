@@ -26,8 +26,6 @@ static struct {
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	(void)argc;
-	(void)argv;
 	silence();
 	return 0;
 }

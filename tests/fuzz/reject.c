@@ -20,8 +20,6 @@ static struct {
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	(void)argc;
-	(void)argv;
 	silence();
 	w.session = hostile_open(&w.hostile, &w.none, 0);
 	must(w.session);

@@ -75,7 +75,6 @@ static uint64_t reload(void *userdata)
 	struct diag *diag = NULL;
 	int r;
 
-	(void)userdata;
 	r = diag_new(&diag);
 	if (r == 0)
 		r = load(w.policy, &policy, diag);
@@ -649,8 +648,6 @@ static void step(struct input *input)
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-	(void)argc;
-	(void)argv;
 	silence();
 	return 0;
 }

@@ -25,7 +25,6 @@ int list_fds(char **argv)
 	struct dirent *entry;
 	bool leaked = false;
 
-	(void)argv;
 	if (!dir)
 		die("no /proc/self/fd: %s", strerror(errno));
 	while ((entry = readdir(dir))) {

@@ -154,7 +154,6 @@ int devices(char **argv)
 	struct ibv_pd *pd;
 	size_t n = 0;
 
-	(void)argv;
 	must(session, "get_devices", rdmabroker_get_devices(session, &list, &n));
 	for (size_t i = 0; i < n; i++) {
 		pd = ibv_alloc_pd(list[i]);

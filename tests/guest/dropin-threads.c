@@ -30,7 +30,6 @@ static void *connect_rounds(void *arg)
 {
 	struct rdma_event_channel *channel = rdma_create_event_channel();
 
-	(void)arg;
 	CHECK(channel);
 	for (int i = 0; i < ROUNDS; i++)
 		disconnect(connect_new(channel));
@@ -86,7 +85,6 @@ static void *share_rounds(void *arg)
 	enum rdma_cm_event_type type;
 	struct rdma_cm_id *id;
 
-	(void)arg;
 	for (int i = 0; i < ROUNDS; i++) {
 		CHECK(rdma_create_id(shared, &id, NULL, RDMA_PS_TCP) == 0);
 		CHECK(rdma_resolve_addr(id, NULL, (struct sockaddr *)&here, PATIENCE_MS) == 0);
@@ -227,7 +225,6 @@ static atomic_int signals;
 
 static void on_signal(int number)
 {
-	(void)number;
 	atomic_fetch_add(&signals, 1);
 }
 

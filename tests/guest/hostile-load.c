@@ -253,7 +253,6 @@ void attack_slow(char **argv)
 	unsigned n_silent = 0;
 	int64_t start = now_ms();
 
-	(void)argv;
 	for (unsigned i = 0; i < N_SLOW; i++) {
 		silent[i] = (struct pollfd){ .fd = must_connect(), .events = POLLIN };
 		idle[i] = greeted_connect();

@@ -30,7 +30,6 @@ void attack_raw(char **argv)
 	size_t len;
 	int sock;
 
-	(void)argv;
 	attack_bytes("an empty packet", buf, 0, ALLOW(END_CLOSED));
 	fill_random(buf, sizeof(buf));
 	attack_bytes("64 KiB of random bytes", buf, sizeof(buf), ALLOW(END_CLOSED));
@@ -118,7 +117,6 @@ void attack_fds(char **argv)
 	uint8_t buf[PACKET_MAX];
 	size_t len = pack_hello(buf, 1);
 
-	(void)argv;
 	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
 		int sock = must_connect();
 
@@ -154,7 +152,6 @@ void attack_protocol(char **argv)
 	uint8_t buf[PACKET_MAX];
 	int sock;
 
-	(void)argv;
 	sock = must_connect();
 	send_bytes(sock, buf, pack_hello(buf, 0));
 	judge("protocol version 0", await_end(sock, 1), ALLOW(END_REFUSED));
@@ -324,7 +321,6 @@ static void attack_fields_of(uint32_t id, const char *whose)
 
 void attack_fields(char **argv)
 {
-	(void)argv;
 	attack_fields_of(1, "own id");
 	attack_fields_of(12345, "id of nobody");
 }
@@ -339,7 +335,6 @@ void attack_flipped(char **argv)
 	uint8_t valid[PACKET_MAX], buf[PACKET_MAX];
 	size_t len;
 
-	(void)argv;
 	address.addr.data = (uint8_t *)loopback;
 	address.addr.len = sizeof(loopback);
 	address.port = 7000;
@@ -430,7 +425,6 @@ static void probe(void (*each)(const struct request_trial *trial), unsigned allo
 
 void attack_cut(char **argv)
 {
-	(void)argv;
 	probe(request_each_cut, ALLOW(END_CLOSED), 1);
 }
 

@@ -78,13 +78,11 @@ static int create_id(const struct step *step, bool wait)
 
 static int do_create(const struct step *step, struct text *out)
 {
-	(void)out;
 	return create_id(step, /* wait= */ false);
 }
 
 static int do_create_waiting(const struct step *step, struct text *out)
 {
-	(void)out;
 	return create_id(step, /* wait= */ true);
 }
 
@@ -95,7 +93,6 @@ static int do_create_ep(const struct step *step, struct text *out)
 	bool passive = strcmp(step->words[2], "passive") == 0;
 	char port[8];
 
-	(void)out;
 	snprintf(port, sizeof(port), "%d", atoi(step->words[5]) + backend->port_offset);
 	slot->ps = (enum rdma_port_space)look_up(port_spaces, step->words[3]);
 	return backend->create_ep(slot->side, passive, slot->ps, step->words[4], port, &slot->id);
@@ -103,7 +100,6 @@ static int do_create_ep(const struct step *step, struct text *out)
 
 static int do_destroy(const struct step *step, struct text *out)
 {
-	(void)out;
 	return drop_slot(slot_of(step));
 }
 
@@ -114,7 +110,6 @@ static int do_migrate(const struct step *step, struct text *out)
 	enum side side = side_named(step->words[2]);
 	int r = backend->migrate_id(slot->id, side);
 
-	(void)out;
 	if (r == 0)
 		slot->side = side;
 	return r;
@@ -124,13 +119,11 @@ static int do_bind(const struct step *step, struct text *out)
 {
 	struct sockaddr_storage addr;
 
-	(void)out;
 	return backend->bind_addr(slot_of(step)->id, parse_addr(step->words[2], &addr));
 }
 
 static int do_listen(const struct step *step, struct text *out)
 {
-	(void)out;
 	return backend->listen(slot_of(step)->id, step->n > 2 ? atoi(step->words[2]) : 4);
 }
 
@@ -147,7 +140,6 @@ static int do_addresses(const struct step *step, struct text *out)
 
 static int do_keep_port(const struct step *step, struct text *out)
 {
-	(void)out;
 	keep_port(backend->get_local_addr(slot_of(step)->id));
 	return 0;
 }
@@ -168,7 +160,6 @@ static int do_get_request(const struct step *step, struct text *out)
 	struct slot *listener = slot_of(step);
 	struct slot *slot = new_slot(step->words[2]);
 
-	(void)out;
 	slot->side = listener->side;
 	slot->ps = listener->ps;
 	return backend->get_request(listener->id, &slot->id);
@@ -179,7 +170,6 @@ static int do_resolve_addr(const struct step *step, struct text *out)
 {
 	struct sockaddr_storage dst, src;
 
-	(void)out;
 	return backend->resolve_addr(slot_of(step)->id,
 				     step->n > 3 ? parse_addr(step->words[3], &src) : NULL,
 				     parse_addr(step->words[2], &dst), RESOLVE_MS);
@@ -187,7 +177,6 @@ static int do_resolve_addr(const struct step *step, struct text *out)
 
 static int do_resolve_route(const struct step *step, struct text *out)
 {
-	(void)out;
 	return backend->resolve_route(slot_of(step)->id, RESOLVE_MS);
 }
 
@@ -242,7 +231,6 @@ static int do_connect(const struct step *step, struct text *out)
 {
 	struct rdma_conn_param param;
 
-	(void)out;
 	return backend->connect(slot_of(step)->id, parse_param(step, &param));
 }
 
@@ -250,7 +238,6 @@ static int do_accept(const struct step *step, struct text *out)
 {
 	struct rdma_conn_param param;
 
-	(void)out;
 	return backend->accept(slot_of(step)->id, parse_param(step, &param));
 }
 
@@ -258,7 +245,6 @@ static int do_reject(const struct step *step, struct text *out)
 {
 	struct rdma_conn_param param;
 
-	(void)out;
 	parse_param(step, &param);
 	return backend->reject(slot_of(step)->id, param.private_data, param.private_data_len);
 }
@@ -267,26 +253,22 @@ static int do_reject_ece(const struct step *step, struct text *out)
 {
 	struct rdma_conn_param param;
 
-	(void)out;
 	parse_param(step, &param);
 	return backend->reject_ece(slot_of(step)->id, param.private_data, param.private_data_len);
 }
 
 static int do_establish(const struct step *step, struct text *out)
 {
-	(void)out;
 	return backend->establish(slot_of(step)->id);
 }
 
 static int do_disconnect(const struct step *step, struct text *out)
 {
-	(void)out;
 	return backend->disconnect(slot_of(step)->id);
 }
 
 static int do_notify(const struct step *step, struct text *out)
 {
-	(void)out;
 	return backend->notify(slot_of(step)->id,
 			       (enum ibv_event_type)look_up(async_events, step->words[2]));
 }
@@ -294,7 +276,6 @@ static int do_notify(const struct step *step, struct text *out)
 /* option ID OPTION VALUE */
 static int do_option(const struct step *step, struct text *out)
 {
-	(void)out;
 	return backend->set_option(slot_of(step)->id, look_up(options, step->words[2]),
 				   atoi(step->words[3]));
 }
@@ -305,7 +286,6 @@ static int do_join(const struct step *step, struct text *out)
 	bool send_only = step->n > 3 && strcmp(step->words[3], "send-only") == 0;
 	struct sockaddr_storage addr;
 
-	(void)out;
 	return backend->join(slot_of(step)->id, parse_addr(step->words[2], &addr),
 			     send_only ? RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER :
 					 RDMA_MC_JOIN_FLAG_FULLMEMBER,
@@ -316,7 +296,6 @@ static int do_leave(const struct step *step, struct text *out)
 {
 	struct sockaddr_storage addr;
 
-	(void)out;
 	return backend->leave(slot_of(step)->id, parse_addr(step->words[2], &addr));
 }
 
@@ -328,7 +307,6 @@ static int do_set_ece(const struct step *step, struct text *out)
 		.options = (uint32_t)atoi(step->words[3]),
 	};
 
-	(void)out;
 	return backend->set_local_ece(slot_of(step)->id, &ece);
 }
 
@@ -387,7 +365,6 @@ static int do_create_qp(const struct step *step, struct text *out)
 
 static int do_destroy_qp(const struct step *step, struct text *out)
 {
-	(void)out;
 	drop_qps(slot_of(step));
 	return 0;
 }
@@ -399,7 +376,6 @@ static int do_make_qp(const struct step *step, struct text *out)
 	struct ibv_context *verbs = backend->get_verbs(slot->id);
 	struct ibv_qp_init_attr attr;
 
-	(void)out;
 	if (!verbs)
 		die("%s has no device", slot->name);
 	slot->own_cq = make_cq(verbs);
@@ -467,7 +443,6 @@ static int do_pending(const struct step *step, struct text *out)
 	};
 	int n = poll(&p, 1, DEADLINE_MS);
 
-	(void)out;
 	return n < 0 ? -errno : n == 0 ? -ETIMEDOUT : 0;
 }
 
@@ -489,8 +464,6 @@ static int do_quiet(const struct step *step, struct text *out)
 /* The suite waits for the line that is printed for this step. */
 static int do_ready(const struct step *step, struct text *out)
 {
-	(void)step;
-	(void)out;
 	return 0;
 }
 

@@ -17,13 +17,11 @@ HOOK_ALLOCATION(client, HOOK_CLIENT)
 
 static void *allocate(void *userdata, size_t size)
 {
-	(void)userdata;
 	return client_malloc(size);
 }
 
 static void give_back(void *userdata, void *pointer)
 {
-	(void)userdata;
 	client_free(pointer);
 }
 
@@ -191,7 +189,6 @@ int client_ibv_close_device(struct ibv_context *context)
 
 int client_ibv_query_device(struct ibv_context *context, struct ibv_device_attr *ret)
 {
-	(void)context;
 	if (fails())
 		return errno;
 	*ret = (struct ibv_device_attr){ .max_qp_rd_atom = 16, .max_qp_init_rd_atom = 16 };
@@ -204,8 +201,6 @@ int client_ibv_query_port(struct ibv_context *context, uint8_t port,
 {
 	struct ibv_port_attr *attr = (struct ibv_port_attr *)(void *)ret;
 
-	(void)context;
-	(void)port;
 	if (fails())
 		return errno;
 	attr->link_layer = IBV_LINK_LAYER_ETHERNET;
@@ -215,9 +210,6 @@ int client_ibv_query_port(struct ibv_context *context, uint8_t port,
 
 int client_ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *ret)
 {
-	(void)context;
-	(void)port;
-	(void)index;
 	if (fails())
 		return -1;
 	*ret = 0xffff;
@@ -278,14 +270,11 @@ int client_ibv_destroy_qp(struct ibv_qp *qp)
 
 int client_ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
-	(void)qp;
-	(void)ece;
 	return fails() ? errno : 0;
 }
 
 int client_ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ret)
 {
-	(void)qp;
 	if (fails())
 		return errno;
 	*ret = (struct ibv_ece){ .vendor_id = 0x15b3, .options = 1 };
@@ -294,8 +283,6 @@ int client_ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ret)
 
 int client_ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
-	(void)gid;
-	(void)lid;
 	if (fails())
 		return errno;
 	qp->handle++;
@@ -304,8 +291,6 @@ int client_ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_
 
 int client_ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
-	(void)gid;
-	(void)lid;
 	qp->handle--;
 	return 0;
 }

@@ -99,7 +99,6 @@ int daemon_pthread_create(pthread_t *ret, const pthread_attr_t *attr, void *(*ru
 int daemon_pthread_create(pthread_t *ret, const pthread_attr_t *attr, void *(*run)(void *arg),
 			  void *arg)
 {
-	(void)attr;
 	if (hook_fails(HOOK_DAEMON, HOOK_DESCRIPTOR))
 		return errno;
 	*ret = pthread_self();
@@ -111,8 +110,6 @@ int daemon_pthread_join(pthread_t thread, void **ret);
 
 int daemon_pthread_join(pthread_t thread, void **ret)
 {
-	(void)thread;
-	(void)ret;
 	return 0;
 }
 
@@ -122,9 +119,6 @@ int daemon_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *lock,
 int daemon_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *lock,
 				  const struct timespec *deadline)
 {
-	(void)cond;
-	(void)lock;
-	(void)deadline;
 	return ETIMEDOUT;
 }
 

@@ -199,7 +199,6 @@ static void print_block(const void *node, VISIT which, int depth)
 {
 	const struct block *block = *(struct block *const *)node;
 
-	(void)depth;
 	if ((which != postorder && which != leaf) || block->side != side_printed)
 		return;
 	n_printed++;

@@ -59,7 +59,6 @@ static void do_end_sessions_but_first(void *arg)
 {
 	struct list *l;
 
-	(void)arg;
 	list_for_each(l, &harness.core->sessions) {
 		struct session *session = container_of(l, struct session, link);
 

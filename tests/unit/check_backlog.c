@@ -147,13 +147,10 @@ static char reason[64];
 
 static void on_event(void *userdata, const struct session_event *event)
 {
-	(void)userdata;
-	(void)event;
 }
 
 static bool on_notice(void *userdata, const struct notice *notice)
 {
-	(void)userdata;
 	last = *notice;
 	strcpy(reason, notice->reason);
 	return true;

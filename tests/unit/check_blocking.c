@@ -300,7 +300,6 @@ static void run_note(struct offload_job *job)
 
 static void note_done(struct offload_job *job)
 {
-	(void)job;
 	n_done++;
 }
 

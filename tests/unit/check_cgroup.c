@@ -18,7 +18,6 @@ static uid_t owner;
 
 static uid_t get_owner(void *userdata, const char *path, size_t len)
 {
-	(void)userdata;
 	return delegated && len >= strlen(delegated) &&
 			       strncmp(path, delegated, strlen(delegated)) == 0 ?
 		       owner :
@@ -148,8 +147,6 @@ END_TEST
 /* The first user who could have chosen counts, also if a directory below belongs to another one, or to root. */
 static uid_t get_several_owners(void *userdata, const char *path, size_t len)
 {
-	(void)userdata;
-	(void)path;
 	return len == strlen("/a")   ? 1000 :
 	       len > strlen("/a/b")  ? 0 :
 	       len == strlen("/a/b") ? 2000 :

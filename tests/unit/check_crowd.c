@@ -42,7 +42,6 @@ static void tear_down(void)
 
 static int on_turn(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	(void)usec;
 	++*(unsigned *)userdata;
 	sd_event_source_set_time_relative(source, 0);
 	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);

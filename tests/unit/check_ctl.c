@@ -205,7 +205,6 @@ static void do_set_fallback(void *arg)
 {
 	struct policy *policy = NULL;
 
-	(void)arg;
 	ck_assert_int_eq(policy_new_fallback(&policy), 0);
 	ck_assert_int_eq(core_set_policy(harness.core, policy), 0);
 	policy_unref(policy);
@@ -263,7 +262,6 @@ static void do_miss_names(void *arg)
 	struct policy *policy = NULL;
 	struct diag *diag;
 
-	(void)arg;
 	ck_assert_int_eq(diag_new(&diag), 0);
 	ck_assert_int_eq(policy_load_dir(&policy, harness.dir, POLICY_NAMES_MAY_BE_MISSING, diag),
 			 0);

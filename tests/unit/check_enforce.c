@@ -23,7 +23,6 @@ static const struct rdmabroker_conn_param *new_param(void)
 
 static void do_enforce(void *arg)
 {
-	(void)arg;
 	enforce_start(harness.core);
 }
 
@@ -32,7 +31,6 @@ static void do_estrange_last(void *arg)
 {
 	struct session *last = container_of(harness.core->sessions.prev, struct session, link);
 
-	(void)arg;
 	last->identity.uid = 65533;
 	last->door = DOOR_COMMON;
 }
@@ -108,7 +106,6 @@ END_TEST
 
 static void do_raise_limits(void *arg)
 {
-	(void)arg;
 	harness.core->settings.max_ids_per_session = 256;
 	harness.core->account.limit[ACCOUNT_IDS] = 512;
 	harness.core->account.limit_per_user[ACCOUNT_IDS] = 512;

@@ -14,7 +14,6 @@
 
 static void do_forget_helpers(void *arg)
 {
-	(void)arg;
 	harness.core->inquiries->without_helper_ms -= HELPER_RETURNS_MS;
 }
 
@@ -171,7 +170,6 @@ END_TEST
 
 static void on_answer(void *userdata, struct peerid *answer)
 {
-	(void)userdata;
 	peerid_free(answer);
 }
 

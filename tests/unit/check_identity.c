@@ -254,7 +254,6 @@ static void run_attack(void *arg)
 	int pair[2], status;
 	pid_t pid;
 
-	(void)arg;
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
 	pid = fork();
 	if (pid == 0) {
@@ -405,13 +404,11 @@ END_TEST
 
 static int nothing(int from)
 {
-	(void)from;
 	return -1;
 }
 
 static int no_socket(int from)
 {
-	(void)from;
 	return open("/dev/null", O_RDWR | O_CLOEXEC);
 }
 
@@ -419,20 +416,17 @@ static int ip_listener(int from)
 {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	(void)from;
 	ck_assert_int_eq(listen(fd, 1), 0);
 	return fd;
 }
 
 static int ones_own(int from)
 {
-	(void)from;
 	return make_proof(reply.question);
 }
 
 static int does_not_listen(int from)
 {
-	(void)from;
 	return named_socket(reply.question);
 }
 

@@ -242,13 +242,10 @@ static unsigned n_notices;
 
 static void on_event(void *userdata, const struct session_event *event)
 {
-	(void)userdata;
-	(void)event;
 }
 
 static bool on_notice(void *userdata, const struct notice *notice)
 {
-	(void)userdata;
 	last = *notice;
 	n_notices++;
 	return true;

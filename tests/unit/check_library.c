@@ -336,13 +336,11 @@ END_TEST
 
 static void do_remove_device(void *arg)
 {
-	(void)arg;
 	fake_remove_device(harness.core->fabric, "fake0");
 }
 
 static void do_add_device(void *arg)
 {
-	(void)arg;
 	fake_add_device(harness.core->fabric, "fake0");
 }
 

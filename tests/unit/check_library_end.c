@@ -9,7 +9,6 @@
 
 static void do_remove_device(void *arg)
 {
-	(void)arg;
 	fake_remove_device(harness.core->fabric, "fake0");
 }
 
@@ -88,7 +87,6 @@ END_TEST
 
 static void do_disconnect(void *arg)
 {
-	(void)arg;
 	fake_send_event(harness.core->fabric, 7471, RDMA_CM_EVENT_DISCONNECTED, 0);
 }
 

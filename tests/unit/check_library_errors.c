@@ -86,7 +86,6 @@ static void *serve_other(void *arg)
 	int fds[PACKET_MAX_FDS];
 	size_t n_fds;
 
-	(void)arg;
 	other.client = accept(other.listener, NULL, NULL);
 	p.fd = other.client;
 	do {
@@ -135,7 +134,6 @@ static struct {
 
 static void do_send_event(void *arg)
 {
-	(void)arg;
 	fake_send_event(harness.core->fabric, outcome.port, outcome.type, 0);
 }
 
@@ -143,7 +141,6 @@ static void *send_outcome(void *arg)
 {
 	struct rdmabroker_id *request;
 
-	(void)arg;
 	ck_assert_int_eq(rdmabroker_get_request(outcome.listener, T, &request), 0);
 	in_server(do_send_event, NULL);
 	return NULL;

@@ -56,7 +56,6 @@ static void *greet(void *arg)
 	Rdmabroker__HelloResult hello = RDMABROKER__HELLO_RESULT__INIT;
 	uint8_t buf[512];
 
-	(void)arg;
 	broker = accept(listener, NULL, NULL);
 	ck_assert_int_ge(broker, 0);
 	ck_assert_int_gt(recv(broker, buf, sizeof(buf), 0), 0);
@@ -126,7 +125,6 @@ static void *take_event(void *arg)
 {
 	struct rdmabroker_event *event;
 
-	(void)arg;
 	__atomic_store_n(&tids[0], (pid_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
 	ck_assert_int_eq(rdmabroker_get_event(session, CALL_MS, &event), 0);
 	rdmabroker_free_event(event);
@@ -141,7 +139,6 @@ static void *resolve_all(void *arg)
 		.sin_addr.s_addr = htonl(0x0a090001),
 	};
 
-	(void)arg;
 	__atomic_store_n(&tids[1], (pid_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
 	for (int i = 0; i < N_IDS; i++)
 		ck_assert_int_eq(rdmabroker_resolve_addr(ids[i], NULL,
@@ -154,7 +151,6 @@ static void *serve(void *arg)
 {
 	uint8_t buf[512];
 
-	(void)arg;
 	for (int i = 0; i < N_EVENTS; i++)
 		send_event();
 	for (int i = 0; i < N_IDS; i++)

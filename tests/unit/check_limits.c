@@ -86,7 +86,6 @@ static void send_and_look(const uint8_t *buf, size_t n, const char *what)
 
 static void try(void *userdata, const uint8_t *buf, size_t n, const char *what)
 {
-	(void)userdata;
 	send_and_look(buf, n, what);
 }
 

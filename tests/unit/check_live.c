@@ -485,7 +485,6 @@ static void do_connect_and_drain(void *arg)
 	struct failure why;
 	struct id *id;
 
-	(void)arg;
 	ck_assert_int_eq(table_find(session, 1, &id, &why), 0);
 	ck_assert_int_eq(conn_connect(id, &param, NULL, &why), 0);
 	harness.core->draining = true;
@@ -601,7 +600,6 @@ END_TEST
 
 static void do_count_refusals(void *arg)
 {
-	(void)arg;
 	for (unsigned s = 1; s < _STATUS_MAX; s++)
 		harness.core->metrics.refusals[s] = 1000 + s;
 }
@@ -655,7 +653,6 @@ static void do_use_ranges(void *unused)
 	int fd = mkstemp(path);
 	struct owners *owners;
 
-	(void)unused;
 	ck_assert_int_ge(fd, 0);
 	ck_assert_int_gt(dprintf(fd, "4711:%u:1\n", SUBORDINATE), 0);
 	close(fd);
@@ -667,7 +664,6 @@ static void do_use_ranges(void *unused)
 
 static void do_use_none(void *unused)
 {
-	(void)unused;
 	owners_use(NULL);
 }
 

@@ -42,8 +42,6 @@ static void let_rest_be_over(void)
 
 static void on_device(void *userdata, struct fabric_device *device)
 {
-	(void)userdata;
-	(void)device;
 }
 
 static const struct fabric_ops ops = { .device_added = on_device, .device_removed = on_device };
@@ -237,7 +235,6 @@ static void *own_thread(void *arg)
 {
 	sd_event *own = NULL;
 
-	(void)arg;
 	/* An id that another running thread of this process has made counts as the process's own. */
 	add_id((struct id){ (uint32_t)gettid(), NULL, LISTEN, "10.9.0.1", NULL, 0 });
 	run();
@@ -544,8 +541,6 @@ END_TEST
 
 static int on_answer_fail(const struct nlmsghdr *header, void *data)
 {
-	(void)header;
-	(void)data;
 	errno = ENOMEM;
 	return MNL_CB_ERROR;
 }

@@ -41,7 +41,6 @@ static void listen_at(const char *name)
 
 static void on_change(void *userdata, bool new_stuck)
 {
-	(void)userdata;
 	is_stuck = new_stuck;
 	n_changes++;
 }

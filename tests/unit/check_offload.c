@@ -20,14 +20,12 @@ static unsigned n_done;
 
 static void run(struct offload_job *job)
 {
-	(void)job;
 	pthread_mutex_lock(&gate);
 	pthread_mutex_unlock(&gate);
 }
 
 static void on_done(struct offload_job *job)
 {
-	(void)job;
 	ck_assert(pthread_equal(pthread_self(), loops_thread));
 	n_done++;
 }

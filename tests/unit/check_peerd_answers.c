@@ -155,13 +155,11 @@ static void a_unit_that_is_too_long(int fd, const char *text)
 
 static void nothing(int fd, const char *text)
 {
-	(void)text;
 	shutdown(fd, SHUT_RDWR);
 }
 
 static void garbage(int fd, const char *text)
 {
-	(void)text;
 	send_text(fd, "MUNGE:AwQFAAB2aGFja2Vk:");
 }
 
@@ -169,13 +167,11 @@ static void too_long(int fd, const char *text)
 {
 	const uint32_t len = htonl(1 << 30);
 
-	(void)text;
 	send_all(fd, &len, sizeof(len));
 }
 
 static void an_empty_text(int fd, const char *text)
 {
-	(void)text;
 	send_text(fd, "");
 }
 
@@ -183,7 +179,6 @@ static void half_of_it(int fd, const char *text)
 {
 	const uint32_t len = htonl(1000);
 
-	(void)text;
 	send_all(fd, &len, sizeof(len));
 	send_all(fd, "MUNGE:", 6);
 	shutdown(fd, SHUT_RDWR);
@@ -192,13 +187,10 @@ static void half_of_it(int fd, const char *text)
 /* Stays open. */
 static void silence(int fd, const char *text)
 {
-	(void)fd;
-	(void)text;
 }
 
 static void a_byte_and_silence(int fd, const char *text)
 {
-	(void)text;
 	send_all(fd, "", 1);
 }
 

@@ -91,7 +91,6 @@ END_TEST
 
 static void do_become_somebody(void *arg)
 {
-	(void)arg;
 	container_of(harness.core->sessions.prev, struct session, link)->identity.uid = 65533;
 }
 
@@ -208,7 +207,6 @@ static void *answer_many(void *arg)
 
 static void do_be_patient(void *unused)
 {
-	(void)unused;
 	harness.core->inquiries->wait_ms = T;
 }
 

@@ -90,13 +90,11 @@ static void send_unsealed(int fd, const char *right)
 
 static void send_garbage(int fd, const char *right)
 {
-	(void)right;
 	send_text(fd, "GET / HTTP/1.1\r\n\r\n");
 }
 
 static void send_empty(int fd, const char *right)
 {
-	(void)right;
 	send_text(fd, "");
 }
 
@@ -104,7 +102,6 @@ static void send_long(int fd, const char *right)
 {
 	const uint32_t len = htonl(UINT32_MAX);
 
-	(void)right;
 	send_all(fd, &len, sizeof(len));
 }
 
@@ -113,7 +110,6 @@ static void send_zero_bytes(int fd, const char *right)
 	static const char zero[1000];
 	const uint32_t len = htonl(sizeof(zero));
 
-	(void)right;
 	send_all(fd, &len, sizeof(len));
 	send_all(fd, zero, sizeof(zero));
 }
@@ -209,19 +205,16 @@ static void send_json(int fd, const char *json)
 
 static void send_no_json(int fd, const char *right)
 {
-	(void)right;
 	send_json(fd, "{\"version\": 1");
 }
 
 static void send_an_array(int fd, const char *right)
 {
-	(void)right;
 	send_json(fd, "[]");
 }
 
 static void send_another_version(int fd, const char *right)
 {
-	(void)right;
 	send_json(fd, "{\"version\": 2, \"kind\": \"questions\"}");
 }
 
@@ -230,14 +223,12 @@ static void send_answers(int fd, const char *right)
 	const struct message_head head = make_head(OTHER, HOST);
 	char *text = message_answer(&head, json_array());
 
-	(void)right;
 	send_json(fd, text);
 	free(text);
 }
 
 static void send_duplicates(int fd, const char *right)
 {
-	(void)right;
 	send_json(fd, "{\"version\": 1, \"kind\": \"answers\", \"kind\": \"questions\"}");
 }
 
@@ -245,7 +236,6 @@ static void send_deep(int fd, const char *right)
 {
 	char text[8000];
 
-	(void)right;
 	memset(text, '[', sizeof(text) - 1);
 	text[sizeof(text) - 1] = 0;
 	send_json(fd, text);
@@ -262,19 +252,16 @@ static void send_head(int fd, const char *from, const char *to)
 
 static void send_as_another_host(int fd, const char *right)
 {
-	(void)right;
 	send_head(fd, HOST, HOST);
 }
 
 static void send_for_another_host(int fd, const char *right)
 {
-	(void)right;
 	send_head(fd, OTHER, "10.9.0.8");
 }
 
 static void send_no_addresses(int fd, const char *right)
 {
-	(void)right;
 	send_head(fd, "", "");
 }
 
@@ -284,7 +271,6 @@ static void send_too_many(int fd, const char *right)
 	const struct message_head head = make_head(OTHER, HOST);
 	char *text;
 
-	(void)right;
 	for (size_t i = 0; i < QUESTIONS_MAX + 1; i++)
 		questions[i] =
 			(struct question){ .listens = true, .ps = RDMABROKER_PS_TCP, .port = 7479 };
@@ -307,34 +293,29 @@ static void send_members(int fd, const char *members)
 
 static void send_no_members(int fd, const char *right)
 {
-	(void)right;
 	send_members(fd, "");
 }
 
 static void send_a_large_port(int fd, const char *right)
 {
-	(void)right;
 	send_members(fd, "\"who\": \"listens\", \"ps\": 262, \"port\": 65536, \"peer_port\": 0, "
 			 "\"qpn\": 0");
 }
 
 static void send_a_negative_ps(int fd, const char *right)
 {
-	(void)right;
 	send_members(fd, "\"who\": \"listens\", \"ps\": -262, \"port\": 7479, \"peer_port\": 0, "
 			 "\"qpn\": 0");
 }
 
 static void send_a_real_number(int fd, const char *right)
 {
-	(void)right;
 	send_members(fd, "\"who\": \"listens\", \"ps\": 262, \"port\": 7479.0, \"peer_port\": 0, "
 			 "\"qpn\": 0");
 }
 
 static void send_another_who(int fd, const char *right)
 {
-	(void)right;
 	send_members(fd, "\"who\": \"both\", \"ps\": 262, \"port\": 7479, \"peer_port\": 0, "
 			 "\"qpn\": 0");
 }
@@ -343,7 +324,6 @@ static void send_a_long_nonce(int fd, const char *right)
 {
 	char text[1024];
 
-	(void)right;
 	snprintf(
 		text, sizeof(text),
 		"{\"version\": 1, \"kind\": \"questions\", \"nonce\": \"%033d\", \"from\": \"" OTHER
@@ -364,14 +344,11 @@ static void send_a_piece(int fd, const char *right)
 
 static void send_a_byte(int fd, const char *right)
 {
-	(void)right;
 	send_all(fd, "", 1);
 }
 
 static void send_nothing(int fd, const char *right)
 {
-	(void)fd;
-	(void)right;
 }
 
 static const struct {

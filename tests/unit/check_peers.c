@@ -284,7 +284,6 @@ static void accept_one(struct rdmabroker *s, struct rdmabroker *c, struct rdmabr
 
 static void do_enforce(void *arg)
 {
-	(void)arg;
 	enforce_start(harness.core);
 }
 

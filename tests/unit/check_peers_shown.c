@@ -158,7 +158,6 @@ END_TEST
 
 static void do_limit_queues(void *arg)
 {
-	(void)arg;
 	harness.core->account.limit_per_user[ACCOUNT_BYTES] = 4096;
 }
 

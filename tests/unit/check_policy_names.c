@@ -33,8 +33,6 @@ int getpwnam_r(const char *name, struct passwd *entry, char *buffer, size_t size
 	uint32_t id;
 	int r = find(name, &id);
 
-	(void)buffer;
-	(void)size;
 	*ret = NULL;
 	if (r == 0) {
 		entry->pw_uid = id;
@@ -48,8 +46,6 @@ int getgrnam_r(const char *name, struct group *entry, char *buffer, size_t size,
 	uint32_t id;
 	int r = find(name, &id);
 
-	(void)buffer;
-	(void)size;
 	*ret = NULL;
 	if (r == 0) {
 		entry->gr_gid = id;

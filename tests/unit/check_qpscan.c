@@ -35,8 +35,6 @@ int clock_gettime(clockid_t clock, struct timespec *ret)
 
 static void on_device(void *userdata, struct fabric_device *device)
 {
-	(void)userdata;
-	(void)device;
 }
 
 static const struct fabric_ops ops = { .device_added = on_device, .device_removed = on_device };

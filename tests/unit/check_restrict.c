@@ -242,7 +242,6 @@ static void enforce(void *arg)
 {
 	FILE *file = fopen(harness.rules_path, "we");
 
-	(void)arg;
 	ck_assert_ptr_nonnull(file);
 	fputs("allow any\nallow observe\n", file);
 	fclose(file);

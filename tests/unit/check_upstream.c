@@ -22,14 +22,10 @@ static int answer;
 
 static void on_device(void *userdata, struct fabric_device *device)
 {
-	(void)userdata;
-	(void)device;
 }
 
 static void on_go_on(void *userdata, in_port_t port)
 {
-	(void)userdata;
-	(void)port;
 }
 
 static const struct fabric_ops ops = {
@@ -67,7 +63,6 @@ static bool is_answered(void)
 
 static void on_answer(void *userdata, int r)
 {
-	(void)userdata;
 	answer = r;
 }
 
@@ -87,7 +82,6 @@ static unsigned n_leases;
 
 static void count(void *arg)
 {
-	(void)arg;
 	n_leases = fabric_device_n_leases(fabric_next_device(harness.core->fabric, NULL));
 }
 
@@ -112,7 +106,6 @@ END_TEST
 
 static void forbid(void *arg)
 {
-	(void)arg;
 	fake_fail_next(harness.core->fabric, FAKE_LEASE_NEW, -EPERM);
 }
 
@@ -168,7 +161,6 @@ static void be_another(void *arg)
 {
 	struct list *l = list_first(&harness.core->sessions);
 
-	(void)arg;
 	container_of(l, struct session, link)->identity.uid = 4242;
 }
 

@@ -287,7 +287,6 @@ END_TEST
 
 static void do_enforce(void *arg)
 {
-	(void)arg;
 	enforce_start(harness.core);
 }
 
@@ -323,7 +322,6 @@ static void do_enforce_on_stranger(void *arg)
 {
 	struct session *last = container_of(harness.core->sessions.prev, struct session, link);
 
-	(void)arg;
 	last->identity.uid = 65533;
 	last->door = DOOR_COMMON;
 	enforce_start(harness.core);

@@ -19,7 +19,6 @@ static struct identity *last_identity(void)
 
 static void do_set_too_many_groups(void *unused)
 {
-	(void)unused;
 	last_identity()->too_many_gids = true;
 }
 

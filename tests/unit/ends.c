@@ -14,7 +14,6 @@ static bool turn(void *userdata)
 {
 	sd_event *loop = hooks_get_loop();
 
-	(void)userdata;
 	return hooks_run(loop) > 0 || sd_event_run(loop, 3000) > 0;
 }
 

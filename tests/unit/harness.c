@@ -31,9 +31,6 @@ static int on_errand(sd_event_source *source, int fd, uint32_t events, void *use
 {
 	char c;
 
-	(void)source;
-	(void)events;
-	(void)userdata;
 	ck_assert_int_eq(read(fd, &c, 1), 1);
 	pthread_mutex_lock(&errand.lock);
 	errand.run(errand.arg);
@@ -59,7 +56,6 @@ static pthread_t hanging;
 
 static void do_hang(void *arg)
 {
-	(void)arg;
 	sem_post(&hangs);
 	sem_wait(&resumes);
 }
@@ -86,13 +82,11 @@ void resume_server(void)
 
 static void do_exit(void *arg)
 {
-	(void)arg;
 	sd_event_exit(harness.loop, 0);
 }
 
 static void do_stop(void *arg)
 {
-	(void)arg;
 	harness.server = server_free(harness.server);
 }
 
@@ -159,7 +153,6 @@ static uint64_t do_reload(void *userdata)
 	struct diag *diag;
 	int r;
 
-	(void)userdata;
 	ck_assert_int_eq(diag_new(&diag), 0);
 	r = policy_load_files(&policy, files, 1, diag);
 	if (r == 0) {
@@ -178,7 +171,6 @@ static const struct server_ops server_ops = {
 
 static void *serve(void *arg)
 {
-	(void)arg;
 	sd_event_loop(harness.loop);
 	harness.server = server_free(harness.server);
 	harness.core = core_free(harness.core);

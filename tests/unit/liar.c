@@ -91,7 +91,6 @@ static bool turn(void *userdata)
 {
 	bool did = false;
 
-	(void)userdata;
 	while (!liar.is_deaf && receive())
 		did = true;
 	if (!liar.flood || patience_now_ms() >= liar.tired_at)
@@ -104,7 +103,6 @@ static int connect_pair(void *userdata, int fd)
 {
 	int pair[2];
 
-	(void)userdata;
 	ck_assert_int_eq(
 		socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
 	ck_assert_int_eq(dup3(pair[0], fd, O_CLOEXEC), fd);

@@ -190,7 +190,6 @@ int sdnotify_send(int sock, const char *text, int fd)
 {
 	char name[64];
 
-	(void)sock;
 	if (!reads)
 		return -EAGAIN;
 	if (strstr(text, "FDSTOREREMOVE=1")) {

@@ -233,9 +233,6 @@ struct mnl_socket *mnl_socket_open2(int bus, int flags)
 
 int mnl_socket_bind(struct mnl_socket *nl, unsigned int groups, pid_t pid)
 {
-	(void)nl;
-	(void)groups;
-	(void)pid;
 	return 0;
 }
 
@@ -254,7 +251,6 @@ int mnl_socket_get_fd(const struct mnl_socket *nl)
 
 unsigned int mnl_socket_get_portid(const struct mnl_socket *nl)
 {
-	(void)nl;
 	return 0;
 }
 

@@ -150,7 +150,6 @@ static void make_key(int which)
 
 static void do_name_helper(void *arg)
 {
-	(void)arg;
 	harness.core->inquiries->helper_uid = geteuid();
 	harness.core->settings.max_ids_per_session = 4096;
 	harness.core->settings.backlog = 4096;
@@ -183,8 +182,6 @@ void set_up_peerd(void)
 
 static int remove_one(const char *name, const struct stat *st, int flag, struct FTW *ftw)
 {
-	(void)st;
-	(void)flag;
 	return ftw->level == 0 ? 0 : remove(name);
 }
 

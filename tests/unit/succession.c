@@ -32,7 +32,6 @@ static bool turn(void *userdata)
 {
 	sd_event *loop = hooks_get_loop();
 
-	(void)userdata;
 	if (hooks_left_until_kill() > 0 && setjmp(killed) != 0) {
 		restart();
 		return true;

@@ -6,9 +6,6 @@
 
 static inline int remove_one(const char *name, const struct stat *st, int flag, struct FTW *ftw)
 {
-	(void)st;
-	(void)flag;
-	(void)ftw;
 	return remove(name);
 }
 

@@ -37,7 +37,6 @@ void wire_set_policy(const char *rules)
 
 static uint64_t reload(void *userdata)
 {
-	(void)userdata;
 	wire.n_reloads++;
 	if (!wire.holds_reloads)
 		control_reloaded(server_get_control(wire.server), wire.n_reloads, 0, NULL);

@@ -347,7 +347,6 @@ int action_rollback(struct fleetctl *ctl, char **arguments)
 	int status = EXIT_FAILURE;
 	struct fleet fleet;
 
-	(void)arguments;
 	if (read_fleet(ctl, &fleet))
 		status = roll_back(ctl, &fleet);
 	fleet_done(&fleet);
@@ -359,7 +358,6 @@ int action_clear(struct fleetctl *ctl, char **arguments)
 	char key[FLEETCTL_KEY_MAX];
 	int64_t n;
 
-	(void)arguments;
 	if (!ctl->label) {
 		complain("clear needs --label");
 		return EXIT_USAGE;

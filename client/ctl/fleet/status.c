@@ -391,6 +391,5 @@ int action_status(struct fleetctl *ctl, char **arguments)
 {
 	static const struct printer printer = { print_text, print_objects, .asks_members = true };
 
-	(void)arguments;
 	return screen_run(ctl, &printer, NULL);
 }

@@ -241,7 +241,6 @@ uid_t cgroup_owner(void *userdata, const char *path, size_t len)
 	char directory[PATH_MAX];
 	struct stat st;
 
-	(void)userdata;
 	if (!root || snprintf(directory, sizeof(directory), "%s%.*s", root, (int)len, path) >=
 			     (int)sizeof(directory))
 		return CGROUP_NO_OWNER;

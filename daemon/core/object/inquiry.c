@@ -89,8 +89,6 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 	uint64_t now = clock_ms();
 	struct inquiry *inquiry;
 
-	(void)source;
-	(void)usec;
 	while ((inquiry = oldest(inquiries)) && inquiry->until_ms <= now)
 		end(inquiry,
 		    inquiries->helper ?

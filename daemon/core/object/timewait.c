@@ -148,8 +148,6 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 	uint64_t now = now_usec();
 	struct entry *entry;
 
-	(void)source;
-	(void)usec;
 	for (int i = 0; i < TIMEWAIT_QUEUES; i++)
 		while ((entry = next_due(&timewaits->queues[i])) && entry->own.until_usec <= now) {
 			list_remove(&entry->due);
@@ -162,8 +160,6 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 
 static int on_end(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	(void)source;
-	(void)usec;
 	release(userdata);
 	return 0;
 }
@@ -174,8 +170,6 @@ static int on_end_for_others(sd_event_source *source, uint64_t usec, void *userd
 	struct entry *entry = userdata;
 	struct list waiting;
 
-	(void)source;
-	(void)usec;
 	list_init(&waiting);
 	move_held(&waiting, &entry->others);
 	resume_all(entry->timewaits, &waiting);

@@ -37,7 +37,6 @@ static int get_cookie(int fd, uint64_t *ret)
 
 static bool on_end(void *object, uint32_t events)
 {
-	(void)events;
 	token_free(object);
 	return true;
 }

@@ -32,7 +32,6 @@ static void rearm(struct waits *waits)
 
 static bool is_over(const struct session *session, in_port_t port)
 {
-	(void)port;
 	return clock_ms() >= session->wait.until_ms;
 }
 
@@ -43,7 +42,6 @@ static bool may_go_on(const struct session *session, in_port_t port)
 
 static bool is_for_others(const struct session *session, in_port_t port)
 {
-	(void)port;
 	return session->wait.for_others;
 }
 
@@ -66,8 +64,6 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct waits *waits = userdata;
 
-	(void)source;
-	(void)usec;
 	resume_if(waits, is_over, 0);
 	rearm(waits);
 	return 0;
@@ -75,7 +71,6 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 
 static int on_idle(sd_event_source *source, void *userdata)
 {
-	(void)source;
 	resume_if(userdata, is_for_others, 0);
 	return 0;
 }

@@ -34,7 +34,6 @@ struct whole {
 
 static void on_device_added(void *userdata, struct fabric_device *device)
 {
-	(void)userdata;
 	log_info("Device %s (%s) can be used.", fabric_device_name(device),
 		 fabric_device_node(device));
 }

@@ -182,7 +182,6 @@ static int on_enforce(sd_event_source *source, uint64_t usec, void *userdata)
 	unsigned left = SLICE;
 	struct list *l;
 
-	(void)usec;
 	while (left > 0 && (l = list_first(&core->enforcing)))
 		left = enforce_some(container_of(l, struct session, enforcing), left);
 	if (!list_is_empty(&core->enforcing)) {

@@ -63,14 +63,10 @@ static void end(struct lingering *lingering, const char *why)
 
 static void on_event(void *userdata, const struct session_event *event)
 {
-	(void)userdata;
-	(void)event;
 }
 
 static void on_forget(void *userdata, struct id *id)
 {
-	(void)userdata;
-	(void)id;
 }
 
 static void on_end(void *userdata, const char *why)
@@ -87,13 +83,10 @@ static void on_end(void *userdata, const char *why)
 
 static void on_resume(void *userdata)
 {
-	(void)userdata;
 }
 
 static bool on_notice(void *userdata, const struct notice *notice)
 {
-	(void)userdata;
-	(void)notice;
 	return true;
 }
 
@@ -111,8 +104,6 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 	struct list *first = list_first(&core->lingers->list);
 	struct lingering *lingering;
 
-	(void)source;
-	(void)usec;
 	if (!first)
 		return 0;
 	/* One at a time; the timer is due again at once if there is another. */
@@ -128,7 +119,6 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 
 static bool on_process_end(void *object, uint32_t events)
 {
-	(void)events;
 	end(object, "its client's process has ended");
 	return true;
 }

@@ -120,8 +120,6 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 	uint64_t now = clock_ms();
 	struct list *l;
 
-	(void)source;
-	(void)usec;
 	holds->armed_ms = UINT64_MAX;
 	while ((l = list_first(&holds->ids)) && id_of(l)->route.held_until_ms <= now)
 		on_deadline(id_of(l));

@@ -24,7 +24,6 @@ static struct timespec stopped = { .tv_sec = 1000000000 };
 
 int clock_gettime(clockid_t clock, struct timespec *ret)
 {
-	(void)clock;
 	*ret = stopped;
 	return 0;
 }

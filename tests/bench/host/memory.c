@@ -44,7 +44,6 @@ static void make_id(struct ends *ends, unsigned i)
 	struct rdmabroker_id *id;
 	int value;
 
-	(void)i;
 	must(rdmabroker_create_id(ends->client, RDMABROKER_PS_TCP, NULL, &id), "create_id");
 	/* With FAIL_BY_EVENT the library does not send the request before the next one. */
 	must(rdmabroker_get_option(id, RDMABROKER_OPTION_TOS, &value), "get_option");
@@ -54,7 +53,6 @@ static void make_connection(struct ends *ends, unsigned i)
 {
 	struct connection connection;
 
-	(void)i;
 	ends_connect(ends, &connection);
 }
 
@@ -62,7 +60,6 @@ static struct rdmabroker *sessions[SESSIONS];
 
 static void make_session(struct ends *ends, unsigned i)
 {
-	(void)ends;
 	sessions[i] = open_session(0);
 }
 

@@ -79,8 +79,6 @@ static int on_control(sd_event_source *source, int fd, uint32_t events, void *us
 	int64_t heap;
 	char c;
 
-	(void)events;
-	(void)userdata;
 	if (recv(fd, &c, 1, 0) != 1) {
 		sd_event_source_set_enabled(source, SD_EVENT_OFF);
 		kill(getpid(), SIGTERM);
