@@ -12,8 +12,8 @@
 #include "core/object/inquiry.h"
 #include "core/rule/core_life.h"
 #include "core/rule/enforce.h"
-#include "fabric/absence.h"
-#include "keeper.h"
+#include "fabric/no_rdma.h"
+#include "takeover.h"
 #include "missing_names.h"
 #include "policy/policy.h"
 #include "proto/notifier.h"
@@ -40,7 +40,7 @@ struct broker {
 	struct reloader *reloader;
 	struct missing_names *names;
 	struct core *core;
-	struct keeper *keeper;
+	struct takeover *takeover;
 	struct server *server;
 	struct upstream *upstream; /* NULL: this is the initial instance */
 	bool leaves; /* the daemon ends and leaves sessions and ids to the next process */
@@ -298,13 +298,13 @@ static int on_exit_signal(sd_event_source *source, const struct signalfd_siginfo
 {
 	struct broker *broker = userdata;
 
-	broker->leaves = keeper_is_succeeded(broker->keeper);
+	broker->leaves = takeover_is_expected(broker->takeover);
 	log_info("Stopping on signal %s.%s", info->ssi_signo == SIGTERM ? "TERM" : "INT",
 		 broker->leaves ? " The next process takes over all sessions." : "");
 	notifier_tell(broker->notifier, "STOPPING=1\nSTATUS=%s",
 		      broker->leaves ? "Restarting, sessions are kept" : "Ending all sessions");
 	if (!broker->leaves)
-		keeper_forget(broker->keeper);
+		takeover_forget(broker->takeover);
 	return sd_event_exit(broker->loop, 0);
 }
 
@@ -410,11 +410,11 @@ static int set_up(struct broker *broker, struct policy *policy)
 		if (r < 0)
 			return r;
 	}
-	r = keeper_new(&broker->keeper, broker->core, broker->notifier);
+	r = takeover_new(&broker->takeover, broker->core, broker->notifier);
 	if (r < 0)
 		return r;
-	keeper_inherit(broker->keeper, broker->loop);
-	r = sockets_open(&broker->sockets, paths, keeper_count_stored(broker->keeper));
+	takeover_kernel_ids(broker->takeover, broker->loop);
+	r = sockets_open(&broker->sockets, paths, takeover_count_stored(broker->takeover));
 	/* An admin must correct the sockets from systemd, the file at PATH, or the length of PATH. */
 	if (r == -EINVAL || r == -EEXIST || r == -ENAMETOOLONG)
 		return BROKER_MISCONFIGURED;
@@ -424,7 +424,7 @@ static int set_up(struct broker *broker, struct policy *policy)
 		       config->restricted_dir, config->max_queued_bytes, &server_ops, broker);
 	if (r < 0)
 		return r;
-	keeper_take_over(broker->keeper, broker->server);
+	takeover_sessions(broker->takeover, broker->server);
 	/* A policy with an error ends nothing, because its author's intent is not known. */
 	if (config->on_reload == CONFIG_ON_RELOAD_ENFORCE && !policy_is_fallback(policy))
 		enforce_start(broker->core);
@@ -515,7 +515,7 @@ struct broker *broker_free(struct broker *broker)
 	server_free(broker->server);
 	upstream_free(broker->upstream);
 	core_free(broker->core);
-	keeper_free(broker->keeper);
+	takeover_free(broker->takeover);
 	sd_event_source_disable_unref(broker->status_timer);
 	notifier_free(broker->notifier);
 	sd_event_unref(broker->loop);
@@ -526,11 +526,11 @@ struct broker *broker_free(struct broker *broker)
 	return NULL;
 }
 
-static void warn_of_absence(void)
+static void warn_of_missing_rdma(void)
 {
 	char text[512];
 
-	if (absence_explain("", text, sizeof(text)))
+	if (no_rdma_explain("", text, sizeof(text)))
 		log_warning(
 			"Cannot use RDMA or some of its devices: %s. The daemon runs without them "
 			"and uses them as soon as they are available.",
@@ -547,7 +547,7 @@ int broker_run(struct broker *broker)
 	else
 		log_info("rdmabrokerd " RDMABROKER_VERSION " started, %zu rule%s loaded.", n_rules,
 			 n_rules == 1 ? "" : "s");
-	warn_of_absence();
+	warn_of_missing_rdma();
 	notifier_tell(broker->notifier, "READY=1");
 	tell_status(broker);
 	/*

@@ -60,7 +60,7 @@ static size_t parse_user(const struct inifile_key *key, const char *value, void 
 #define TEXT(name) INIFILE_TEXT(struct config, name)
 #define NUMBER(section, name, member, min, max, def) \
 	{ section, name, inifile_number, FIELD(member), min, max, def, NULL }
-#define RESTRICTED_DIR_MAX (CONFIG_SOCKET_SIZE - 50) /* a name and a file follow, see rpc/outlet.h */
+#define RESTRICTED_DIR_MAX (CONFIG_SOCKET_SIZE - 50) /* a name and a file follow, see rpc/published.h */
 
 static const struct inifile_key keys[] = {
 	{ "Daemon", "Socket", inifile_path, TEXT(socket_path),

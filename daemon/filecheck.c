@@ -76,8 +76,8 @@ static int open_as_daemon(const char *file, struct diag *diag)
 }
 
 /*
- * Files that are named are read as the user who makes the check. But those in the daemon's own directories the daemon must
- * be able to read, too.
+ * Files that are named are read as the user who makes the check. But those in the daemon's own directories the daemon
+ * must be able to read, too.
  */
 static int check_readable(const struct broker_options *options, char **files, size_t n_files,
 			  struct diag *diag)

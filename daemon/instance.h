@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Instances of the daemon in other network namespaces. The ids of the connection manager belong to the network namespace of
- * the process that makes them, so each namespace needs a daemon of its own.
+ * Instances of the daemon in other network namespaces. The ids of the connection manager belong to the network
+ * namespace of the process that makes them, so each namespace needs a daemon of its own.
  *
  *   initial instance             owns the nodes of the devices, and changes their ACLs
  *      ^ rpc/upstream.h

@@ -1,18 +1,18 @@
-# The daemon's floors from the top down: main, rpc, core, policy | fabric, keep, util. In core: rule, verbs, admit,
+# The daemon's floors from the top down: main, rpc, core, policy | fabric, takeover, util. In core: rule, verbs, admit,
 # object, facts. In policy: policy, rule.
 DAEMON_SRC := \
 	daemon/broker.c \
 	daemon/config.c \
 	daemon/filecheck.c \
 	daemon/instance.c \
-	daemon/keeper.c \
+	daemon/takeover.c \
 	daemon/missing_names.c \
 	daemon/reload.c \
 	daemon/socket.c \
 	$(wildcard daemon/rpc/*.c) \
 	$(wildcard daemon/core/*/*.c) \
 	$(wildcard daemon/policy/*.c daemon/policy/*/*.c) \
-	$(wildcard daemon/keep/*.c) \
+	$(wildcard daemon/takeover/*.c) \
 	$(wildcard daemon/util/*.c) \
 	proto/inifile.c
 FABRIC_SRC := $(wildcard daemon/fabric/*.c)

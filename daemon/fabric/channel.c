@@ -108,8 +108,8 @@ void fabric_id_on_event(struct fabric_id *id, struct fabric_event *event)
 		fabric_id_note_device(id);
 	note_stage(id, event->type);
 	iwarp_on_event(id, event->type);
-	if (id->farewell)
-		fabric_farewell_on_event(id, event->type);
+	if (id->leaving_timer)
+		fabric_leaving_on_event(id, event->type);
 	else if (id->on_event)
 		id->on_event(id->userdata, event);
 	else

@@ -13,7 +13,7 @@
 /*
  * Ids of librdmacm (rdma_cm_id): how they are made, what can be done with them, and how a thread destroys them,
  * because rdma_destroy_id() can wait for the kernel. Here is no policy: who may do what, the core has decided. An id
- * that a previous process has made has no rdma_cm_id; for it, these functions call inherit.c.
+ * that a previous process has made has no rdma_cm_id; for it, these functions call restored.c.
  */
 
 static int result(int r)
@@ -45,8 +45,8 @@ static void destroy(struct offload_job *job)
 {
 	struct fabric_id *id = container_of(job, struct fabric_id, job);
 
-	if (id->inherited) {
-		inherited_destroy(id);
+	if (id->restored) {
+		restored_destroy(id);
 		return;
 	}
 	if (id->disconnects)
@@ -80,7 +80,7 @@ static void on_destroyed(struct offload_job *job)
 	list_remove(&id->dying);
 	count_dying(id, -1);
 	charge_done(&id->ending);
-	inherited_free(id);
+	restored_free(id);
 	free(id);
 	if (fabric->ops && port > 0)
 		fabric->ops->can_go_on(fabric->userdata, port);
@@ -164,7 +164,7 @@ struct fabric_id *fabric_id_free(struct fabric_id *id)
 		id->ps = id->cm->ps;
 		id->port = id->is_request ? 0 : rdma_get_src_port(id->cm);
 	} else {
-		id->port = id->is_request ? 0 : inherited_get_port(id);
+		id->port = id->is_request ? 0 : restored_get_port(id);
 	}
 	/* If memory runs out, the id is not charged to its user. */
 	account_add(&id->fabric->ending, &id->ending, ACCOUNT_IDS, 1, id->uid);
@@ -251,8 +251,8 @@ void fabric_id_get_info(const struct fabric_id *id, struct fabric_id_info *ret)
 {
 	struct rdma_cm_id *cm = id->cm;
 
-	if (id->inherited) {
-		inherited_get_info(id, ret);
+	if (id->restored) {
+		restored_get_info(id, ret);
 		return;
 	}
 	copy_addr(&ret->local, rdma_get_local_addr(cm));
@@ -362,8 +362,8 @@ int fabric_id_accept(struct fabric_id *id, const struct rdma_conn_param *param)
 
 	if (lacks_datagrams(id))
 		return -EOPNOTSUPP;
-	if (id->inherited)
-		return inherited_accept(id, param);
+	if (id->restored)
+		return restored_accept(id, param);
 	if (!has_device(id))
 		return -EINVAL;
 	r = result(rdma_accept(id->cm, (struct rdma_conn_param *)param));
@@ -378,7 +378,7 @@ int fabric_id_establish(struct fabric_id *id)
 
 	if (iwarp_is_calling(id))
 		return -EBUSY;
-	r = id->cm ? result(rdma_establish(id->cm)) : inherited_establish(id);
+	r = id->cm ? result(rdma_establish(id->cm)) : restored_establish(id);
 
 	if (r == 0)
 		id->stage = STAGE_ESTABLISHED;
@@ -390,7 +390,7 @@ int fabric_id_reject(struct fabric_id *id, const void *data, uint8_t len, bool e
 	if (iwarp_is_calling(id))
 		return -EBUSY;
 	if (!id->cm)
-		return inherited_reject(id, data, len, ece);
+		return restored_reject(id, data, len, ece);
 	return result(ece ? rdma_reject_ece(id->cm, data, len) : rdma_reject(id->cm, data, len));
 }
 
@@ -398,8 +398,8 @@ int fabric_id_disconnect(struct fabric_id *id)
 {
 	if (iwarp_puts_off_disconnect(id))
 		return 0;
-	if (id->inherited)
-		return inherited_disconnect(id);
+	if (id->restored)
+		return restored_disconnect(id);
 	return result(rdma_disconnect(id->cm));
 }
 
@@ -407,15 +407,14 @@ int fabric_id_notify(struct fabric_id *id, enum ibv_event_type event)
 {
 	if (iwarp_is_calling(id))
 		return -EBUSY;
-	return id->cm ? result(rdma_notify(id->cm, event)) : inherited_notify(id, event);
+	return id->cm ? result(rdma_notify(id->cm, event)) : restored_notify(id, event);
 }
 
 int fabric_id_set_local_ece(struct fabric_id *id, const struct ibv_ece *ece)
 {
 	struct ibv_ece copy = *ece;
 
-	return id->cm ? result(rdma_set_local_ece(id->cm, &copy)) :
-			inherited_set_local_ece(id, ece);
+	return id->cm ? result(rdma_set_local_ece(id->cm, &copy)) : restored_set_local_ece(id, ece);
 }
 
 int fabric_id_set_option(struct fabric_id *id, int option, int value)
@@ -430,7 +429,7 @@ int fabric_id_set_option(struct fabric_id *id, int option, int value)
 	if (iwarp_is_calling(id))
 		return -EBUSY;
 	return id->cm ? result(rdma_set_option(id->cm, RDMA_OPTION_ID, option, p, len)) :
-			inherited_set_option(id, option, p, len);
+			restored_set_option(id, option, p, len);
 }
 
 int fabric_id_qp_attr(struct fabric_id *id, enum ibv_qp_state state, struct ibv_qp_attr *ret_attr,
@@ -442,7 +441,7 @@ int fabric_id_qp_attr(struct fabric_id *id, enum ibv_qp_state state, struct ibv_
 	if (iwarp_is_calling(id))
 		return -EBUSY;
 	r = id->cm ? result(rdma_init_qp_attr(id->cm, &attr, &mask)) :
-		     inherited_qp_attr(id, state, &attr, &mask);
+		     restored_qp_attr(id, state, &attr, &mask);
 	if (r < 0)
 		return r;
 	/* libibverbs rejects the bits that only the kernel uses (RoCE's resolved addresses). */

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fabric/heir.h"
+#include "fabric/leftover.h"
 #include "fabric/internal.h"
 #include "util/log.h"
 #include "util/util.h"
@@ -54,13 +54,13 @@ int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 	if (!fabric)
 		return -ENOMEM;
 	fabric->loop = sd_event_ref(loop);
-	fabric->inherits = true;
+	fabric->takes_over = true;
 	fabric->reading = &fabric->no_reading;
 	fabric->access = access;
 	fabric->ops = ops;
 	fabric->userdata = userdata;
 	list_init(&fabric->devices);
-	fabric_init_farewells(fabric);
+	fabric_init_leaving(fabric);
 	fabric_init_ids(fabric);
 
 	r = offload_new(&fabric->undertaker, loop, UNDERTAKER_THREADS);
@@ -93,7 +93,7 @@ struct fabric *fabric_free(struct fabric *fabric)
 	if (!fabric)
 		return NULL;
 	fabric->ops = NULL;
-	fabric_end_farewells(fabric);
+	fabric_end_leaving(fabric);
 	/* A stuck thread still uses FABRIC and its parts, so they stay allocated until the process ends. */
 	/* Ids that a thread connects go to the undertaker when it has ended, so the callers go first. */
 	fabric->callers = offload_free(fabric->callers);
@@ -109,7 +109,7 @@ struct fabric *fabric_free(struct fabric *fabric)
 	opener_free(fabric->opener);
 	sd_device_monitor_unref(fabric->monitor);
 	sd_event_source_disable_unref(fabric->nodes);
-	look_free(fabric->look);
+	holderscan_free(fabric->holderscan);
 	while ((l = list_first(&fabric->devices))) {
 		list_remove(l);
 		fabric_device_unref(container_of(l, struct fabric_device, link));
@@ -117,7 +117,7 @@ struct fabric *fabric_free(struct fabric *fabric)
 	nldev_free(fabric->nldev);
 	account_done(&fabric->ending);
 	fabric_close_channel(fabric);
-	heirs_free(fabric->heirs);
+	leftovers_free(fabric->leftovers);
 	sd_event_unref(fabric->loop);
 	free(fabric);
 	return NULL;

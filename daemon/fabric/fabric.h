@@ -90,10 +90,10 @@ struct fabric_ops {
 	 */
 	void (*opened)(void *userdata, int file);
 	/*
-	 * The same for the ids that this process takes over. Called from within fabric_inherit(), before the first id is
-	 * moved to FILE. NULL: not needed.
+	 * The same for the ids that this process takes over. Called from within fabric_takeover(), before the first id
+	 * is moved to FILE. NULL: not needed.
 	 */
-	void (*inherits)(void *userdata, int file);
+	void (*takes_over)(void *userdata, int file);
 };
 
 /* A copy of a struct rdma_cm_event. It needs no ack. */
@@ -139,45 +139,45 @@ struct fabric *fabric_free(struct fabric *fabric); /* all ids and leases must be
 void fabric_note_reading(struct fabric *fabric, uint32_t *reading);
 
 /*
- * Ids that a previous process of the daemon has left. fabric_inherit_rest() has to be called in any case: until then the
- * ACL entries of the previous process stay, and the holders of the devices are not looked at.
+ * Ids that a previous process of the daemon has left. fabric_takeover_rest() has to be called in any case: until then
+ * the ACL entries of the previous process stay, and the holders of the devices are not looked at.
  *
- *   fabric_inherit()           moves the ids to this process. FILES are its files of the connection manager (the
+ *   fabric_takeover()          moves the ids to this process. FILES are its files of the connection manager (the
  *                              descriptors of fabric_get_files()); they stay the caller's and can be closed afterwards.
  *                              N_EXPECTED: the number of ids that are known.
- *   fabric_id_inherit()        takes over an id that the caller knows
- *   fabric_inherit_was_accepted()
+ *   fabric_id_restore()        takes over an id that the caller knows
+ *   fabric_takeover_was_accepted()
  *                              whether a previous process has accepted the connection request that has the addresses of
- *                              INFO. To be called before fabric_id_inherit(). A request must not be accepted twice: the
+ *                              INFO. To be called before fabric_id_restore(). A request must not be accepted twice: the
  *                              kernel rejects it the second time, but goes on sending the response, and does not let
  *                              the id be destroyed for a minute.
- *   fabric_inherit_listener()  ends the listener at LOCAL, so that the caller can listen there anew. To be called just
+ *   fabric_takeover_listener() ends the listener at LOCAL, so that the caller can listen there anew. To be called just
  *                              before, because there is no listener in the meantime.
- *   fabric_inherit_requests()  calls ON_REQUEST for each connection request that has waited. EVENT.request is then
+ *   fabric_takeover_requests() calls ON_REQUEST for each connection request that has waited. EVENT.request is then
  *                              the callee's. False: nobody wants it. Then it is rejected with the private data BUSY.
- *   fabric_inherit_rest()      ends all other ids, and delivers the events of those that were taken over. A connection
+ *   fabric_takeover_rest()     ends all other ids, and delivers the events of those that were taken over. A connection
  *                              request that was not answered is rejected with the private data BUSY.
  *
  * They return 0 or a negative errno: ids that were not found end when FILES are closed.
  */
 typedef bool (*fabric_request_fn)(void *userdata, enum rdma_port_space ps,
 				  struct fabric_event *event);
-int fabric_inherit(struct fabric *fabric, const int *files, size_t n_files, size_t n_expected);
-bool fabric_inherit_was_accepted(struct fabric *fabric, enum rdma_port_space ps,
-				 const struct fabric_id_info *info);
-void fabric_inherit_listener(struct fabric *fabric, enum rdma_port_space ps,
-			     const struct sockaddr_storage *local);
-void fabric_inherit_requests(struct fabric *fabric, const void *busy, size_t busy_len,
-			     fabric_request_fn on_request, void *userdata);
-int fabric_inherit_rest(struct fabric *fabric, const void *busy, size_t busy_len);
-/* Delivers the events of inherited ids that wait. */
-void fabric_inherit_poll(struct fabric *fabric);
+int fabric_takeover(struct fabric *fabric, const int *files, size_t n_files, size_t n_expected);
+bool fabric_takeover_was_accepted(struct fabric *fabric, enum rdma_port_space ps,
+				  const struct fabric_id_info *info);
+void fabric_takeover_listener(struct fabric *fabric, enum rdma_port_space ps,
+			      const struct sockaddr_storage *local);
+void fabric_takeover_requests(struct fabric *fabric, const void *busy, size_t busy_len,
+			      fabric_request_fn on_request, void *userdata);
+int fabric_takeover_rest(struct fabric *fabric, const void *busy, size_t busy_len);
+/* Delivers the events of restored ids that wait. */
+void fabric_takeover_poll(struct fabric *fabric);
 /*
  * Opens the connection manager if it is not open yet. *RET_CM has the ids that this process makes,
  * *RET_INHERITED (-1: none) those that it took over. The ids live while any process has the descriptor open.
  * Returns 0 or a negative errno. -EINPROGRESS: not open yet, and devices are being opened.
  */
-int fabric_get_files(struct fabric *fabric, int *ret_cm, int *ret_inherited);
+int fabric_get_files(struct fabric *fabric, int *ret_cm, int *ret_leftovers);
 
 /* Devices in the order in which they appeared. PREV is NULL for the first one. Returns NULL at the end. */
 struct fabric_device *fabric_next_device(struct fabric *fabric, struct fabric_device *prev);
@@ -188,11 +188,11 @@ unsigned fabric_device_n_leases(const struct fabric_device *device);
 
 /*
  * Other processes that hold connection manager ids on the devices. Each device is scanned when it appears,
- * and the result is written to the journal. fabric_look() scans all devices again, unless a scan is running
- * or has just ended. If the result is small, the scan is complete when fabric_look() returns.
+ * and the result is written to the journal. fabric_scan_holders() scans all devices again, unless a scan is running
+ * or has just ended. If the result is small, the scan is complete when fabric_scan_holders() returns.
  * fabric_device_holders() returns NULL until the first scan of the device is complete.
  */
-void fabric_look(struct fabric *fabric);
+void fabric_scan_holders(struct fabric *fabric);
 const struct fabric_holders *fabric_device_holders(const struct fabric_device *device);
 
 /* A request to a lender. LINK, SERIAL and UNTIL_MS are the lender's. */
@@ -214,8 +214,8 @@ struct fabric_lender {
 	void (*lend)(void *userdata, struct fabric_loan *loan);
 };
 /*
- * To be called before the loop runs. LENDER NULL: nobody lends any more, and fabric_lent() is called for all loans before
- * the fabric is freed. Then no lease can be made.
+ * To be called before the loop runs. LENDER NULL: nobody lends any more, and fabric_lent() is called for all loans
+ * before the fabric is freed. Then no lease can be made.
  */
 void fabric_set_lender(struct fabric *fabric, const struct fabric_lender *lender, void *userdata);
 void fabric_lent(struct fabric_loan *loan, int r); /* R: 0 or a negative errno */
@@ -283,10 +283,10 @@ enum fabric_stage {
 
 /*
  * Takes over the id that has the addresses of INFO. If the kernel has no such id, *RET is an id without a connection.
- * An id that was taken over cannot be bound, listen, resolve or connect: these calls fail with -EINVAL. STAGE is how far
- * its connection is, PASSIVE: it began as a connection request. Returns 0 or a negative errno.
+ * An id that was taken over cannot be bound, listen, resolve or connect: these calls fail with -EINVAL. STAGE is how
+ * far its connection is, PASSIVE: it began as a connection request. Returns 0 or a negative errno.
  */
-int fabric_id_inherit(struct fabric_id **ret, struct fabric *fabric, uid_t uid,
+int fabric_id_restore(struct fabric_id **ret, struct fabric *fabric, uid_t uid,
 		      enum rdma_port_space ps, const struct fabric_id_info *info,
 		      enum fabric_stage stage, bool passive, fabric_event_fn on_event,
 		      void *userdata);
@@ -318,8 +318,8 @@ void fabric_id_abandon(struct fabric_id *id);
 void fabric_id_set_owner(struct fabric_id *id, uid_t uid, fabric_event_fn on_event, void *userdata);
 void fabric_id_get_info(const struct fabric_id *id, struct fabric_id_info *ret);
 /*
- * Returns the number of the id's paths, which are known when its route is resolved, or if it is a connection request. 0: it
- * has none, as on iWARP, or was taken over.
+ * Returns the number of the id's paths, which are known when its route is resolved, or if it is a connection request.
+ * 0: it has none, as on iWARP, or was taken over.
  */
 size_t fabric_id_get_paths(const struct fabric_id *id, struct ibv_sa_path_rec ret[PATHS_MAX]);
 
@@ -347,10 +347,10 @@ int fabric_id_set_local_ece(struct fabric_id *id, const struct ibv_ece *ece);
 int fabric_join_new(struct fabric_join **ret, struct fabric_id *id, const struct sockaddr *addr,
 		    uint32_t join_flags, void *userdata);
 /*
- * ID was taken over, and a previous process has joined the group at ADDR. The membership lasts until ID is freed, also if
- * the join is freed before.
+ * ID was taken over, and a previous process has joined the group at ADDR. The membership lasts until ID is freed, also
+ * if the join is freed before.
  */
-int fabric_join_inherit(struct fabric_join **ret, struct fabric_id *id, const struct sockaddr *addr,
+int fabric_join_restore(struct fabric_join **ret, struct fabric_id *id, const struct sockaddr *addr,
 			void *userdata);
 struct fabric_join *fabric_join_free(struct fabric_join *join);
 void *fabric_join_get_userdata(const struct fabric_join *join);

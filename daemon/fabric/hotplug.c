@@ -82,13 +82,13 @@ static void look_at(struct fabric *fabric, sd_device *d)
 		drop(fabric, device);
 	if (device_new(&device, fabric, name, node) < 0)
 		return;
-	if (!fabric->inherits)
+	if (!fabric->takes_over)
 		fabric_clear_entries(device);
 	fabric_check_node(node, fabric->access, &device->node_told);
 	list_insert(&fabric->devices, &device->link);
 	fabric_look_for_devices(fabric);
-	if (!fabric->inherits)
-		fabric_look_at(device);
+	if (!fabric->takes_over)
+		fabric_scan_holders_of(device);
 }
 
 static void look_at_cm(struct fabric *fabric, sd_device *d)

@@ -30,8 +30,8 @@ struct fabric {
 	void *userdata;
 
 	struct list devices; /* fabric_device.link */
-	struct list farewells; /* fabric_id.leaving, see farewell.c */
-	struct account kept; /* counts the ids in FAREWELLS, by user */
+	struct list leaving; /* fabric_id.leaving, see leaving.c */
+	struct account kept; /* counts the ids in LEAVING, by user */
 	struct list dying[DYING_LISTS]; /* fabric_id.dying, by port */
 	unsigned n_dying_unwanted; /* ids in DYING with is_unwanted */
 	struct account ending; /* counts the ids in DYING, by user */
@@ -50,23 +50,24 @@ struct fabric {
 	struct rdma_event_channel *cm; /* NULL: not open yet, see channel.c */
 	uint32_t *reading; /* see fabric_note_reading() */
 	uint32_t no_reading; /* READING, if nobody needs it */
-	struct heirs *heirs; /* ids that a previous process has left; NULL: there were none */
-	/* Their QP numbers, while they are taken over, see inherit.c; NULL: not scanned, or the scan has failed. */
+	struct leftovers
+		*leftovers; /* ids that a previous process has left; NULL: there were none */
+	/* Their QP numbers, while they are taken over, see restored.c; NULL: not scanned, or the scan has failed. */
 	struct cmscan *scanned;
 	bool is_scanned;
-	/* fabric_inherit_rest() was not called yet. Until then no ACL entries are cleared and no scans begin. */
-	bool inherits;
+	/* fabric_takeover_rest() was not called yet. Until then no ACL entries are cleared and no scans begin. */
+	bool takes_over;
 	sd_event_source *io; /* reads events from CM's descriptor */
 	sd_event_source *io_retry; /* resumes reading after a failure */
 	uint64_t turn; /* iteration of the loop in which events were last read */
 	struct ratelimit log_limit;
 
 	sd_device_monitor *monitor;
-	struct offload *lookups; /* threads that look up the owners of QPs, see lookup.c */
+	struct offload *lookups; /* threads that look up the owners of QPs, see qplookup.c */
 	/* a socket that is kept for the next look-up; NULL: none */
 	struct nldev *nldev;
 	struct qpscan *qpscan;
-	struct look *look; /* NULL until the first scan */
+	struct holderscan *holderscan; /* NULL until the first scan */
 	bool cm_node_told; /* TOLD of fabric_check_node() for the node of rdma_cm */
 };
 
@@ -107,8 +108,8 @@ void fabric_clear_entries(struct fabric_device *device);
 void fabric_renew_entries(struct fabric_device *device);
 
 /* look.c: starts a scan of DEVICE, whose result will be written to the journal */
-void fabric_look_at(struct fabric_device *device);
-struct look *look_free(struct look *look);
+void fabric_scan_holders_of(struct fabric_device *device);
+struct holderscan *holderscan_free(struct holderscan *holderscan);
 
 /*
  * node.c. Warns if NODE does not belong to the daemon's user, or if every user can open it. With
@@ -134,15 +135,15 @@ struct fabric_id {
 	 * take an event that is not acked yet.
 	 */
 	struct rdma_cm_id *cm; /* NULL: the id is INHERITED */
-	struct inherited *inherited; /* NULL: this process made the id */
+	struct restored *restored; /* NULL: this process made the id */
 	uid_t uid;
 	fabric_event_fn on_event; /* NULL: the id's events are dropped */
 	void *userdata;
 	char device[64]; /* name of its device; "": not bound to one */
 	enum fabric_stage stage;
-	struct list leaving; /* fabric.farewells */
-	/* timeout; NULL: the id is not in fabric.farewells */
-	sd_event_source *farewell;
+	struct list leaving; /* fabric.leaving */
+	/* timeout; NULL: the id is not in fabric.leaving */
+	sd_event_source *leaving_timer;
 	struct charge kept;
 
 	struct offload_job job; /* for fabric.undertaker */
@@ -174,26 +175,26 @@ int fabric_id_adopt(struct fabric_id **ret, struct fabric *fabric, uid_t uid,
 /* Copies the name of the id's device. Call wherever librdmacm may have bound the id to a device. */
 void fabric_id_note_device(struct fabric_id *id);
 
-/* inherit.c: calls of fabric.h, for an id without an rdma_cm_id */
-void inherited_get_info(const struct fabric_id *id, struct fabric_id_info *ret);
-in_port_t inherited_get_port(const struct fabric_id *id); /* in network order; 0: none of its own */
-int inherited_accept(struct fabric_id *id, const struct rdma_conn_param *param);
-int inherited_establish(const struct fabric_id *id);
-int inherited_reject(const struct fabric_id *id, const void *data, size_t len, bool ece);
-int inherited_disconnect(const struct fabric_id *id);
-int inherited_notify(const struct fabric_id *id, enum ibv_event_type event);
-int inherited_set_local_ece(const struct fabric_id *id, const struct ibv_ece *ece);
-int inherited_set_option(const struct fabric_id *id, int option, const void *value, size_t len);
-int inherited_qp_attr(const struct fabric_id *id, enum ibv_qp_state state,
-		      struct ibv_qp_attr *ret_attr, int *ret_mask);
-int inherited_join(struct fabric_join *join, uint32_t join_flags);
+/* restored.c: calls of fabric.h, for an id without an rdma_cm_id */
+void restored_get_info(const struct fabric_id *id, struct fabric_id_info *ret);
+in_port_t restored_get_port(const struct fabric_id *id); /* in network order; 0: none of its own */
+int restored_accept(struct fabric_id *id, const struct rdma_conn_param *param);
+int restored_establish(const struct fabric_id *id);
+int restored_reject(const struct fabric_id *id, const void *data, size_t len, bool ece);
+int restored_disconnect(const struct fabric_id *id);
+int restored_notify(const struct fabric_id *id, enum ibv_event_type event);
+int restored_set_local_ece(const struct fabric_id *id, const struct ibv_ece *ece);
+int restored_set_option(const struct fabric_id *id, int option, const void *value, size_t len);
+int restored_qp_attr(const struct fabric_id *id, enum ibv_qp_state state,
+		     struct ibv_qp_attr *ret_attr, int *ret_mask);
+int restored_join(struct fabric_join *join, uint32_t join_flags);
 /* JOIN was joined by a previous process. */
-void inherited_add_join(struct fabric_join *join);
-void inherited_leave(struct fabric_join *join);
-void inherited_destroy(const struct fabric_id *id); /* runs in a thread */
+void restored_add_join(struct fabric_join *join);
+void restored_leave(struct fabric_join *join);
+void restored_destroy(const struct fabric_id *id); /* runs in a thread */
 /* The number of ids on DEVICE that were taken over. The kernel reports no process for them. */
-unsigned inherited_count(const struct fabric_device *device);
-void inherited_free(struct fabric_id *id); /* called by the loop when the id is destroyed */
+unsigned restored_count(const struct fabric_device *device);
+void restored_free(struct fabric_id *id); /* called by the loop when the id is destroyed */
 
 /* join.c */
 struct fabric_join {
@@ -206,7 +207,7 @@ struct fabric_join {
 	uint32_t number; /* the kernel's number of the join */
 };
 
-/* farewell.c: ids whose client is gone. fabric_farewell_on_event() can free the id. */
-void fabric_init_farewells(struct fabric *fabric);
-void fabric_farewell_on_event(struct fabric_id *id, enum rdma_cm_event_type type);
-void fabric_end_farewells(struct fabric *fabric);
+/* leaving.c: ids whose client is gone. fabric_leaving_on_event() can free the id. */
+void fabric_init_leaving(struct fabric *fabric);
+void fabric_leaving_on_event(struct fabric_id *id, enum rdma_cm_event_type type);
+void fabric_end_leaving(struct fabric *fabric);

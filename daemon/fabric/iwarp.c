@@ -34,7 +34,7 @@ static bool is_rnic(const char *name)
 
 bool iwarp_has(const struct fabric_id *id)
 {
-	if (id->inherited)
+	if (id->restored)
 		return is_rnic(id->device);
 	return id->cm->verbs && id->cm->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
 }

@@ -48,7 +48,7 @@ int fabric_join_new(struct fabric_join **ret, struct fabric_id *id, const struct
 	r = alloc(&join, id, addr, userdata);
 	if (r < 0)
 		return r;
-	r = id->cm ? join_by_librdmacm(join, join_flags) : inherited_join(join, join_flags);
+	r = id->cm ? join_by_librdmacm(join, join_flags) : restored_join(join, join_flags);
 	if (r < 0) {
 		free(join);
 		return r;
@@ -57,7 +57,7 @@ int fabric_join_new(struct fabric_join **ret, struct fabric_id *id, const struct
 	return 0;
 }
 
-int fabric_join_inherit(struct fabric_join **ret, struct fabric_id *id, const struct sockaddr *addr,
+int fabric_join_restore(struct fabric_join **ret, struct fabric_id *id, const struct sockaddr *addr,
 			void *userdata)
 {
 	int r = alloc(ret, id, addr, userdata);
@@ -65,7 +65,7 @@ int fabric_join_inherit(struct fabric_join **ret, struct fabric_id *id, const st
 	if (r < 0)
 		return r;
 	(*ret)->is_old = true;
-	inherited_add_join(*ret);
+	restored_add_join(*ret);
 	return 0;
 }
 
@@ -77,7 +77,7 @@ struct fabric_join *fabric_join_free(struct fabric_join *join)
 	if (join->id->cm)
 		rdma_leave_multicast(join->id->cm, (struct sockaddr *)&join->addr);
 	else
-		inherited_leave(join);
+		restored_leave(join);
 	free(join);
 	return NULL;
 }

@@ -53,7 +53,7 @@ static size_t count(const struct list *head)
 	return n;
 }
 
-static int look(struct qpscan *scan)
+static int holderscan(struct qpscan *scan)
 {
 	_cleanup_free_ struct qpowner_want **wants = NULL;
 	size_t n = 0;
@@ -79,7 +79,7 @@ static void run(struct offload_job *job)
 {
 	struct qpscan *scan = container_of(job, struct qpscan, job);
 
-	scan->r = look(scan);
+	scan->r = holderscan(scan);
 }
 
 static void answer_all(struct list *waits, int r)

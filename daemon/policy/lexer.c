@@ -92,8 +92,8 @@ static int lex_string(struct lexer *lexer, const struct text_line *line, size_t 
 }
 
 /*
- * Characters that word processors and web pages put in the place of ASCII characters. They look alike, or cannot be seen
- * at all, so an error about the whole word would not help.
+ * Characters that word processors and web pages put in the place of ASCII characters. They look alike, or cannot be
+ * seen at all, so an error about the whole word would not help.
  */
 static const struct lookalike {
 	uint32_t first, last;

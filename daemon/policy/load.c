@@ -136,8 +136,8 @@ static size_t count(char **paths)
 }
 
 /*
- * The link is followed once, so that all files are of one version. A relative path, which only a check has, stays as it is:
- * errors name the files as the caller does.
+ * The link is followed once, so that all files are of one version. A relative path, which only a check has, stays as it
+ * is: errors name the files as the caller does.
  */
 static int list_site(char ***ret, const struct policy_site *site, struct diag *diag)
 {

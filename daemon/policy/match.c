@@ -491,8 +491,8 @@ int match_parse_same(struct parser *parser, struct policy_rule *rule, union poli
 }
 
 /*
- * Two processes that belong to no unit, or to no job, have not the same one. If the client belongs to none, nobody has to
- * be asked who the peer is.
+ * Two processes that belong to no unit, or to no job, have not the same one. If the client belongs to none, nobody has
+ * to be asked who the peer is.
  */
 static enum ternary match_same_workload(const struct policy_question *question,
 					enum workload_name workload)

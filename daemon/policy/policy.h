@@ -152,8 +152,8 @@ struct policy_site {
 	bool may_admin; /* its rules can have the operation admin */
 };
 /*
- * As policy_load_dir(), with the *.rules files of SITE too. The files of both are in the lexical order of their names; of
- * two with the same name, the one in DIR is first.
+ * As policy_load_dir(), with the *.rules files of SITE too. The files of both are in the lexical order of their names;
+ * of two with the same name, the one in DIR is first.
  */
 int policy_load_dirs(struct policy **ret, const char *dir, const struct policy_site *site,
 		     enum policy_names names, struct diag *diag);
@@ -211,8 +211,8 @@ enum policy_reuseaddr policy_rule_reuseaddr(const struct policy_rule *rule,
 					    enum policy_operation operation);
 
 /*
- * Writes the next setting of RULE that applies to OPERATION to RET ("tos 32"). *I is 0 at first. False: there are no more. A
- * rule for "any" can have settings that apply to other operations only.
+ * Writes the next setting of RULE that applies to OPERATION to RET ("tos 32"). *I is 0 at first. False: there are no
+ * more. A rule for "any" can have settings that apply to other operations only.
  */
 bool policy_next_setting(const struct policy_rule *rule, enum policy_operation operation, size_t *i,
 			 char *ret, size_t size);

@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * The rules of a policy in the order in which they are compared with a question, for each operation. A row has what most
- * rules can be told apart by, so that few rules need a closer look: a decision reads 32 bytes of each of the others.
+ * The rules of a policy in the order in which they are compared with a question, for each operation. A row has what
+ * most rules can be told apart by, so that few rules need a closer look: a decision reads 32 bytes of each of the
+ * others.
  */
 
 #include <stdbool.h>

@@ -39,8 +39,8 @@ void settings_init(struct policy_settings *settings)
 }
 
 /*
- * Complains if RATE, of the setting WHAT, never takes effect, because the rule's own rate is lower, and its burst is not
- * larger.
+ * Complains if RATE, of the setting WHAT, never takes effect, because the rule's own rate is lower, and its burst is
+ * not larger.
  */
 static void check_rate(struct parser *parser, const struct token *token, const char *what,
 		       const struct policy_rate *rate, const struct policy_rate *whole)

@@ -190,7 +190,8 @@ static bool contains_data(const struct policy_data *outer, const struct policy_d
 }
 
 /*
- * True if OUTER holds whenever INNER does, and is unknown only if INNER is, for the same reason. Both have the same word.
+ * True if OUTER holds whenever INNER does, and is unknown only if INNER is, for the same reason. Both have the same
+ * word.
  */
 static bool contains(const struct policy_match *outer, const struct policy_match *inner,
 		     const struct sample *sample, size_t *steps)
@@ -224,8 +225,8 @@ static bool contains(const struct policy_match *outer, const struct policy_match
 }
 
 /*
- * What becomes of a reject rule with OPERATIONS behind an allow rule with MATCH: if the fact of MATCH is unknown, the allow
- * rule does not match, but the reject rule does.
+ * What becomes of a reject rule with OPERATIONS behind an allow rule with MATCH: if the fact of MATCH is unknown, the
+ * allow rule does not match, but the reject rule does.
  */
 static enum shade shade_of_reject(const struct policy_match *match, unsigned operations)
 {

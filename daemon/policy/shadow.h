@@ -7,9 +7,9 @@
  *   allow  any    group rdma
  *   reject accept group rdma port 4420
  *
- * Each rule is compared with earlier rules one by one. What several earlier rules match together is not found, nor is what
- * only a closer look at two patterns shows. Limits do not matter, because a request above a limit is refused as busy, and
- * later rules are not considered.
+ * Each rule is compared with earlier rules one by one. What several earlier rules match together is not found, nor is
+ * what only a closer look at two patterns shows. Limits do not matter, because a request above a limit is refused as
+ * busy, and later rules are not considered.
  */
 
 #include <stdbool.h>
@@ -21,16 +21,17 @@ struct policy;
 enum shade {
 	SHADE_NONE,
 	/*
-	 * The rule is a reject rule behind an allow rule, and decides only if a fact that the allow rule needs is not known;
-	 * it is one of those that are known in practice, see "Unknown facts" in rdmabroker.rules(5).
+	 * The rule is a reject rule behind an allow rule, and decides only if a fact that the allow rule needs is not
+	 * known; it is one of those that are known in practice, see "Unknown facts" in rdmabroker.rules(5).
 	 */
 	SHADE_IF_KNOWN,
 	SHADE_ALWAYS, /* the rule never decides */
 };
 
 /*
- * The number of comparisons of a rule, or of a member of one of its lists, that shadow_warn() makes. It is enough for 17,000
- * rules that differ in a user, a group, a port, a peer or a name; of larger policies the first rules are compared.
+ * The number of comparisons of a rule, or of a member of one of its lists, that shadow_warn() makes. It is enough for
+ * 17,000 rules that differ in a user, a group, a port, a peer or a name; of larger policies the first rules are
+ * compared.
  */
 #define SHADOW_STEPS 10000000
 

@@ -41,8 +41,8 @@ bool source_next(struct source *source, struct text_line *ret);
 
 /*
  * Lists the paths of the entries of DIR that end in SUFFIX, except hidden ones. *ret is sorted by bytes and ends with
- * NULL. DIR must have the owner and mode that a file must have. A file whose name has another end is a warning, if it can
- * be a mistake: it is no backup, for example.
+ * NULL. DIR must have the owner and mode that a file must have. A file whose name has another end is a warning, if it
+ * can be a mistake: it is no backup, for example.
  *
  * Returns 0 or a negative errno. Complaints are added to DIAG, except about a missing DIR if OPTIONAL.
  */

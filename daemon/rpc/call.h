@@ -18,8 +18,8 @@
 struct control;
 
 /*
- * The space of CALL for a result: as TYPE, a struct or union of the handler's file with all that one reply can point to. It
- * is not cleared.
+ * The space of CALL for a result: as TYPE, a struct or union of the handler's file with all that one reply can point
+ * to. It is not cleared.
  */
 #define SPACE(call, type)                                               \
 	({                                                              \

@@ -10,7 +10,7 @@
 
 struct diag;
 struct failure;
-struct outlets;
+struct published_sockets;
 struct restriction;
 struct server;
 struct session;
@@ -18,7 +18,7 @@ struct session;
 struct control {
 	uint64_t (*reload)(void *userdata); /* server_ops.reload */
 	void *userdata;
-	struct outlets *outlets;
+	struct published_sockets *published_sockets;
 	/*
 	 * Serves the client at the other end of SOCK, whose copy stays the caller's. Returns 0, STATUS_BAD_REQUEST,
 	 * STATUS_QUOTA or a negative errno.

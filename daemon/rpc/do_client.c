@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/admit/settings.h"
+#include "core/admit/rule_settings.h"
 #include "core/object/id.h"
 #include "core/object/table.h"
 #include "core/verbs/bind.h"
@@ -80,8 +80,8 @@ static int describe_broker(struct call *call)
 }
 
 /*
- * Requires a proof from the client if that is needed and possible. Sets *RET to its name; NULL: none is required. Returns
- * 0 or STATUS_DENIED.
+ * Requires a proof from the client if that is needed and possible. Sets *RET to its name; NULL: none is required.
+ * Returns 0 or STATUS_DENIED.
  */
 static int require_proof(struct call *call, const char **ret)
 {
@@ -225,7 +225,7 @@ int do_bind_addr(struct call *call)
 	reply_id_info(call, id);
 	/* If the attributes are missing here, the client requests them when it needs them. */
 	if (space_of(call)->id_info.from.device &&
-	    settings_get_qp_attr(id, IBV_QPS_INIT, &qp, &call->failure) == 0) {
+	    rule_settings_get_qp_attr(id, IBV_QPS_INIT, &qp, &call->failure) == 0) {
 		out_qp_attr(&space_of(call)->bound_init, &qp);
 		call->reply->init = &space_of(call)->bound_init.attr;
 	}
@@ -422,8 +422,8 @@ int do_import_id(struct call *call)
 	result->port_space = id_get_port_space(id);
 	out_id_info(&space_of(call)->info, id);
 	result->info = &space_of(call)->info.info;
-	if (settings_get_caps(id))
-		result->caps = out_caps(&space_of(call)->caps, settings_get_caps(id));
+	if (rule_settings_get_caps(id))
+		result->caps = out_caps(&space_of(call)->caps, rule_settings_get_caps(id));
 	if (id_get_request(id)) {
 		result->request = true;
 		out_conn_param(&space_of(call)->conn, &id_get_request(id)->conn);
@@ -454,7 +454,8 @@ int do_init_qp_attr(struct call *call)
 	int r = get_id(call, m->id, &id);
 
 	if (r == 0)
-		r = settings_get_qp_attr(id, (enum ibv_qp_state)m->qp_state, &qp, &call->failure);
+		r = rule_settings_get_qp_attr(id, (enum ibv_qp_state)m->qp_state, &qp,
+					      &call->failure);
 	if (r == 0) {
 		out_qp_attr(&space_of(call)->qp_attr, &qp);
 		REPLY(call, qp_attr, QP_ATTR, &space_of(call)->qp_attr.attr);

@@ -4,7 +4,7 @@
 #include "core/verbs/session_life.h"
 #include "rpc/call.h"
 #include "rpc/control.h"
-#include "rpc/outlet.h"
+#include "rpc/published.h"
 #include "rpc/request.h"
 
 /* Requests that restrict a session, and those that give a restricted session, or its restrictions, to others. */
@@ -20,7 +20,8 @@ int do_publish_socket(struct call *call)
 {
 	Rdmabroker__PublishSocketResult *result = SPACE(call, Rdmabroker__PublishSocketResult);
 	const char *path;
-	int r = outlets_publish(call->control->outlets, call->session, &path, &call->failure);
+	int r = published_sockets_add(call->control->published_sockets, call->session, &path,
+				      &call->failure);
 
 	if (r != 0)
 		return r;
@@ -40,8 +41,8 @@ int do_release_session(struct call *call)
 }
 
 /*
- * The socket becomes that of a new client, with an identity of its own, so nobody who has a copy of the released one, and
- * nobody in between, can use the new session.
+ * The socket becomes that of a new client, with an identity of its own, so nobody who has a copy of the released one,
+ * and nobody in between, can use the new session.
  */
 int do_adopt_session(struct call *call)
 {

@@ -4,7 +4,7 @@
 
 #include "core/object/inquiry.h"
 #include "core/object/quota.h"
-#include "fabric/absence.h"
+#include "fabric/no_rdma.h"
 #include "proto/address.h"
 #include "proto/version.h"
 #include "rpc/call.h"
@@ -129,11 +129,11 @@ static void out_policy(struct call *call)
 			status->missing_names, status->missing_names == 1 ? "" : "s", first);
 }
 
-static void out_absence(struct call *call)
+static void out_missing_rdma(struct call *call)
 {
 	char text[TEXT_MAX - 64];
 
-	if (absence_explain("", text, sizeof(text)))
+	if (no_rdma_explain("", text, sizeof(text)))
 		add_warning(call, "cannot use RDMA or some of its devices: %s", text);
 }
 
@@ -180,9 +180,9 @@ int do_get_status(struct call *call)
 	status->leases = counts.n_leases;
 	status->fds = (uint32_t)core_count_fds(core);
 	out_take_over(call, core_get_take_over(core));
-	out_absence(call);
+	out_missing_rdma(call);
 	out_helper(call, core);
-	fabric_look(core_get_fabric(core));
+	fabric_scan_holders(core_get_fabric(core));
 	space_of(call)->n_holders = 0;
 	status->devices = space_of(call)->pointers;
 	while (status->n_devices < MAX_DEVICES &&

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The operations that a client can request: the operation in rdmabroker.proto, its name, the permits of which the session
- * needs one, and its work (see turns.h). Permit 0: it is allowed only before Hello has succeeded. The handler of NAME is
- * do_NAME().
+ * The operations that a client can request: the operation in rdmabroker.proto, its name, the permits of which the
+ * session needs one, and its work (see turns.h). Permit 0: it is allowed only before Hello has succeeded. The handler
+ * of NAME is do_NAME().
  */
 #define OPERATIONS(X)                                                                \
 	X(HELLO, hello, 0, 4)                                                        \

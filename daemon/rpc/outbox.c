@@ -6,7 +6,7 @@
 
 #include "core/object/core.h"
 #include "core/object/id.h"
-#include "keep/ledger.h"
+#include "takeover/ledger.h"
 #include "proto/packet.h"
 #include "rpc/outbox.h"
 #include "rpc/request.h"

@@ -43,7 +43,8 @@ static inline bool outbox_is_empty(const struct outbox *outbox)
 int outbox_add(struct outbox *outbox, struct session *session, const uint8_t *data, size_t len,
 	       int fd, uint64_t serial, const struct session_event *event);
 /*
- * Adds the packets of ROWS, which a previous process has written, sorted by their number. Returns 0 or a negative errno.
+ * Adds the packets of ROWS, which a previous process has written, sorted by their number. Returns 0 or a negative
+ * errno.
  */
 int outbox_restore(struct outbox *outbox, struct session *session, const struct ledger_packet *rows,
 		   size_t n);

@@ -14,20 +14,20 @@
 #include "core/rule/restore.h"
 #include "core/verbs/linger.h"
 #include "core/verbs/session_life.h"
-#include "keep/ledger.h"
-#include "keep/vault.h"
+#include "takeover/ledger.h"
+#include "takeover/socketstore.h"
 #include "proto/arena.h"
 #include "proto/packet.h"
 #include "proto/rdmabroker.pb-c.h"
 #include "rpc/convert.h"
 #include "rpc/event.h"
-#include "rpc/flight.h"
+#include "rpc/sent_fds.h"
 #include "rpc/outbox.h"
-#include "rpc/outlet.h"
+#include "rpc/published.h"
 #include "rpc/peer.h"
 #include "rpc/request.h"
 #include "rpc/peers.h"
-#include "rpc/unread.h"
+#include "rpc/discard.h"
 #include "util/log.h"
 #include "util/owner.h"
 #include "util/util.h"
@@ -86,7 +86,7 @@ static void update_io(struct peer *peer)
 
 static void on_outbox_change(struct peer *peer)
 {
-	flight_hold(peer->flight, peer->outbox.n_fds > 0);
+	sent_fds_hold(peer->sent_fds, peer->outbox.n_fds > 0);
 	update_io(peer);
 }
 
@@ -139,10 +139,10 @@ static void drop_on_failure(struct peer *peer, int r)
 }
 
 /* Called when the session is charged, that is, when Hello waits or has succeeded. Idempotent. */
-static void leave_lobby(struct peer *peer)
+static void leave_newcomers(struct peer *peer)
 {
 	peer->deadline = sd_event_source_disable_unref(peer->deadline);
-	lobby_leave(&peer->place);
+	newcomers_leave(&peer->place);
 }
 
 /*
@@ -154,7 +154,7 @@ static void let_in(struct peer *peer)
 	const struct session *session = peer->session;
 
 	peer->is_in = true;
-	leave_lobby(peer);
+	leave_newcomers(peer);
 	/* If memory runs out, the class stays CLOSER_STRANGER. */
 	if (closing_bind(peer->closing, peer->uid, CLOSER_ADMITTED) == 0)
 		peer->class = CLOSER_ADMITTED;
@@ -200,8 +200,8 @@ static int send_reply(void *userdata, const Rdmabroker__Frame *frame, int fd,
 		return 0;
 	}
 	if (fd >= 0) {
-		r = flight_add(&peer->flight, &peer->peers->flights, peer->session, peer->sock,
-			       failure);
+		r = sent_fds_add(&peer->sent_fds, &peer->peers->sent_fds_list, peer->session,
+				 peer->sock, failure);
 		if (r != 0)
 			return r;
 	}
@@ -395,7 +395,7 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const i
 	turns_charge(&peer->turn, session_take_examined(peer->session) / TURNS_RULES);
 	switch (what_next) {
 	case REQUEST_WAIT:
-		leave_lobby(peer);
+		leave_newcomers(peer);
 		wait_for_more(peer, data, len);
 		return;
 	case REQUEST_CLOSE:
@@ -554,14 +554,14 @@ static void keep_socket(struct peer *peer)
 	const struct identity *identity = session_get_identity(peer->session);
 	struct core *core = session_get_core(peer->session);
 	int fds[] = { peer->sock, identity->pidfd };
-	int r = vault_put(core_get_vault(core), session_get_number(peer->session), fds,
-			  identity->pidfd >= 0 ? 2 : 1);
+	int r = socketstore_put(core_get_socketstore(core), session_get_number(peer->session), fds,
+				identity->pidfd >= 0 ? 2 : 1);
 
 	if (r < 0)
 		log_limited(session_log_limit(peer->session), LOG_WARNING,
 			    "Session %llu, uid %u will not survive a restart of the broker: %s.",
 			    (unsigned long long)session_get_number(peer->session),
-			    session_get_uid(peer->session), vault_strerror(r));
+			    session_get_uid(peer->session), socketstore_strerror(r));
 }
 
 /* ROW: the session of a previous process, with its PIDFD; NULL: a new client of DOOR, with RESTRICTION. */
@@ -637,8 +637,8 @@ int peer_restore(struct peer **ret, struct peers *peers, struct core *core, stru
 
 	if (r < 0)
 		return r;
-	/* A released session is charged, so it is not in the lobby. */
-	leave_lobby(*ret);
+	/* A released session is charged, so it is not among the newcomers. */
+	leave_newcomers(*ret);
 	if (session_is_released((*ret)->session))
 		return 0;
 	(*ret)->progress.stage = REQUEST_SERVING;
@@ -695,14 +695,14 @@ struct peer *peer_free(struct peer *peer)
 	sd_event_source_disable_unref(peer->deadline);
 	if (peer->session) {
 		close_received(peer);
-		outlet_free(session_get_outlet(peer->session));
-		session_set_outlet(peer->session, NULL);
+		published_free(session_get_published(peer->session));
+		session_set_published(peer->session, NULL);
 	}
 	outbox_clear(&peer->outbox);
-	flight_hold(peer->flight, false);
+	sent_fds_hold(peer->sent_fds, false);
 	if (peer->session)
-		vault_drop(core_get_vault(session_get_core(peer->session)),
-			   session_get_number(peer->session));
+		socketstore_drop(core_get_socketstore(session_get_core(peer->session)),
+				 session_get_number(peer->session));
 	if (!peer->hung_up || !linger_begin(peer->session))
 		session_free(peer->session);
 	peer->session = NULL;
@@ -714,9 +714,9 @@ struct peer *peer_free(struct peer *peer)
 	if (closing_is_bound(peer->closing)) {
 		packet_end(peer->sock);
 		/* Empty sockets have closing threads of their own. If memory runs out, the socket keeps its class. */
-		if (unread_discard(peer->peers, peer->sock, peer->uid, peer->class))
+		if (discard_unread(peer->peers, peer->sock, peer->uid, peer->class))
 			closing_bind(peer->closing, peer->uid, CLOSER_EMPTY);
-		flight_land(peer->flight, peer->closing);
+		sent_fds_land(peer->sent_fds, peer->closing);
 	} else {
 		peers_refuse(peer->closing, peer->sock);
 	}

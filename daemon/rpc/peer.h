@@ -7,8 +7,8 @@
  *   GREETING ──hello──> SERVING ──> CLOSING
  *       └── anything else, or 10 s ──^
  *
- * The reply to Hello may require a proof (core/facts/identity.h). Then the client sends Hello again. After release_session the
- * peer is GREETING again, without a limit of time, and waits for adopt_session, which closes it.
+ * The reply to Hello may require a proof (core/facts/identity.h). Then the client sends Hello again. After
+ * release_session the peer is GREETING again, without a limit of time, and waits for adopt_session, which closes it.
  *
  * A request can have to wait, for example for a port, a result from the kernel, or a reload. That delays only its own
  * client: the request is kept, and is processed again from its beginning when it can go on.
@@ -23,14 +23,14 @@
 #include <stddef.h>
 
 #include "core/object/core.h"
-#include "rpc/lobby.h"
+#include "rpc/newcomers.h"
 #include "rpc/outbox.h"
 #include "rpc/request.h"
 #include "rpc/turns.h"
 #include "util/closer.h"
 #include "util/list.h"
 
-struct flight;
+struct sent_fds;
 struct ledger_packet;
 struct ledger_session;
 struct peers;
@@ -42,8 +42,9 @@ struct peer {
 	struct session *session;
 	int sock; /* closed by CLOSING */
 	struct closing *closing;
-	struct flight *flight; /* descriptors in flight; NULL: none was sent yet */
-	struct lobby_place place; /* its place in the lobby, until the session is charged */
+	struct sent_fds *sent_fds; /* descriptors in flight; NULL: none was sent yet */
+	struct newcomers_place
+		place; /* its place among the newcomers, until the session is charged */
 	uint32_t events; /* the epoll events that are selected, or will be after READY; 0: none */
 	uint32_t ready; /* the epoll events that are handled when its turn has come; 0: none */
 	struct turn turn;
@@ -53,7 +54,7 @@ struct peer {
 	 */
 	bool paused;
 	struct list pausing; /* peers.paused or peers.unpaused */
-	sd_event_source *deadline; /* deadline for Hello; NULL: the client has left the lobby */
+	sd_event_source *deadline; /* deadline for Hello; NULL: the client has left the newcomers */
 	struct list reaping; /* peers.reaping, once the peer ends */
 	struct request_progress progress;
 	bool is_in; /* Hello has succeeded, and let_in() has prepared the socket for further requests */
@@ -76,8 +77,8 @@ struct peer {
 /*
  * Creates the peer of the client at the other end of SOCK. RESTRICTION NULL: none. ADOPTS: see struct identity. Takes
  * over SOCK and CLOSING, also on failure. CLOSING must not be bound to a user yet. On failure CLOSING closes SOCK at
- * once. Otherwise it closes SOCK when the peer is freed and the client has received all descriptors that were sent to it
- * (see flight_land()). The loop frees the peer after its client has hung up or was dropped.
+ * once. Otherwise it closes SOCK when the peer is freed and the client has received all descriptors that were sent to
+ * it (see sent_fds_land()). The loop frees the peer after its client has hung up or was dropped.
  */
 int peer_new(struct peers *peers, sd_event *loop, struct core *core, struct closing *closing,
 	     int sock, enum door door, size_t max_queued_bytes, struct restriction *restriction,
@@ -89,8 +90,8 @@ int peer_new(struct peers *peers, sd_event *loop, struct core *core, struct clos
 int peer_restore(struct peer **ret, struct peers *peers, struct core *core, struct closing *closing,
 		 int sock, size_t max_queued_bytes, const struct ledger_session *row, int pidfd);
 /*
- * For the request SERIAL, or the PACKET of a request, that a previous process has received and not answered: replies that
- * it has succeeded; replies that the broker was restarted while it carried the request out; carries it out again.
+ * For the request SERIAL, or the PACKET of a request, that a previous process has received and not answered: replies
+ * that it has succeeded; replies that the broker was restarted while it carried the request out; carries it out again.
  */
 void peer_confirm_request(struct peer *peer, uint32_t serial);
 void peer_refuse_request(struct peer *peer, uint32_t serial);

@@ -163,12 +163,12 @@ int peers_add(struct peers *peers, struct peer *peer, uid_t uid)
 	int r = turns_join(&peers->turns, &peer->turn, uid);
 
 	list_insert(&peers->list, &peer->link);
-	return r < 0 ? r : lobby_enter(&peers->lobby, &peer->place, uid);
+	return r < 0 ? r : newcomers_enter(&peers->newcomers, &peer->place, uid);
 }
 
 void peers_remove(struct peers *peers, struct peer *peer)
 {
-	lobby_leave(&peer->place);
+	newcomers_leave(&peer->place);
 	turns_leave(&peer->turn);
 	list_remove(&peer->link);
 	/* Accept clients again: the descriptors and the memory of PEER are free now, or will be soon. */
@@ -209,8 +209,8 @@ int peers_init(struct peers *peers, sd_event *loop, struct core *core, struct co
 	list_init(&peers->reaping);
 	list_init(&peers->paused);
 	list_init(&peers->unpaused);
-	lobby_init(&peers->lobby);
-	r = flights_init(&peers->flights, loop);
+	newcomers_init(&peers->newcomers);
+	r = sent_fds_list_init(&peers->sent_fds_list, loop);
 	if (r < 0)
 		return r;
 	r = closing_new(&peers->refused, closer, 0);
@@ -237,8 +237,8 @@ int peers_init(struct peers *peers, sd_event *loop, struct core *core, struct co
 
 void peers_done(struct peers *peers)
 {
-	flights_done(&peers->flights);
-	lobby_done(&peers->lobby);
+	sent_fds_list_done(&peers->sent_fds_list);
+	newcomers_done(&peers->newcomers);
 	closing_free(peers->next);
 	closing_free(peers->room);
 	closing_free(peers->refused);

@@ -3,15 +3,15 @@
 
 /*
  * State that the clients' sockets share: the epoll descriptor that watches them, their turns in the loop, the
- * lobby, and room for the descriptors that a packet may carry.
+ * newcomers, and room for the descriptors that a packet may carry.
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <systemd/sd-event.h>
 
-#include "rpc/flight.h"
-#include "rpc/lobby.h"
+#include "rpc/sent_fds.h"
+#include "rpc/newcomers.h"
 #include "rpc/turns.h"
 #include "util/closer.h"
 #include "util/crowd.h"
@@ -45,8 +45,8 @@ struct peers {
 	sd_event_source *unpauser; /* enabled while UNPAUSED has entries */
 	struct list reaping; /* peer.reaping */
 	sd_event_source *reaper; /* enabled while REAPING has entries */
-	struct lobby lobby; /* peer.place */
-	struct flights flights;
+	struct newcomers newcomers; /* peer.place */
+	struct sent_fds_list sent_fds_list;
 	struct closing *next; /* will close the socket of the next client; NULL: not created yet */
 	struct closing *room; /* for the next packet, see peers_get_room(); NULL: not created yet */
 	bool has_no_room; /* there was no memory for ROOM, so some clients are not read */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/object/id.h"
 #include "core/verbs/id_life.h"
-#include "keep/ledger.h"
+#include "takeover/ledger.h"
 #include "proto/address.h"
 #include "proto/arena.h"
 #include "proto/rdmabroker.pb-c.h"
@@ -159,7 +159,7 @@ static bool was_accepted(struct fabric *fabric, const struct ledger_id *row)
 
 	/* Of a datagram id, the second answer only fails. */
 	return row->ps != RDMA_PS_UDP && row->ps != RDMA_PS_IPOIB &&
-	       fabric_inherit_was_accepted(fabric, (enum rdma_port_space)row->ps, &info);
+	       fabric_takeover_was_accepted(fabric, (enum rdma_port_space)row->ps, &info);
 }
 
 void repeat_prepare(const struct repeat *repeat, struct fabric *fabric)

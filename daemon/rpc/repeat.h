@@ -4,10 +4,11 @@
 /*
  * The request that a previous process of the daemon had received and not answered, perhaps because it had to wait. The
  * process can have died before, while or after it carried the request out. So the next one looks at what the ledger
- * says of the request's id (of an accept, also at what the kernel says), and carries the request out, or only answers it.
+ * says of the request's id (of an accept, also at what the kernel says), and carries the request out, or only answers
+ * it.
  *
- * A request of which the process has perhaps died would end the next one, too, and with it all sessions in the end. So no
- * request is carried out a third time, and none while a second process tries to take over.
+ * A request of which the process has perhaps died would end the next one, too, and with it all sessions in the end. So
+ * no request is carried out a third time, and none while a second process tries to take over.
  */
 
 #include <stdbool.h>

@@ -51,7 +51,8 @@ enum request_outcome {
 };
 
 /*
- * Processes REQUEST for SESSION, and updates PROGRESS. FD is the descriptor that came with the request, or -1; it stays the caller's.
+ * Processes REQUEST for SESSION, and updates PROGRESS. FD is the descriptor that came with the request, or -1; it stays
+ * the caller's.
  *
  * SEND is called with the reply and with the descriptor that goes with it, or -1; both are valid only during
  * the call. SEND returns 0, or the reason why the descriptor cannot be sent: a status that FAILURE explains,

@@ -14,11 +14,11 @@
 #include "core/object/restriction.h"
 #include "proto/packet.h"
 #include "rpc/control.h"
-#include "rpc/outlet.h"
+#include "rpc/published.h"
 #include "rpc/peer.h"
 #include "rpc/peers.h"
 #include "rpc/server.h"
-#include "rpc/takeover.h"
+#include "rpc/restore_peers.h"
 #include "util/closer.h"
 #include "util/list.h"
 #include "util/log.h"
@@ -41,7 +41,7 @@ struct server {
 	sd_event_source *resume; /* timer that ends a pause of accepting */
 	size_t max_queued_bytes;
 	struct peers peers;
-	struct outlets outlets;
+	struct published_sockets published_sockets;
 	struct control control;
 	struct ratelimit log_limit;
 };
@@ -57,7 +57,7 @@ static void set_accepting(void *userdata, bool accepting)
 			sd_event_source_set_enabled(server->entrances[i].io,
 						    accepting ? SD_EVENT_ON : SD_EVENT_OFF);
 	sd_event_source_set_enabled(server->resume, accepting ? SD_EVENT_OFF : SD_EVENT_ONESHOT);
-	outlets_set_accepting(&server->outlets, accepting);
+	published_sockets_set_accepting(&server->published_sockets, accepting);
 	if (!accepting)
 		sd_event_source_set_time_relative(server->resume, PAUSE_USEC);
 }
@@ -92,7 +92,7 @@ static int accept_client(struct server *server, int fd)
 static int add_client(struct server *server, int sock, enum door door,
 		      struct restriction *restriction, bool adopts)
 {
-	struct lobby_place *surplus;
+	struct newcomers_place *surplus;
 	int r = peers_make_closings(&server->peers);
 
 	if (r < 0) {
@@ -101,8 +101,8 @@ static int add_client(struct server *server, int sock, enum door door,
 	}
 	r = peer_new(&server->peers, server->loop, server->core, TAKE_PTR(server->peers.next), sock,
 		     door, server->max_queued_bytes, restriction, adopts);
-	while ((surplus = lobby_surplus(&server->peers.lobby))) {
-		lobby_leave(surplus);
+	while ((surplus = newcomers_surplus(&server->peers.newcomers))) {
+		newcomers_leave(surplus);
 		peer_drop(container_of(surplus, struct peer, place),
 			  "it has not sent a hello, and too many clients are in this state");
 	}
@@ -156,7 +156,7 @@ static int on_connection(sd_event_source *source, int fd, uint32_t events, void 
 	return 0;
 }
 
-static int on_outlet_connection(void *userdata, int fd, struct restriction *restriction)
+static int on_published_connection(void *userdata, int fd, struct restriction *restriction)
 {
 	return serve(userdata, fd, DOOR_COMMON, restriction);
 }
@@ -179,8 +179,8 @@ static bool has_no_name(int (*get)(int fd, struct sockaddr *addr, socklen_t *len
 }
 
 /*
- * Only both ends of a pair have no name. The credentials of its ends are those of the process that has made the pair. Any
- * other connected socket has those of the server to which it is connected.
+ * Only both ends of a pair have no name. The credentials of its ends are those of the process that has made the pair.
+ * Any other connected socket has those of the server to which it is connected.
  */
 static bool is_end_of_a_pair(int sock)
 {
@@ -251,15 +251,15 @@ int server_new(struct server **ret, sd_event *loop, struct core *core, const int
 			(struct entrance){ .server = server, .door = (enum door)i, .fd = fds[i] };
 	server->max_queued_bytes = max_queued_bytes;
 	control_init(&server->control, ops->reload, userdata);
-	server->control.outlets = &server->outlets;
+	server->control.published_sockets = &server->published_sockets;
 	server->control.adopt = adopt;
 	server->control.server = server;
 	/* First, because server_free() needs the list of peers. */
 	r = peers_init(&server->peers, loop, core, &server->control, &peers_ops, server);
 	if (r < 0)
 		return r;
-	r = outlets_init(&server->outlets, loop, core, restricted_dir, on_outlet_connection,
-			 server);
+	r = published_sockets_init(&server->published_sockets, loop, core, restricted_dir,
+				   on_published_connection, server);
 	if (r < 0)
 		return r;
 	closer_set_caught_up(core_get_closer(core), on_caught_up, &server->peers);
@@ -289,7 +289,7 @@ struct server *server_free(struct server *server)
 	list_for_each_safe(l, n, &server->peers.list)
 		peer_free(container_of(l, struct peer, link));
 	peers_done(&server->peers);
-	outlets_done(&server->outlets);
+	published_sockets_done(&server->published_sockets);
 	control_done(&server->control);
 	for (int i = 0; i < _DOOR_MAX; i++) {
 		sd_event_source_disable_unref(server->entrances[i].io);
@@ -301,13 +301,13 @@ struct server *server_free(struct server *server)
 	return NULL;
 }
 
-int server_take_over(struct server *server, struct vault *vault, const struct old_ledger *old,
-		     const void *busy, size_t busy_len)
+int server_take_over(struct server *server, struct socketstore *socketstore,
+		     const struct old_ledger *old, const void *busy, size_t busy_len)
 {
-	int r = takeover_run(&server->peers, &server->outlets, server->max_queued_bytes, vault, old,
-			     busy, busy_len);
+	int r = restore_peers(&server->peers, &server->published_sockets, server->max_queued_bytes,
+			      socketstore, old, busy, busy_len);
 
-	outlets_sweep(&server->outlets);
+	published_sockets_sweep(&server->published_sockets);
 	return r;
 }
 

@@ -17,7 +17,7 @@ struct control;
 struct old_ledger;
 struct restriction;
 struct server;
-struct vault;
+struct socketstore;
 
 struct server_ops {
 	/*
@@ -29,7 +29,7 @@ struct server_ops {
 
 /*
  * FDS are listening SOCK_SEQPACKET sockets; -1: the door does not exist. They are taken over, also on failure.
- * RESTRICTED_DIR is for the sockets of restricted sessions, see outlet.h.
+ * RESTRICTED_DIR is for the sockets of restricted sessions, see published.h.
  */
 int server_new(struct server **ret, sd_event *loop, struct core *core, const int fds[_DOOR_MAX],
 	       const char *restricted_dir, size_t max_queued_bytes, const struct server_ops *ops,
@@ -38,14 +38,15 @@ struct server *server_free(struct server *server); /* ends all sessions */
 struct control *server_get_control(struct server *server);
 
 /*
- * Serves the clients of a previous process of the daemon: those sessions of OLD whose sockets are in VAULT. To be called
- * after fabric_inherit(), and before the loop runs. Returns the number of sessions that go on, or a negative errno.
+ * Serves the clients of a previous process of the daemon: those sessions of OLD whose sockets are in SOCKETSTORE. To be
+ * called after fabric_takeover(), and before the loop runs. Returns the number of sessions that go on, or a negative
+ * errno.
  */
-int server_take_over(struct server *server, struct vault *vault, const struct old_ledger *old,
-		     const void *busy, size_t busy_len);
+int server_take_over(struct server *server, struct socketstore *socketstore,
+		     const struct old_ledger *old, const void *busy, size_t busy_len);
 /*
- * Serves a client that has connected to DOOR; SOCK is taken over, also on failure. RESTRICTION NULL: none. Returns 0 or a
- * negative errno.
+ * Serves a client that has connected to DOOR; SOCK is taken over, also on failure. RESTRICTION NULL: none. Returns 0 or
+ * a negative errno.
  */
 int server_add_client(struct server *server, int sock, enum door door,
 		      struct restriction *restriction);

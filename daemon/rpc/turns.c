@@ -62,8 +62,8 @@ static void serve(struct turns *turns, struct turn_owner *owner)
 }
 
 /*
- * The source is a timer that is due at once: the loop dispatches a timer after what is ready already, but would dispatch
- * a deferred source before it again and again.
+ * The source is a timer that is due at once: the loop dispatches a timer after what is ready already, but would
+ * dispatch a deferred source before it again and again.
  */
 static int on_source(sd_event_source *source, uint64_t usec, void *userdata)
 {

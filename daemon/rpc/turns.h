@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Whose turn it is. In one turn of the loop each owner of sessions gets a budget of work. What he wants beyond it is put
- * off: it waits in his own queue, and the owners whose queues are not empty are served in rotation. So however many
- * sessions an owner has, and whatever they request, another owner waits for one budget of each owner who has put-off work,
- * and not for all of their requests.
+ * Whose turn it is. In one turn of the loop each owner of sessions gets a budget of work. What he wants beyond it is
+ * put off: it waits in his own queue, and the owners whose queues are not empty are served in rotation. So however many
+ * sessions an owner has, and whatever they request, another owner waits for one budget of each owner who has put-off
+ * work, and not for all of their requests.
  *
  * While only one owner has sessions, nothing is put off.
  */

@@ -50,8 +50,8 @@ void account_init(struct account *account);
 void account_done(struct account *account);
 
 /*
- * Charges AMOUNT to the owner of UID. Returns 0; -EDQUOT: over the limit of the owner, or of the range; -EUSERS: over the
- * limit of all users; or -ENOMEM.
+ * Charges AMOUNT to the owner of UID. Returns 0; -EDQUOT: over the limit of the owner, or of the range; -EUSERS: over
+ * the limit of all users; or -ENOMEM.
  */
 int account_charge(struct account *account, struct charge *charge, enum account_slot slot,
 		   uint64_t amount, uid_t uid);

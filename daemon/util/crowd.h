@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Any number of descriptors behind one source of the loop. If each had a source, sd-event would process all sources that
- * are ready in each turn, but dispatch only one of them: when many are ready at once, as when a process with thousands
- * of them ends, everybody would wait. Of a crowd at most MAX are handled in one turn, those first that have been ready
- * longest, and then whatever else is ready.
+ * Any number of descriptors behind one source of the loop. If each had a source, sd-event would process all sources
+ * that are ready in each turn, but dispatch only one of them: when many are ready at once, as when a process with
+ * thousands of them ends, everybody would wait. Of a crowd at most MAX are handled in one turn, those first that have
+ * been ready longest, and then whatever else is ready.
  */
 
 #include <stdbool.h>

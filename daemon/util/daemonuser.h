@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The user that the units give to the daemon. If root makes the check of the files, it takes on this user, because root can
- * read all files: so it finds what the daemon would find.
+ * The user that the units give to the daemon. If root makes the check of the files, it takes on this user, because root
+ * can read all files: so it finds what the daemon would find.
  */
 
 #include <stdbool.h>
@@ -24,8 +24,8 @@ struct daemonuser {
 };
 
 /*
- * Takes on the daemon's user and its groups, if the caller is root and there is such a user. Otherwise nothing changes. The
- * process must have one thread, because the others would change, too. Call daemonuser_give_back() afterwards.
+ * Takes on the daemon's user and its groups, if the caller is root and there is such a user. Otherwise nothing changes.
+ * The process must have one thread, because the others would change, too. Call daemonuser_give_back() afterwards.
  */
 void daemonuser_take(struct daemonuser *ret);
 void daemonuser_give_back(struct daemonuser *user);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Complaints about files that an admin wrote: errors, and warnings, which are separate. The caller decides whether they go
- * to stderr, the journal or the status.
+ * Complaints about files that an admin wrote: errors, and warnings, which are separate. The caller decides whether they
+ * go to stderr, the journal or the status.
  */
 
 #include <stdarg.h>

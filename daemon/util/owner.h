@@ -3,10 +3,10 @@
 
 /*
  * Owners: who has to answer for a uid. A user with a range in /etc/subuid can act as 65,536 other uids, by a user
- * namespace, and would have as many times his quotas. So such a range counts as its owner, if he is an ordinary user. The
- * ranges of root and of system users are those of container managers: they hold many tenants, so each uid is an owner of
- * its own, but the range together cannot hold more than one owner's share of what there is, see util/account.h. Uids of
- * root and of system users are in no range.
+ * namespace, and would have as many times his quotas. So such a range counts as its owner, if he is an ordinary user.
+ * The ranges of root and of system users are those of container managers: they hold many tenants, so each uid is an
+ * owner of its own, but the range together cannot hold more than one owner's share of what there is, see
+ * util/account.h. Uids of root and of system users are in no range.
  *
  * The ranges in force belong to the process, and are used only by the thread of the loop.
  */
@@ -20,9 +20,9 @@ struct diag;
 struct owners;
 
 /*
- * Reads the file at PATH: "user:first:number" in each line. Users are looked up in PASSWD, which is usually /etc/passwd.
- * A missing file is empty. What is wrong in a line is a warning in DIAG, which can be NULL. Returns 0, -ENOMEM or another
- * errno if a file cannot be read.
+ * Reads the file at PATH: "user:first:number" in each line. Users are looked up in PASSWD, which is usually
+ * /etc/passwd. A missing file is empty. What is wrong in a line is a warning in DIAG, which can be NULL. Returns 0,
+ * -ENOMEM or another errno if a file cannot be read.
  */
 int owners_read(struct owners **ret, const char *path, const char *passwd, struct diag *diag);
 struct owners *owners_free(struct owners *owners); /* takes NULL; returns NULL */

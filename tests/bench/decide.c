@@ -38,7 +38,7 @@ struct facts {
 };
 
 /* The question's pointers refer to memory of the same object, as in the broker. */
-struct asked {
+struct undecided {
 	struct policy_question question;
 	struct sockaddr_in local, peer;
 	gid_t gids[4];
@@ -268,7 +268,7 @@ static struct policy *policy_of(const struct shape *shape, size_t n)
 	return policy;
 }
 
-static void make_asked(struct asked *asked, const struct facts *facts)
+static void make_asked(struct undecided *asked, const struct facts *facts)
 {
 	struct policy_question *question = &asked->question;
 
@@ -295,9 +295,9 @@ static void make_asked(struct asked *asked, const struct facts *facts)
 	};
 }
 
-static struct asked *questions_of(const struct shape *shape, size_t n)
+static struct undecided *questions_of(const struct shape *shape, size_t n)
 {
-	struct asked *asked = calloc(QUESTIONS, sizeof(*asked));
+	struct undecided *asked = calloc(QUESTIONS, sizeof(*asked));
 
 	if (!asked)
 		abort();
@@ -319,7 +319,7 @@ static struct asked *questions_of(const struct shape *shape, size_t n)
 	return asked;
 }
 
-static double run_turn(const struct policy *policy, const struct asked *asked)
+static double run_turn(const struct policy *policy, const struct undecided *asked)
 {
 	uint64_t start = now_ns(), elapsed;
 	struct policy_verdict verdict;
@@ -336,7 +336,7 @@ static double run_turn(const struct policy *policy, const struct asked *asked)
 static void run_shape(const struct shape *shape)
 {
 	struct policy *policies[SIZES];
-	struct asked *asked[SIZES];
+	struct undecided *asked[SIZES];
 	double ns[SIZES][TURNS];
 
 	for (int s = 0; s < SIZES; s++) {

@@ -28,12 +28,13 @@
 #include "tests/bench/stats.h"
 
 /*
- * Measures a fleet: the real agents of many hosts, as threads of this process, with a real etcd, and one daemon on the fake
- * fabric, which all of them ask. Everything shares the processors of this machine.
+ * Measures a fleet: the real agents of many hosts, as threads of this process, with a real etcd, and one daemon on the
+ * fake fabric, which all of them ask. Everything shares the processors of this machine.
  *
  *   fleet [HOSTS]   default: 1000
  *
- * Root's part is not measured: when a version is staged on a host, this program writes what rdmabroker-fleet-install would.
+ * Root's part is not measured: when a version is staged on a host, this program writes what rdmabroker-fleet-install
+ * would.
  */
 
 #define PORT 23790

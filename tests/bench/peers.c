@@ -9,8 +9,8 @@
 #include "tests/unit/peerd.h"
 
 /*
- * Measures what it costs to know who the peer is: the real rdmabroker-peerd and the real munged, and a daemon on the fake
- * fabric, on the loopback of this machine. Both hosts are this one, so the processors do the work of both.
+ * Measures what it costs to know who the peer is: the real rdmabroker-peerd and the real munged, and a daemon on the
+ * fake fabric, on the loopback of this machine. Both hosts are this one, so the processors do the work of both.
  */
 
 #define OTHER "10.9.0.7"

@@ -267,7 +267,7 @@ unsigned fabric_device_n_leases(const struct fabric_device *device)
 	return device->n_leases;
 }
 
-void fabric_look(struct fabric *fabric)
+void fabric_scan_holders(struct fabric *fabric)
 {
 	fake_outcome(fabric, FAKE_LOOK);
 }

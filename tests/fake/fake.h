@@ -43,8 +43,8 @@ void fake_fail_times(struct fabric *fabric, enum fake_call call, unsigned n, int
 /* Returns the number of calls of this kind, including those that failed. */
 unsigned fake_count(const struct fabric *fabric, enum fake_call call);
 
-/* Sets the text that absence_explain() returns. TEXT is not copied. NULL: RDMA can be used. */
-void fake_set_absence(const char *text);
+/* Sets the text that no_rdma_explain() returns. TEXT is not copied. NULL: RDMA can be used. */
+void fake_set_no_rdma(const char *text);
 
 struct fabric *fake_last(void);
 /* New fabrics have N devices: "fake0", "fake1" and so on. Only "fake0" at first. */

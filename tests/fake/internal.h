@@ -114,7 +114,7 @@ struct fabric_id *fake_id_new(struct fabric *fabric, uid_t uid, enum rdma_port_s
 
 struct fabric_join *fake_join(struct fabric_id *id, void *userdata);
 
-/* inherit.c */
+/* restored.c */
 void fake_enlist(struct fabric *fabric);
 void fake_delist(struct fabric *fabric);
 /* Opens the connection manager if it is not open. */

@@ -10,7 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "rpc/lobby.h"
+#include "rpc/newcomers.h"
 #include "tests/unit/unit.h"
 #include "tests/unit/wire.h"
 #include "util/closer.h"
@@ -451,53 +451,53 @@ START_TEST(the_daemon_ends_during_a_proof)
 }
 END_TEST
 
-/* The lobby has places for clients that have not sent a hello yet. */
+/* The newcomers has places for clients that have not sent a hello yet. */
 
 START_TEST(the_user_with_most_places_loses_the_oldest)
 {
-	struct lobby_place places[LOBBY_MAX + 2] = { 0 }, *surplus;
-	struct lobby lobby;
+	struct newcomers_place places[NEWCOMERS_MAX + 2] = { 0 }, *surplus;
+	struct newcomers newcomers;
 
-	lobby_init(&lobby);
-	lobby.own = 1;
-	for (unsigned i = 0; i < LOBBY_PER_USER; i++)
-		ck_assert_int_eq(lobby_enter(&lobby, &places[i], 1000), 0);
-	ck_assert_ptr_null(lobby_surplus(&lobby));
+	newcomers_init(&newcomers);
+	newcomers.own = 1;
+	for (unsigned i = 0; i < NEWCOMERS_PER_USER; i++)
+		ck_assert_int_eq(newcomers_enter(&newcomers, &places[i], 1000), 0);
+	ck_assert_ptr_null(newcomers_surplus(&newcomers));
 	/* With one more client, the user's oldest client has to go. */
-	ck_assert_int_eq(lobby_enter(&lobby, &places[LOBBY_PER_USER], 1000), 0);
-	ck_assert_ptr_eq(lobby_surplus(&lobby), &places[0]);
-	lobby_leave(&places[0]);
-	ck_assert_ptr_null(lobby_surplus(&lobby));
+	ck_assert_int_eq(newcomers_enter(&newcomers, &places[NEWCOMERS_PER_USER], 1000), 0);
+	ck_assert_ptr_eq(newcomers_surplus(&newcomers), &places[0]);
+	newcomers_leave(&places[0]);
+	ck_assert_ptr_null(newcomers_surplus(&newcomers));
 	/* Many users take one place each, until all places are taken. */
-	for (unsigned i = LOBBY_PER_USER + 1; i <= LOBBY_MAX; i++)
-		ck_assert_int_eq(lobby_enter(&lobby, &places[i], 2000 + i), 0);
-	ck_assert_uint_eq(lobby.n, LOBBY_MAX);
-	ck_assert_ptr_null(lobby_surplus(&lobby));
+	for (unsigned i = NEWCOMERS_PER_USER + 1; i <= NEWCOMERS_MAX; i++)
+		ck_assert_int_eq(newcomers_enter(&newcomers, &places[i], 2000 + i), 0);
+	ck_assert_uint_eq(newcomers.n, NEWCOMERS_MAX);
+	ck_assert_ptr_null(newcomers_surplus(&newcomers));
 	/* Root and the daemon's own user do not take a place. */
-	ck_assert_int_eq(lobby_enter(&lobby, &places[0], 0), 0);
-	ck_assert_ptr_null(lobby_surplus(&lobby));
-	ck_assert_int_eq(lobby_enter(&lobby, &places[LOBBY_MAX + 1], 3000), 0);
-	surplus = lobby_surplus(&lobby);
+	ck_assert_int_eq(newcomers_enter(&newcomers, &places[0], 0), 0);
+	ck_assert_ptr_null(newcomers_surplus(&newcomers));
+	ck_assert_int_eq(newcomers_enter(&newcomers, &places[NEWCOMERS_MAX + 1], 3000), 0);
+	surplus = newcomers_surplus(&newcomers);
 	ck_assert_ptr_eq(surplus, &places[1]);
-	for (unsigned i = 0; i < LOBBY_MAX + 2; i++)
-		lobby_leave(&places[i]);
-	lobby_done(&lobby);
+	for (unsigned i = 0; i < NEWCOMERS_MAX + 2; i++)
+		newcomers_leave(&places[i]);
+	newcomers_done(&newcomers);
 }
 END_TEST
 
 /* Silent connections replace only each other. A client that sends a hello is let in despite them. */
 START_TEST(silent_connections)
 {
-	struct wire_client silent[3 * LOBBY_PER_USER];
+	struct wire_client silent[3 * NEWCOMERS_PER_USER];
 	struct wire_client late;
 	unsigned n_left = 0;
 
-	for (unsigned i = 0; i < 3 * LOBBY_PER_USER; i++)
+	for (unsigned i = 0; i < 3 * NEWCOMERS_PER_USER; i++)
 		wire_connect(&silent[i]);
 	wire_connect(&late);
 	wire_ask(&late, OP(HELLO), 0);
 	ck_assert_int_eq(late.status, 0);
-	for (unsigned i = 0; i < 3 * LOBBY_PER_USER; i++) {
+	for (unsigned i = 0; i < 3 * NEWCOMERS_PER_USER; i++) {
 		struct pollfd p = { .fd = silent[i].sock };
 
 		poll(&p, 1, 0);
@@ -507,7 +507,7 @@ START_TEST(silent_connections)
 	/*
 	 * The oldest clients had to leave, the attacker of set_up() first. LATE took one more place until its hello.
 	 */
-	ck_assert_uint_eq(n_left, LOBBY_PER_USER - 1);
+	ck_assert_uint_eq(n_left, NEWCOMERS_PER_USER - 1);
 	wire_close(&late);
 }
 END_TEST

@@ -10,7 +10,7 @@
 #include "core/verbs/bind.h"
 #include "core/verbs/conn.h"
 #include "core/verbs/lease.h"
-#include "keep/ledger.h"
+#include "takeover/ledger.h"
 #include "core/verbs/listen.h"
 #include "core/verbs/option.h"
 #include "core/verbs/resolve_addr.h"

@@ -246,12 +246,12 @@ END_TEST
 
 START_TEST(status_without_rdma)
 {
-	fake_set_absence("the kernel module rdma_ucm is not loaded: run \"modprobe rdma_ucm\"");
+	fake_set_no_rdma("the kernel module rdma_ucm is not loaded: run \"modprobe rdma_ucm\"");
 	ck_assert_int_eq(ctl("status"), 0);
 	assert_has(got.out,
 		   "warning: cannot use RDMA or some of its devices: the kernel module rdma_ucm is "
 		   "not loaded: run \"modprobe rdma_ucm\"\n");
-	fake_set_absence(NULL);
+	fake_set_no_rdma(NULL);
 	ck_assert_int_eq(ctl("status"), 0);
 	assert_lacks(got.out, "warning");
 }

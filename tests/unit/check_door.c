@@ -4,7 +4,7 @@
 #include "core/object/inquiry.h"
 #include "core/verbs/lease.h"
 #include "core/verbs/session_life.h"
-#include "keep/ledger.h"
+#include "takeover/ledger.h"
 #include "tests/unit/pair.h"
 
 /* Rights that need no rule are those of the socket to which a client has connected. */

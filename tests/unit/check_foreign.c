@@ -80,7 +80,7 @@ START_TEST(before_the_first_scan)
 	assert_has(got.out, "foreign ids: fake0  not examined yet\n");
 	ck_assert_int_eq(ctl("status", "--json"), 0);
 	assert_json("d[\"devices\"][0][\"foreign_ids\"] is None");
-	/* Each request for the status has called fabric_look(). */
+	/* Each request for the status has called fabric_scan_holders(). */
 	in_server(do_count_looks, &n_looks);
 	ck_assert_uint_eq(n_looks, 2);
 }

@@ -18,8 +18,8 @@
 #endif
 
 /*
- * Restarts with many objects. Under callgrind, tests/bench/count/run compares the instructions of a restart with 100 of them
- * and with GROW of them.
+ * Restarts with many objects. Under callgrind, tests/bench/count/run compares the instructions of a restart with 100 of
+ * them and with GROW of them.
  */
 
 #define N_DEFAULT 100

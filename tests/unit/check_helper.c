@@ -6,7 +6,7 @@
 #include "core/object/inquiry.h"
 #include "core/facts/peerid.h"
 #include "core/object/session.h"
-#include "core/admit/wish.h"
+#include "core/admit/intent.h"
 #include "tests/unit/helper.h"
 #include "util/util.h"
 

@@ -4,7 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/admit/settings.h"
+#include "core/admit/rule_settings.h"
 #include "core/admit/watch.h"
 #include "core/verbs/bind.h"
 #include "core/verbs/conn.h"
@@ -401,7 +401,7 @@ START_TEST(a_request_is_handed_to_a_worker)
 	request = reach(ID_REQUEST, true);
 	ck_assert_int_eq(request->options.now[OPTION_TOS], 8);
 	ck_assert_int_eq(hand_over(request, &moved), 0);
-	ck_assert_int_eq(settings_get_qp_attr(moved, IBV_QPS_RTR, &rtr, &why), 0);
+	ck_assert_int_eq(rule_settings_get_qp_attr(moved, IBV_QPS_RTR, &rtr, &why), 0);
 	ck_assert_uint_eq(rtr.attr.ah_attr.grh.traffic_class, 0);
 	id_free(moved);
 	run_loop();
@@ -413,9 +413,9 @@ START_TEST(a_request_is_handed_to_a_worker)
 		"allow accept user 2000 data \"hello\" tos 104 pending 1 initiator-depth 4\n");
 	ck_assert_int_eq(hand_over(request, &moved), 0);
 	ck_assert_uint_eq(tally_of(2)->n_pending, 1);
-	ck_assert_int_eq(settings_get_qp_attr(moved, IBV_QPS_RTR, &rtr, &why), 0);
+	ck_assert_int_eq(rule_settings_get_qp_attr(moved, IBV_QPS_RTR, &rtr, &why), 0);
 	ck_assert_uint_eq(rtr.attr.ah_attr.grh.traffic_class, 104);
-	ck_assert_int_eq(settings_get_caps(moved)->initiator_depth, 4);
+	ck_assert_int_eq(rule_settings_get_caps(moved)->initiator_depth, 4);
 	/* The importer's rule limits pending requests. */
 	request = reach(ID_REQUEST, true);
 	ck_assert_int_eq(hand_over(request, &moved), STATUS_BUSY);

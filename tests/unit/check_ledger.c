@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "keep/ledger.h"
+#include "takeover/ledger.h"
 #include "tests/fake/fake.h"
 #include "tests/hooks/hooks.h"
 #include "tests/unit/manager.h"
@@ -260,8 +260,8 @@ START_TEST(processes_that_die_while_they_take_over)
 END_TEST
 
 /*
- * A process dies at each call of its take-over, when the vault has the socket of a restricted session twice. The one after
- * it serves the socket.
+ * A process dies at each call of its take-over, when the socket store has the socket of a restricted session twice. The
+ * one after it serves the socket.
  */
 START_TEST(published_sockets_when_a_process_dies)
 {
@@ -300,14 +300,14 @@ START_TEST(published_sockets_when_a_process_dies)
 END_TEST
 
 /* In the order of the tables. */
-enum table { SESSIONS, IDS, GROUPS, REQUESTS, PACKETS, RESTRICTIONS, OUTLETS, LEASES };
+enum table { SESSIONS, IDS, GROUPS, REQUESTS, PACKETS, RESTRICTIONS, PUBLISHED, LEASES };
 
 /* Until set_end() gets the result, TABLE has no free rows. */
 static uint32_t fill(enum table table)
 {
 	static const uint32_t max[] = {
 		[IDS] = LEDGER_IDS,           [GROUPS] = LEDGER_GROUPS,
-		[REQUESTS] = LEDGER_REQUESTS, [OUTLETS] = LEDGER_OUTLETS,
+		[REQUESTS] = LEDGER_REQUESTS, [PUBLISHED] = LEDGER_PUBLISHED,
 		[LEASES] = LEDGER_LEASE_ROWS,
 	};
 	struct header *header = map_ledger();
@@ -358,9 +358,9 @@ START_TEST(nothing_is_made_that_cannot_be_kept)
 
 	launcher = open_session();
 	ck_assert_int_eq(rdmabroker_restrict(launcher, "allow listen port 7471", 0), 0);
-	end = fill(OUTLETS);
+	end = fill(PUBLISHED);
 	expect_no_room(rdmabroker_publish(launcher, path, sizeof(path)), "sockets");
-	set_end(OUTLETS, end);
+	set_end(PUBLISHED, end);
 	ck_assert_int_eq(rdmabroker_publish(launcher, path, sizeof(path)), 0);
 	restart();
 	ck_assert_int_eq(access(path, F_OK), 0);

@@ -114,7 +114,7 @@ static void add_id(struct id id)
 static void appear(struct fabric_device *device)
 {
 	device->announced = true;
-	fabric_look_at(device);
+	fabric_scan_holders_of(device);
 }
 
 /* Announces new devices, and runs the loop until it has nothing to do. */
@@ -401,7 +401,7 @@ START_TEST(a_dump_without_end)
 	/* The next scan begins from the start. */
 	kernel.n_pieces = 1;
 	let_rest_be_over();
-	fabric_look(fabric);
+	fabric_scan_holders(fabric);
 	ck_assert_uint_eq(kernel.n_dumps, 2);
 	ck_assert_uint_eq(fabric_device_holders(device)->holders[0].n_ids, 1);
 	end_child(&child);
@@ -416,18 +416,18 @@ START_TEST(a_requested_scan)
 	run();
 	ck_assert_uint_eq(kernel.n_dumps, 1);
 	add_id((struct id){ (uint32_t)child.pid, NULL, LISTEN, "10.9.0.1", NULL, 0 });
-	/* A scan has just ended, so fabric_look() does not begin another one. */
-	fabric_look(fabric);
+	/* A scan has just ended, so fabric_scan_holders() does not begin another one. */
+	fabric_scan_holders(fabric);
 	ck_assert_uint_eq(kernel.n_dumps, 1);
 	ck_assert_uint_eq(fabric_device_holders(device)->n_holders, 0);
 	let_rest_be_over();
 	/* A short dump is read at once. It is not logged, because only a device's first successful scan is. */
-	fabric_look(fabric);
+	fabric_scan_holders(fabric);
 	ck_assert_uint_eq(kernel.n_dumps, 2);
 	ck_assert_uint_eq(kernel.n_device_dumps, 1);
 	ck_assert_uint_eq(fabric_device_holders(device)->n_holders, 1);
 	ck_assert_str_eq(said(), "");
-	fabric_look(fabric);
+	fabric_scan_holders(fabric);
 	ck_assert_uint_eq(kernel.n_dumps, 2);
 	end_child(&child);
 }
@@ -443,7 +443,7 @@ START_TEST(a_long_dump_is_read_later)
 	add_id((struct id){ (uint32_t)child.pid, NULL, LISTEN, "10.9.0.1", NULL, 0 });
 	kernel.n_pieces = 100;
 	kernel.n_read = 0;
-	fabric_look(fabric);
+	fabric_scan_holders(fabric);
 	ck_assert_uint_lt(kernel.n_read, 50);
 	/* Until the scan is complete, the previous result remains. */
 	ck_assert_uint_eq(fabric_device_holders(device)->n_holders, 0);
@@ -467,7 +467,7 @@ START_TEST(a_scan_that_fails)
 				 "Cannot allocate memory.\n");
 	let_rest_be_over();
 	kernel.error = 0;
-	fabric_look(fabric);
+	fabric_scan_holders(fabric);
 	/*
 	 * The device can have been replaced, so its index is looked up again. Its holders are logged now, because the
 	 * first scan failed.
@@ -477,7 +477,7 @@ START_TEST(a_scan_that_fails)
 	ck_assert_uint_eq(count_lines(said()), 1);
 	let_rest_be_over();
 	kernel.error = -ENOMEM;
-	fabric_look(fabric);
+	fabric_scan_holders(fabric);
 	ck_assert_uint_eq(kernel.n_dumps, 3);
 	ck_assert_uint_eq(fabric_device_holders(device)->n_holders, 1);
 	end_child(&child);

@@ -49,8 +49,8 @@ static size_t answer_all(int listening)
 #define THIRD "10.9.0.8"
 
 /*
- * Returns when the helper has all questions so far: it gets them in order, and asks another host at once. Makes one more
- * connection request to PORT, which is allowed.
+ * Returns when the helper has all questions so far: it gets them in order, and asks another host at once. Makes one
+ * more connection request to PORT, which is allowed.
  */
 static void await_helper(uint16_t port)
 {
@@ -146,8 +146,8 @@ START_TEST(users_take_turns)
 END_TEST
 
 /*
- * A broker that hangs does not take the answers. The helper does not wait for each of them: systemd would kill it, and it
- * could not answer other hosts.
+ * A broker that hangs does not take the answers. The helper does not wait for each of them: systemd would kill it, and
+ * it could not answer other hosts.
  */
 START_TEST(a_broker_that_hangs)
 {

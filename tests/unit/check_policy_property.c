@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * With random policies and questions, a policy must decide as what each of its rules does alone says. SEED=N repeats a run,
- * and ROUNDS=N sets its length.
+ * With random policies and questions, a policy must decide as what each of its rules does alone says. SEED=N repeats a
+ * run, and ROUNDS=N sets its length.
  */
 
 #include <check.h>

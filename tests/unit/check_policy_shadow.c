@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * Rules that never decide. With random policies, a rule of which this is said must not decide about any question. SEED=N
- * repeats a run, and ROUNDS=N sets its length.
+ * Rules that never decide. With random policies, a rule of which this is said must not decide about any question.
+ * SEED=N repeats a run, and ROUNDS=N sets its length.
  */
 
 #include <arpa/inet.h>

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/object/session.h"
-#include "keep/ledger.h"
+#include "takeover/ledger.h"
 #include "tests/unit/unit.h"
 
 static struct ledger_session row;

@@ -10,8 +10,8 @@
 #include "tests/unit/tree.h"
 
 /*
- * The real rdmabrokerctl, with the real check of rdmabrokerd. The harness's daemon reloads a file of its own, so the tests
- * decide whether a reload succeeds.
+ * The real rdmabrokerctl, with the real check of rdmabrokerd. The harness's daemon reloads a file of its own, so the
+ * tests decide whether a reload succeeds.
  */
 
 static char site[128], work[128], config[128];

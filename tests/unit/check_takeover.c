@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "keep/ledger.h"
-#include "keep/store.h"
+#include "takeover/ledger.h"
+#include "takeover/fdstore.h"
 #include "tests/fake/fake.h"
 #include "tests/hooks/hooks.h"
 #include "tests/unit/manager.h"
@@ -99,11 +99,11 @@ static void open_and_close(unsigned n)
 START_TEST(manager_that_does_not_read)
 {
 	struct rdmabroker_status *status;
-	unsigned vault;
+	unsigned socketstore;
 
 	start_listening();
 	connect_ids(17);
-	/* The sessions that have ended would fill a vault. */
+	/* The sessions that have ended would fill a socket store. */
 	manager_set_reading(false);
 	open_and_close(200);
 	kill_broker();
@@ -117,13 +117,13 @@ START_TEST(manager_that_does_not_read)
 	rdmabroker_free_status(status);
 
 	/* It reads again. */
-	vault = manager_number("vault");
+	socketstore = manager_number("vault");
 	manager_set_reading(false);
 	open_and_close(200);
-	ck_assert_uint_eq(manager_number("vault"), vault);
+	ck_assert_uint_eq(manager_number("vault"), socketstore);
 	manager_set_reading(true);
 	open_and_close(100);
-	ck_assert_uint_gt(manager_number("vault"), vault);
+	ck_assert_uint_gt(manager_number("vault"), socketstore);
 	ck_assert_uint_eq(manager_count("vault"), 1);
 	restart();
 	expect_nothing(client);
@@ -629,12 +629,12 @@ END_TEST
 START_TEST(restricted_session_and_an_earlier_version)
 {
 	struct rdmabroker *session = restricted(0);
-	struct store *store;
+	struct fdstore *store;
 	struct old_ledger old;
 	const char *why;
 
 	kill_broker();
-	ck_assert_int_eq(store_new(&store, NULL), 0);
+	ck_assert_int_eq(fdstore_new(&store, NULL), 0);
 	ck_assert_int_eq(old_ledger_read(&old, store, &why), 0);
 	ck_assert_uint_eq(old.n_sessions, 3);
 	ck_assert_uint_ne(old.sessions[0].permits, 0);
@@ -643,7 +643,7 @@ START_TEST(restricted_session_and_an_earlier_version)
 	ck_assert_uint_eq(old.n_restrictions, 1);
 	ck_assert_str_eq(old.restrictions[0].text, restriction);
 	old_ledger_free(&old);
-	store_free(store);
+	fdstore_free(store);
 	start_broker();
 	ck_assert_int_eq(try_listen(session, 7471), 0);
 	rdmabroker_close(session);

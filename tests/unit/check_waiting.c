@@ -6,7 +6,7 @@
 #include <systemd/sd-login.h>
 #include <unistd.h>
 
-#include "rpc/lobby.h"
+#include "rpc/newcomers.h"
 #include "tests/unit/unit.h"
 #include "tests/unit/wire.h"
 #include "util/log.h"
@@ -373,7 +373,7 @@ int sd_pid_get_unit(pid_t pid, char **ret)
 	return -ENODATA;
 }
 
-#define MANY (LOBBY_PER_USER + 10)
+#define MANY (NEWCOMERS_PER_USER + 10)
 
 START_TEST(units_that_take_long)
 {

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Shared by the tests of the real rdmabroker-fleet, with a real etcd, the real rdmabrokerctl site, and the daemon on the
- * fake fabric. The test stands in for systemd: it runs rdmabroker-fleet-install.
+ * Shared by the tests of the real rdmabroker-fleet, with a real etcd, the real rdmabrokerctl site, and the daemon on
+ * the fake fabric. The test stands in for systemd: it runs rdmabroker-fleet-install.
  */
 
 #include <jansson.h>

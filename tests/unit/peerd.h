@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * Shared by the tests of the real rdmabroker-peerd. The server of harness.h is its broker, and munged its engine. The test
- * has a network namespace of its own, in which all addresses of 10.0.0.0/8 are this host's: it can be any other host.
+ * Shared by the tests of the real rdmabroker-peerd. The server of harness.h is its broker, and munged its engine. The
+ * test has a network namespace of its own, in which all addresses of 10.0.0.0/8 are this host's: it can be any other
+ * host.
  */
 
 #include "peerd/message.h"

@@ -49,8 +49,8 @@ struct facts {
 };
 
 /*
- * In half of the questions all facts are known, except who the peer is. In the others, facts other than the user and the
- * groups can be unknown, too. Returns whether all are known.
+ * In half of the questions all facts are known, except who the peer is. In the others, facts other than the user and
+ * the groups can be unknown, too. Returns whether all are known.
  */
 bool random_question(struct policy_question *ret, struct facts *facts);
 const struct policy_peer *random_who(struct facts *facts);

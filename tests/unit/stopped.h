@@ -14,8 +14,8 @@
 #include "tests/unit/pair.h"
 
 /*
- * The clock stops so far in the future that the kernel's timer does not expire during a test. Check uses the same clock,
- * and cannot report a test of 2^31 us or more. A whole second is a multiple of the time between two batches.
+ * The clock stops so far in the future that the kernel's timer does not expire during a test. Check uses the same
+ * clock, and cannot report a test of 2^31 us or more. A whole second is a multiple of the time between two batches.
  */
 #define AHEAD_S 1000
 

@@ -12,27 +12,27 @@
 #include "util/audit.h"
 #include "util/clock.h"
 
-void decide_ask_policy(struct session *session, struct wish *wish, struct policy_verdict *ret)
+void decide_ask_policy(struct session *session, struct intent *intent, struct policy_verdict *ret)
 {
-	wish->question.uid = session->identity.uid;
-	wish->question.gids = session->identity.gids;
-	wish->question.n_gids = session->identity.n_gids;
-	wish->question.too_many_gids = session->identity.too_many_gids;
+	intent->question.uid = session->identity.uid;
+	intent->question.gids = session->identity.gids;
+	intent->question.n_gids = session->identity.n_gids;
+	intent->question.too_many_gids = session->identity.too_many_gids;
 	for (int i = 0; i < _WORKLOAD_MAX; i++)
-		wish->question.workload[i] = session->identity.workload.names[i];
-	policy_decide(session->core->policy, &wish->question, ret);
+		intent->question.workload[i] = session->identity.workload.names[i];
+	policy_decide(session->core->policy, &intent->question, ret);
 	session_count_examined(session, ret->n_examined);
 }
 
-void decide_ask(struct session *session, struct wish *wish, struct policy_verdict *ret)
+void decide_ask(struct session *session, struct intent *intent, struct policy_verdict *ret)
 {
 	size_t by_policy;
 
-	decide_ask_policy(session, wish, ret);
+	decide_ask_policy(session, intent, ret);
 	if (!session->restriction)
 		return;
 	by_policy = ret->n_examined;
-	restriction_narrow(session->restriction, &wish->question, ret);
+	restriction_narrow(session->restriction, &intent->question, ret);
 	session_count_examined(session, ret->n_examined - by_policy);
 }
 
@@ -48,10 +48,10 @@ enum refusal_code decide_refusal_code(const struct policy_verdict *verdict)
 }
 
 /*
- * As decide_ask(). If the decision depends on who the peer is, and that was not asked and cannot be any more, WISH says so
- * to those who read of the decision.
+ * As decide_ask(). If the decision depends on who the peer is, and that was not asked and cannot be any more, INTENT
+ * says so to those who read of the decision.
  */
-static void decide_without_asking(struct session *session, struct wish *wish,
+static void decide_without_asking(struct session *session, struct intent *intent,
 				  struct policy_verdict *ret)
 {
 	static const struct peerid not_asked = {
@@ -61,36 +61,36 @@ static void decide_without_asking(struct session *session, struct wish *wish,
 		.why = "the answer was lost when rdmabrokerd restarted",
 	};
 
-	wish->question.can_ask = true;
-	decide_ask(session, wish, ret);
-	wish->question.can_ask = false;
+	intent->question.can_ask = true;
+	decide_ask(session, intent, ret);
+	intent->question.can_ask = false;
 	if (ret->answer != POLICY_ASK)
 		return;
-	wish_set_peerid(wish, wish->was_asked ? &lost : &not_asked);
-	decide_ask(session, wish, ret);
+	intent_set_peerid(intent, intent->was_asked ? &lost : &not_asked);
+	decide_ask(session, intent, ret);
 }
 
-void decide(struct session *session, struct wish *wish, struct policy_verdict *ret)
+void decide(struct session *session, struct intent *intent, struct policy_verdict *ret)
 {
-	uint64_t *counts = session->core->metrics.decisions[wish->question.operation];
+	uint64_t *counts = session->core->metrics.decisions[intent->question.operation];
 	struct tally *tally;
 
-	if (policy_asks(session->core->policy) && !wish->asked && !wish->question.can_ask &&
-	    !wish->question.early)
-		decide_without_asking(session, wish, ret);
+	if (policy_asks(session->core->policy) && !intent->asked && !intent->question.can_ask &&
+	    !intent->question.early)
+		decide_without_asking(session, intent, ret);
 	else
-		decide_ask(session, wish, ret);
+		decide_ask(session, intent, ret);
 	if (ret->answer == POLICY_DEFER || ret->answer == POLICY_ASK)
 		return;
 	tally = core_get_tally(session->core, ret->rule);
 	if (ret->answer == POLICY_REJECT) {
 		tally->n_rejected += !ret->by_restriction;
 		counts[has_rejecter(ret) ? DECISION_REJECTED : DECISION_NO_RULE]++;
-	} else if (!wish->question.early) {
+	} else if (!intent->question.early) {
 		tally->n_allowed++;
 		counts[DECISION_ALLOWED]++;
 	}
-	decide_audit(session, wish, ret, /* overflow= */ NULL);
+	decide_audit(session, intent, ret, /* overflow= */ NULL);
 }
 
 static void add_workload(struct audit *audit, const struct workload *workload)
@@ -125,17 +125,17 @@ static void add_facts(struct audit *audit, const struct policy_question *questio
 }
 
 /* Adds who the peer is, if that was asked, and to TEXT too. */
-static void add_peerid(struct audit *audit, const struct wish *wish, char *text, size_t size)
+static void add_peerid(struct audit *audit, const struct intent *intent, char *text, size_t size)
 {
-	const struct policy_peer *who = wish->question.who;
+	const struct policy_peer *who = intent->question.who;
 	const char *unit = who ? who->workload[WORKLOAD_UNIT] : NULL;
 	const char *job = who ? who->workload[WORKLOAD_JOB] : NULL;
 
 	text[0] = 0;
-	if (!wish->asked)
+	if (!intent->asked)
 		return;
 	if (!who) {
-		const char *why = peerid_why(wish->peerid);
+		const char *why = peerid_why(intent->peerid);
 
 		audit_add(audit, "RDMABROKER_PEER_UNKNOWN", "%s", why);
 		snprintf(text, size, "; who the peer is, is not known: %s", why);
@@ -150,7 +150,7 @@ static void add_peerid(struct audit *audit, const struct wish *wish, char *text,
 		 unit ?: "");
 }
 
-static void write_down(struct session *session, const struct wish *wish,
+static void write_down(struct session *session, const struct intent *intent,
 		       const struct policy_verdict *verdict, const struct overflow *overflow)
 {
 	const struct tally *tally = core_get_tally(session->core, verdict->rule);
@@ -159,8 +159,8 @@ static void write_down(struct session *session, const struct wish *wish,
 	bool rejected = verdict->answer == POLICY_REJECT;
 	const char *container = identity->workload.names[WORKLOAD_CONTAINER];
 	char by[256] = "default, because no rule matches", why[160] = "", who[300],
-	     buf[WISH_OBJECT_LEN], in[128] = "";
-	const char *object = wish_object(wish, buf);
+	     buf[INTENT_OBJECT_LEN], in[128] = "";
+	const char *object = intent_object(intent, buf);
 	struct audit audit;
 
 	if (!audit_begin(&audit, core_log_limit(session->core, identity->uid, tally)))
@@ -194,64 +194,66 @@ static void write_down(struct session *session, const struct wish *wish,
 		audit_add(&audit, "RDMABROKER_REASON", "%s", verdict->reason);
 	if (overflow)
 		audit_add(&audit, "RDMABROKER_LIMIT", "%s", overflow->limit);
-	add_facts(&audit, &wish->question);
-	add_peerid(&audit, wish, who, sizeof(who));
+	add_facts(&audit, &intent->question);
+	add_peerid(&audit, intent, who, sizeof(who));
 	if (!*why && !*who)
 		strcpy(why, ".");
 	if (container && *container)
 		snprintf(in, sizeof(in), ", container %s", container);
 	audit_send(&audit, LOG_NOTICE, "Session %llu, uid %u, pid %d%s: %s%s%s %s by %s%s%s",
 		   (unsigned long long)session->number, identity->uid, identity->pid, in,
-		   wish->what, *object ? " " : "", object,
+		   intent->what, *object ? " " : "", object,
 		   overflow ? "refused" :
 		   rejected ? "rejected" :
 			      "allowed",
 		   by, why, who);
 }
 
-void decide_audit(struct session *session, const struct wish *wish,
+void decide_audit(struct session *session, const struct intent *intent,
 		  const struct policy_verdict *verdict, const struct overflow *overflow)
 {
 	bool rejected = verdict->answer == POLICY_REJECT;
 
 	if (verdict->answer == POLICY_DEFER || verdict->answer == POLICY_ASK ||
-	    (!rejected && wish->question.early))
+	    (!rejected && intent->question.early))
 		return;
 	if (core_is_watched(session->core))
-		watch_decision(session, wish, verdict, overflow);
+		watch_decision(session, intent, verdict, overflow);
 	if (rejected || overflow || verdict->rule->log)
-		write_down(session, wish, verdict, overflow);
+		write_down(session, intent, verdict, overflow);
 }
 
-int decide_busy(struct session *session, const struct wish *wish, const struct policy_rule *rule,
-		const struct overflow *overflow, struct failure *failure)
+int decide_busy(struct session *session, const struct intent *intent,
+		const struct policy_rule *rule, const struct overflow *overflow,
+		struct failure *failure)
 {
 	struct policy_verdict verdict = { .answer = POLICY_ALLOW, .rule = rule };
-	char buf[WISH_OBJECT_LEN];
-	const char *object = wish_object(wish, buf);
+	char buf[INTENT_OBJECT_LEN];
+	const char *object = intent_object(intent, buf);
 
-	session->core->metrics.decisions[wish->question.operation][DECISION_BUSY]++;
-	decide_audit(session, wish, &verdict, overflow);
-	return failure_set_busy(failure, rule, overflow, "%s%s%s", wish->what, *object ? " " : "",
+	session->core->metrics.decisions[intent->question.operation][DECISION_BUSY]++;
+	decide_audit(session, intent, &verdict, overflow);
+	return failure_set_busy(failure, rule, overflow, "%s%s%s", intent->what, *object ? " " : "",
 				object);
 }
 
-int decide_admit_within(struct session *session, const struct wish *wish,
+int decide_admit_within(struct session *session, const struct intent *intent,
 			const struct policy_rule *rule, const struct policy_settings *settings,
 			bool pending, struct admitted *ret, struct failure *failure)
 {
 	struct overflow overflow;
 	int r = tally_admit(core_get_tally(session->core, rule), settings, clock_ns(),
-			    session->identity.uid, wish->question.peer, pending, ret, &overflow);
+			    session->identity.uid, intent->question.peer, pending, ret, &overflow);
 
-	return r == -EBUSY ? decide_busy(session, wish, rule, &overflow, failure) :
+	return r == -EBUSY ? decide_busy(session, intent, rule, &overflow, failure) :
 			     failure_errno(failure, r);
 }
 
-int decide_admit(struct session *session, const struct wish *wish, const struct policy_rule *rule,
-		 bool pending, struct admitted *ret, struct failure *failure)
+int decide_admit(struct session *session, const struct intent *intent,
+		 const struct policy_rule *rule, bool pending, struct admitted *ret,
+		 struct failure *failure)
 {
-	return decide_admit_within(session, wish, rule, &rule->settings, pending, ret, failure);
+	return decide_admit_within(session, intent, rule, &rule->settings, pending, ret, failure);
 }
 
 int decide_may_begin(struct session *session, const char *verb, struct failure *failure)
@@ -262,37 +264,37 @@ int decide_may_begin(struct session *session, const char *verb, struct failure *
 			   "%s: the broker is draining and refuses new work", verb);
 }
 
-void decide_admit_again(struct session *session, const struct wish *wish,
+void decide_admit_again(struct session *session, const struct intent *intent,
 			const struct policy_rule *rule, bool pending, struct admitted *ret)
 {
 	struct policy_settings settings = rule->settings;
 	struct failure ignored;
 
 	settings.rate = settings.rate_per_user = settings.rate_per_peer = (struct policy_rate){ 0 };
-	decide_admit_within(session, wish, rule, &settings, pending, ret, &ignored);
+	decide_admit_within(session, intent, rule, &settings, pending, ret, &ignored);
 }
 
 int decide_connect(struct id *id, bool early, const struct sockaddr *src,
 		   const struct sockaddr *dst, struct policy_verdict *ret, struct failure *failure)
 {
 	struct policy_question *question;
-	char object[WISH_OBJECT_LEN];
-	struct id_wish wish;
+	char object[INTENT_OBJECT_LEN];
+	struct id_intent intent;
 
-	wish_to_connect(&wish, id);
-	question = &wish.wish.question;
+	intent_to_connect(&intent, id);
+	question = &intent.intent.question;
 	question->early = early;
 	if (src)
 		question->local = src;
 	if (dst) {
 		question->peer = dst;
 		question->port = addr_port(dst);
-		wish.wish.addrs[0] = dst;
+		intent.intent.addrs[0] = dst;
 	}
-	decide(id->session, &wish.wish, ret);
+	decide(id->session, &intent.intent, ret);
 	if (ret->answer == POLICY_REJECT)
 		return failure_set_denied(failure, ret, "uid %u may not connect to %s",
 					  id->session->identity.uid,
-					  wish_object(&wish.wish, object));
+					  intent_object(&intent.intent, object));
 	return 0;
 }

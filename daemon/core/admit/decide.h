@@ -8,44 +8,46 @@
 
 #include "core/facts/admission.h"
 #include "core/object/session.h"
-#include "core/admit/wish.h"
+#include "core/admit/intent.h"
 #include "policy/policy.h"
 #include "proto/status.h"
 
-/* What policy decides about WISH, without the session's restriction. The decision is neither counted nor reported. */
-void decide_ask_policy(struct session *session, struct wish *wish, struct policy_verdict *ret);
-/* Decides about WISH, by policy and restriction, without counting or reporting the decision. */
-void decide_ask(struct session *session, struct wish *wish, struct policy_verdict *ret);
+/* What policy decides about INTENT, without the session's restriction. The decision is neither counted nor reported. */
+void decide_ask_policy(struct session *session, struct intent *intent, struct policy_verdict *ret);
+/* Decides about INTENT, by policy and restriction, without counting or reporting the decision. */
+void decide_ask(struct session *session, struct intent *intent, struct policy_verdict *ret);
 /*
- * Decides about WISH, and counts and reports the decision. The journal gets the decision only if it rejects, or if
- * its rule has "log". POLICY_ASK, a deferred decision, or an early one (policy_question.early) that allows, is neither counted
- * nor reported.
+ * Decides about INTENT, and counts and reports the decision. The journal gets the decision only if it rejects, or if
+ * its rule has "log". POLICY_ASK, a deferred decision, or an early one (policy_question.early) that allows, is neither
+ * counted nor reported.
  */
-void decide(struct session *session, struct wish *wish, struct policy_verdict *ret);
+void decide(struct session *session, struct intent *intent, struct policy_verdict *ret);
 /*
  * Reports a decision as decide() does, without counting it. VERDICT must be of the policy in force. OVERFLOW is the
  * limit that refused a request which VERDICT allows; NULL: none.
  */
-void decide_audit(struct session *session, const struct wish *wish,
+void decide_audit(struct session *session, const struct intent *intent,
 		  const struct policy_verdict *verdict, const struct overflow *overflow);
 /*
- * Checks the limits of RULE, which allows WISH, and is of the policy in force. PENDING as in tally_admit(). Returns 0:
- * WISH counts towards the limits until admitted_done(RET); STATUS_BUSY: a limit is reached; or a negative errno.
+ * Checks the limits of RULE, which allows INTENT, and is of the policy in force. PENDING as in tally_admit(). Returns
+ * 0: INTENT counts towards the limits until admitted_done(RET); STATUS_BUSY: a limit is reached; or a negative errno.
  */
-int decide_admit(struct session *session, const struct wish *wish, const struct policy_rule *rule,
-		 bool pending, struct admitted *ret, struct failure *failure);
-/* Refuses WISH, which RULE allows, because the limit in OVERFLOW is reached. Returns STATUS_BUSY. */
-int decide_busy(struct session *session, const struct wish *wish, const struct policy_rule *rule,
-		const struct overflow *overflow, struct failure *failure);
+int decide_admit(struct session *session, const struct intent *intent,
+		 const struct policy_rule *rule, bool pending, struct admitted *ret,
+		 struct failure *failure);
+/* Refuses INTENT, which RULE allows, because the limit in OVERFLOW is reached. Returns STATUS_BUSY. */
+int decide_busy(struct session *session, const struct intent *intent,
+		const struct policy_rule *rule, const struct overflow *overflow,
+		struct failure *failure);
 /* As decide_admit(), with the limits in SETTINGS instead of RULE's. */
-int decide_admit_within(struct session *session, const struct wish *wish,
+int decide_admit_within(struct session *session, const struct intent *intent,
 			const struct policy_rule *rule, const struct policy_settings *settings,
 			bool pending, struct admitted *ret, struct failure *failure);
 /*
  * Counts what a previous process has admitted: no rate applies, and if a limit of RULE is reached, it is not counted.
  * For PENDING see decide_admit().
  */
-void decide_admit_again(struct session *session, const struct wish *wish,
+void decide_admit_again(struct session *session, const struct intent *intent,
 			const struct policy_rule *rule, bool pending, struct admitted *ret);
 /*
  * Decides whether the id is allowed to connect. EARLY: the address is not resolved yet, so the known facts may not

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/object/id.h"
 #include "core/admit/notify.h"
-#include "core/admit/settings.h"
+#include "core/admit/rule_settings.h"
 #include "core/admit/watch.h"
 
 void notify_event(struct id *id, struct session_event *event)
@@ -12,7 +12,7 @@ void notify_event(struct id *id, struct session_event *event)
 			id->session->core->metrics.events[event->type]++;
 		if (id->route.info_pending) {
 			event->with_info = true;
-			event->caps = settings_get_caps(id);
+			event->caps = rule_settings_get_caps(id);
 			id->route.info_pending = false;
 		}
 		id->session->ops->event(id->session->userdata, event);

@@ -78,15 +78,15 @@ static void tell(struct notice *notice)
 	}
 }
 
-void watch_decision(const struct session *session, const struct wish *wish,
+void watch_decision(const struct session *session, const struct intent *intent,
 		    const struct policy_verdict *verdict, const struct overflow *overflow)
 {
-	const struct policy_question *question = &wish->question;
+	const struct policy_question *question = &intent->question;
 	bool rejected = verdict->answer == POLICY_REJECT;
 	struct notice notice = {
 		.kind = NOTICE_DECISION,
 		.session = session,
-		.id = wish->id,
+		.id = intent->id,
 		.local = question->local,
 		.peer = question->peer,
 		.device = question->device,
@@ -97,8 +97,8 @@ void watch_decision(const struct session *session, const struct wish *wish,
 		.outcome = overflow ? NOTICE_BUSY :
 			   rejected ? NOTICE_REJECTED :
 				      NOTICE_ALLOWED,
-		.asked = wish->asked,
-		.peerid = wish->peerid,
+		.asked = intent->asked,
+		.peerid = intent->peerid,
 	};
 
 	if (overflow) {

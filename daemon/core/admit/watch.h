@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/admit/wish.h"
+#include "core/admit/intent.h"
 #include "core/object/notice.h"
 #include "core/object/session.h"
 #include "util/list.h"
@@ -43,15 +43,15 @@ static inline bool core_is_watched(const struct core *core)
 }
 
 /*
- * SESSION gets notices from now on. FILTER replaces the filter of an earlier watch. Returns 0, STATUS_QUOTA or a negative
- * errno: then nothing has changed.
+ * SESSION gets notices from now on. FILTER replaces the filter of an earlier watch. Returns 0, STATUS_QUOTA or a
+ * negative errno: then nothing has changed.
  */
 int watch_start(struct session *session, const struct watch_filter *filter,
 		struct failure *failure);
 struct watch *watch_free(struct watch *watch);
 
 /* These three functions are to be called only if core_is_watched(). OVERFLOW NULL: no limit was reached. */
-void watch_decision(const struct session *session, const struct wish *wish,
+void watch_decision(const struct session *session, const struct intent *intent,
 		    const struct policy_verdict *verdict, const struct overflow *overflow);
 void watch_cm(const struct session_event *event);
 void watch_session(const struct session *session, const char *event, const char *reason);

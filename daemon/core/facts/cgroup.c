@@ -87,8 +87,8 @@ static bool find_lxc(struct part part, struct part parent, struct part *ret)
 }
 
 /*
- * The id of a container: "ID" itself, or behind the name of the runtime, as in "docker-ID.scope", "libpod-payload-ID" or
- * "system.slice:docker:ID".
+ * The id of a container: "ID" itself, or behind the name of the runtime, as in "docker-ID.scope", "libpod-payload-ID"
+ * or "system.slice:docker:ID".
  */
 static bool find_container(struct part part, struct part parent, struct part *ret)
 {

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The sockets on which the daemon serves. Rights that need no rule belong to a socket that only their user can reach: who
- * has connected to it has proved that he may, because the file system has let him. On the common socket there are no such
- * rights, whoever the client is, because nothing there tells root of the host from root of every container.
+ * The sockets on which the daemon serves. Rights that need no rule belong to a socket that only their user can reach:
+ * who has connected to it has proved that he may, because the file system has let him. On the common socket there are
+ * no such rights, whoever the client is, because nothing there tells root of the host from root of every container.
  */
 enum door {
 	DOOR_COMMON, /* for everybody; policy decides */

@@ -25,8 +25,8 @@ static void closefp(FILE **file)
 }
 
 /*
- * A line is "36 35 98:0 /mnt1 /mnt2 rw,noatime ...": two ids, the device, the directory on it, the mount point. Spaces in
- * names are escaped. Only the first characters of the mount point are read.
+ * A line is "36 35 98:0 /mnt1 /mnt2 rw,noatime ...": two ids, the device, the directory on it, the mount point. Spaces
+ * in names are escaped. Only the first characters of the mount point are read.
  */
 void enclosure_get_root(struct enclosure_root *ret, pid_t pid)
 {

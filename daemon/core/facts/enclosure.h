@@ -3,8 +3,8 @@
 
 /*
  * Whether a process is shut in, so that it can be in a container whose name its control group does not tell:
- * `podman run --cgroups=disabled` leaves a container in the control group of its caller. The kernel tells everybody the pid
- * namespaces of a process, and what is mounted at its root directory.
+ * `podman run --cgroups=disabled` leaves a container in the control group of its caller. The kernel tells everybody the
+ * pid namespaces of a process, and what is mounted at its root directory.
  */
 
 #include <stdbool.h>

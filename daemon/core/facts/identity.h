@@ -30,8 +30,8 @@ struct identity {
 	/* of the client or, unless PROVEN, possibly of a later process with its pid; -1: none could be opened */
 	int pidfd;
 	/*
-	 * The socket is one end of a pair that the client has made and sent. A process can have got such an end from another
-	 * one, so the client must prove that it has made it to use it here, also if PROVEN.
+	 * The socket is one end of a pair that the client has made and sent. A process can have got such an end from
+	 * another one, so the client must prove that it has made it to use it here, also if PROVEN.
 	 */
 	bool adopts;
 	bool proven; /* the process of PIDFD is known to be the client */

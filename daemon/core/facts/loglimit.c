@@ -160,8 +160,8 @@ static struct log_limit *add(struct log_limits *limits, const struct key *key)
 }
 
 /*
- * The limit of PAIR, or one that lets nothing pass, because of the user's other lines or of all lines. Lines that the pair
- * leaves out itself do not count.
+ * The limit of PAIR, or one that lets nothing pass, because of the user's other lines or of all lines. Lines that the
+ * pair leaves out itself do not count.
  */
 static struct ratelimit *limit_of(struct log_limits *limits, struct log_limit *pair)
 {

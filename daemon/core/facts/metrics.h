@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* The daemon's counters, except those of rules (struct tally). rpc/metrics.c prints them. */
+/* The daemon's counters, except those of rules (struct tally). rpc/do_metrics.c prints them. */
 
 #include <stdint.h>
 

@@ -3,9 +3,9 @@
 
 /*
  * Looks up what a process belongs to: its systemd unit, its control group, and the container, pod and job that the
- * path of the control group names (see cgroup.h), unless it can be in a container that no name tells (enclosure.h). On a
- * host without control groups, nobody is in a container by name. A thread does this, because the kernel takes the lock
- * of all control groups, which other processes can hold for a long time.
+ * path of the control group names (see cgroup.h), unless it can be in a container that no name tells (enclosure.h). On
+ * a host without control groups, nobody is in a container by name. A thread does this, because the kernel takes the
+ * lock of all control groups, which other processes can hold for a long time.
  */
 
 #include <sys/types.h>

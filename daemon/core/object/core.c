@@ -2,7 +2,7 @@
 #include <dirent.h>
 
 #include "core/object/core.h"
-#include "keep/ledger.h"
+#include "takeover/ledger.h"
 
 #define FDS_WALKED 512 /* up to so many of clients, all are counted one by one */
 

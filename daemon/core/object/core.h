@@ -40,16 +40,16 @@ struct timewaits;
 struct tokens;
 struct waits;
 struct workloads;
-struct vault;
+struct socketstore;
 struct whois_index;
 
 /* What the next process of the daemon gets, see id_save() and session_save(). All zero: nothing is kept. */
 struct core_keep {
 	struct ledger *ledger;
-	struct vault *vault;
+	struct socketstore *socketstore;
 	/* see fabric_ops */
 	void (*opened)(void *userdata, int file);
-	void (*inherits)(void *userdata, int file);
+	void (*takes_over)(void *userdata, int file);
 	void *userdata;
 };
 
@@ -91,7 +91,7 @@ struct core {
 	struct lingers *lingers;
 	struct whois_index *whois; /* NULL: nobody needs it, see whois.h */
 	bool draining; /* clients that begin anything new are refused */
-	uint64_t last_session; /* number of the newest session, restriction or outlet */
+	uint64_t last_session; /* number of the newest session, restriction or published socket */
 
 	unsigned n_sessions;
 	unsigned n_ids;
@@ -114,7 +114,7 @@ struct core {
  */
 void core_keep(struct core *core, const struct core_keep *keep);
 void core_set_take_over(struct core *core, const struct core_take_over *take_over);
-/* A number that no session, restriction or outlet has had. */
+/* A number that no session, restriction or published socket has had. */
 uint64_t core_next_number(struct core *core);
 /* New sessions get numbers above LAST. */
 void core_set_last_session(struct core *core, uint64_t last);
@@ -179,9 +179,9 @@ static inline const struct core_take_over *core_get_take_over(const struct core 
 	return &core->take_over;
 }
 
-static inline struct vault *core_get_vault(const struct core *core)
+static inline struct socketstore *core_get_socketstore(const struct core *core)
 {
-	return core->keep.vault;
+	return core->keep.socketstore;
 }
 
 static inline const struct core_settings *core_get_settings(const struct core *core)

@@ -5,7 +5,7 @@
 
 #include "core/object/handshake.h"
 #include "fabric/fabric.h"
-#include "keep/ledger.h"
+#include "takeover/ledger.h"
 #include "util/util.h"
 
 void handshake_move(struct handshake *to, struct handshake *from)

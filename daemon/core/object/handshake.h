@@ -61,8 +61,8 @@ void handshake_set_request(struct handshake *handshake, struct fabric_event *req
 /* It was answered. */
 void handshake_drop_request(struct handshake *handshake);
 /*
- * The request's contents, which its answer needs, for a process that takes it over. SESSION and ID are the numbers of its
- * owner. False: there is no room.
+ * The request's contents, which its answer needs, for a process that takes it over. SESSION and ID are the numbers of
+ * its owner. False: there is no room.
  */
 bool handshake_save_request(struct handshake *handshake, struct ledger *ledger, uint64_t session,
 			    uint32_t id);

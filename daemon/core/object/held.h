@@ -3,8 +3,8 @@
 
 /*
  * A connect or accept that is held back. Its request was answered with success, so that an event tells the client if it
- * fails. It waits for the end of a time wait (timewait.h), and then for a look-up of its QP number: by then the number can
- * be that of another process's QP.
+ * fails. It waits for the end of a time wait (timewait.h), and then for a look-up of its QP number: by then the number
+ * can be that of another process's QP.
  *
  *   timewait_hold() ──> waits ──the time wait is over──> is looked up ──the answer──> sent, or CONNECT_ERROR
  *                         ^                                                 │

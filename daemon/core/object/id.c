@@ -3,7 +3,7 @@
 
 #include "core/object/id.h"
 #include "core/object/listener.h"
-#include "keep/ledger.h"
+#include "takeover/ledger.h"
 
 #define IN(state) (1u << (state))
 

@@ -3,8 +3,8 @@
 
 /*
  * An id is the broker's counterpart of an rdma_cm_id. The client refers to it by its handle, a number that is unique
- * within the session. It consists of parts, each of which has the functions that begin, move, save and load it; this file
- * puts them together. What changes an id, and ends it, is in verbs/: id_life.h, option.h, bind.h, listen.h,
+ * within the session. It consists of parts, each of which has the functions that begin, move, save and load it; this
+ * file puts them together. What changes an id, and ends it, is in verbs/: id_life.h, option.h, bind.h, listen.h,
  * resolve_addr.h, resolve_route.h, conn.h, group.h and handover.h.
  */
 
@@ -81,8 +81,8 @@ void id_forget_peerid(struct id *id); /* the peer will be another one */
 int id_refuse_state(struct id *id, const char *verb, struct failure *failure);
 
 /*
- * The next process of the daemon takes the id over from its row in the ledger. To be called after each change; each call
- * writes all that can have changed.
+ * The next process of the daemon takes the id over from its row in the ledger. To be called after each change; each
+ * call writes all that can have changed.
  */
 void id_save(struct id *id);
 /* The state, the route and the handshake, with which the addresses can have changed. */
@@ -90,7 +90,8 @@ void id_save_state(struct id *id);
 /* The contents of the connection request. False: there is no room for it. */
 bool id_save_request(struct id *id);
 /*
- * The kernel has given an event of TYPE. To be called before the state changes; id_save_told() when the client was told.
+ * The kernel has given an event of TYPE. To be called before the state changes; id_save_told() when the client was
+ * told.
  */
 void id_save_untold(struct id *id, enum rdma_cm_event_type type);
 void id_save_told(struct id *id);

@@ -5,8 +5,8 @@
  * Inquiries: who is the peer? The session of a helper, rdmabroker-peerd, gets each inquiry as a notice, asks the broker
  * of the peer's host, and answers.
  *
- * There is one helper at a time. If it goes away, the next one gets the inquiries that are open. At its deadline, an inquiry
- * ends without an answer. If no helper was there for some time, inquiries end at once.
+ * There is one helper at a time. If it goes away, the next one gets the inquiries that are open. At its deadline, an
+ * inquiry ends without an answer. If no helper was there for some time, inquiries end at once.
  */
 
 #include <stdbool.h>
@@ -61,8 +61,8 @@ int inquiries_serve(struct session *session);
 void inquiries_forget(struct session *session);
 
 /*
- * Asks who the peer of QUESTION is, which policy cannot decide without that. PEER_QPN: its QP number; 0: not known. DONE gets
- * the answer, which it has to free; NULL: out of memory. It is not called from within this call.
+ * Asks who the peer of QUESTION is, which policy cannot decide without that. PEER_QPN: its QP number; 0: not known.
+ * DONE gets the answer, which it has to free; NULL: out of memory. It is not called from within this call.
  *
  * Returns NULL if nobody can be asked; *RET_UNKNOWN, which the caller has to free, says why (NULL: out of memory).
  */

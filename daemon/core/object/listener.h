@@ -28,7 +28,7 @@ struct listener {
 	struct charge charge;
 	struct backlog *backlog;
 	struct id *id; /* that listens */
-	struct list asked; /* asked.link: requests that wait, see asked.h */
+	struct list asked; /* undecided.link: requests that wait, see undecided.h */
 };
 
 /* The listener of ID, which the caller sets. */

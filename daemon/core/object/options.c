@@ -4,7 +4,7 @@
 #include "core/object/id_state.h"
 #include "core/object/options.h"
 #include "fabric/fabric.h"
-#include "keep/ledger.h"
+#include "takeover/ledger.h"
 
 #define IN(state) (1u << (state))
 #define ANY (~(IN(ID_MOVED) | IN(ID_REVOKED)))

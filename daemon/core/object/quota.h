@@ -21,8 +21,8 @@ struct quota {
 /* Sets *RET to the quota number I of the session's user, from 0. False: there are no more. */
 bool quota_get(const struct session *session, size_t i, struct quota *ret);
 /*
- * Charges AMOUNT to the session's user. Returns 0, a negative errno, or STATUS_QUOTA if a limit is reached. FAILURE then
- * names the resource and, for the limit per user, its key.
+ * Charges AMOUNT to the session's user. Returns 0, a negative errno, or STATUS_QUOTA if a limit is reached. FAILURE
+ * then names the resource and, for the limit per user, its key.
  */
 int quota_charge(struct session *session, struct charge *charge, enum account_slot slot,
 		 uint64_t amount, struct failure *failure);

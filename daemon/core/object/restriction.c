@@ -7,7 +7,7 @@
 #include "core/object/core.h"
 #include "core/facts/failure.h"
 #include "core/object/restriction.h"
-#include "keep/ledger.h"
+#include "takeover/ledger.h"
 #include "util/util.h"
 
 #define NOT_ALLOWED "the session is restricted, and no rule of its restriction allows this"
@@ -101,8 +101,9 @@ struct restriction *restriction_restore(struct core *core, const struct ledger_r
 }
 
 /*
- * The rules of RESTRICTION, which are parsed when they are first used: a restart would wait for the rules of all sessions.
- * NULL: there is no memory, or an older daemon is started again and does not know the language of a newer one.
+ * The rules of RESTRICTION, which are parsed when they are first used: a restart would wait for the rules of all
+ * sessions. NULL: there is no memory, or an older daemon is started again and does not know the language of a newer
+ * one.
  */
 static const struct policy *get_policy(struct restriction *restriction)
 {

@@ -10,7 +10,7 @@
  * is restricted again, or whose user has other rules, can only do less.
  *
  *   policy AND  restriction 1  <──parent──  restriction 2  <──  session
- *                                                          <──  outlet (rpc/outlet.h)  ──>  its sessions
+ *                                                          <──  published socket (rpc/published.h)  ──>  its sessions
  *
  * Restrictions are reference counted. The sessions with the same restriction share its limit of ids.
  */
@@ -33,7 +33,7 @@ struct ledger_restriction;
 
 struct restriction {
 	unsigned n_refs;
-	uint64_t number; /* unique among restrictions, sessions and outlets */
+	uint64_t number; /* unique among restrictions, sessions and published sockets */
 	struct roster *roster; /* core.restrictions; NULL: not there yet */
 	struct restriction *parent; /* NULL: none */
 	unsigned depth; /* number of its parents, plus 1 */
@@ -51,8 +51,8 @@ struct restricted {
 };
 
 /*
- * TEXT is copied. PARENT NULL: none. POLICY: TEXT's rules, whose reference is taken over; NULL: not parsed yet. Returns 0 or
- * -ENOMEM.
+ * TEXT is copied. PARENT NULL: none. POLICY: TEXT's rules, whose reference is taken over; NULL: not parsed yet. Returns
+ * 0 or -ENOMEM.
  */
 int restriction_new(struct restriction **ret, struct core *core, struct restriction *parent,
 		    uint64_t number, const char *text, struct policy *policy, unsigned max_ids);

@@ -5,7 +5,7 @@
 
 #include "core/object/route.h"
 #include "fabric/fabric.h"
-#include "keep/ledger.h"
+#include "takeover/ledger.h"
 #include "util/util.h"
 
 #define IN(state) (1u << (state))

@@ -56,8 +56,8 @@ void route_init(struct route *route);
 void route_done(struct route *route); /* idempotent */
 void route_move(struct route *to, struct route *from);
 /*
- * STATE: the id's. ROW gets the one that the client knows of: if the route is resolved ahead, the id is further than the
- * client knows; if it is resolved again, less far.
+ * STATE: the id's. ROW gets the one that the client knows of: if the route is resolved ahead, the id is further than
+ * the client knows; if it is resolved again, less far.
  */
 void route_save(const struct route *route, enum id_state state, struct ledger_id *row);
 

@@ -5,7 +5,7 @@
 
 #include "core/object/restriction.h"
 #include "core/object/session.h"
-#include "keep/ledger.h"
+#include "takeover/ledger.h"
 #include "util/owner.h"
 
 void session_begin_request(struct session *session)

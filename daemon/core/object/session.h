@@ -23,7 +23,7 @@ struct lease;
 struct ledger_leases;
 struct ledger_session;
 struct notice;
-struct outlet;
+struct published;
 struct restriction;
 struct session;
 struct workload_lookup;
@@ -33,8 +33,8 @@ struct watch;
 enum session_permit {
 	SESSION_PERMIT_CLIENT = 1 << 0, /* to use ids and devices: operation "session" of policy */
 	/*
-	 * to end sessions and ids, drain the broker and reload the policy: operation "admin"; clients of DOOR_ADMIN have
-	 * this permit too
+	 * to end sessions and ids, drain the broker and reload the policy: operation "admin"; clients of DOOR_ADMIN
+	 * have this permit too
 	 */
 	SESSION_PERMIT_ADMIN = 1 << 1,
 	/* to see the rules, the status and all sessions: operation "observe"; all admins have this permit too */
@@ -92,7 +92,7 @@ struct session {
 	/* whoever sends adopt_session gets a session with the same restriction, and this one ends */
 	bool released;
 	struct restriction *restriction; /* NULL: none */
-	struct outlet *outlet; /* rpc's: what the session has published; NULL: nothing */
+	struct published *published; /* rpc's: what the session has published; NULL: nothing */
 	struct ledger_session *row; /* in the ledger; NULL: the session is not kept */
 	struct ledger_leases *more_leases; /* in the ledger; NULL: ROW has all leases */
 	unsigned permits;
@@ -142,8 +142,8 @@ void session_count_refusal(struct session *session, enum status status);
 void session_resume_all(struct list *waiting);
 
 /*
- * What the next process of the daemon has to know of the session. To be called after each change. If the ledger has no room
- * for a session, the session ends with this process.
+ * What the next process of the daemon has to know of the session. To be called after each change. If the ledger has no
+ * room for a session, the session ends with this process.
  */
 void session_save(struct session *session);
 /* Sets the names that ROW has, and that are not known yet. */
@@ -226,14 +226,14 @@ static inline struct restriction *session_get_restriction(const struct session *
 	return session->restriction;
 }
 
-static inline struct outlet *session_get_outlet(const struct session *session)
+static inline struct published *session_get_published(const struct session *session)
 {
-	return session->outlet;
+	return session->published;
 }
 
-static inline void session_set_outlet(struct session *session, struct outlet *outlet)
+static inline void session_set_published(struct session *session, struct published *published)
 {
-	session->outlet = outlet;
+	session->published = published;
 }
 
 /* See identity_ask(). Empty: no proof was requested. */

@@ -290,8 +290,8 @@ static bool is_of(const struct entry *entry, const char *device, uint32_t qpn,
 }
 
 /*
- * Finds what ID has to wait in. Releases entries of the bucket that are over but not freed yet, after which the bucket can
- * have other entries.
+ * Finds what ID has to wait in. Releases entries of the bucket that are over but not freed yet, after which the bucket
+ * can have other entries.
  */
 static struct waiters *find(struct id *id, uint32_t qpn, struct entry **ret)
 {

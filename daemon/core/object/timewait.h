@@ -4,11 +4,11 @@
 /*
  * Time wait: packets of a connection that has ended can still be in the network. Besides, a peer that has missed the
  * disconnect rejects a new connection of the same QP number as stale. So a connect or accept that offers the QP
- * number to the same peer during the time wait is held back (held.h) until the time wait is over. A peer is an address, so
- * a peer with several addresses can still reject the connection as stale; then the library tries again.
+ * number to the same peer during the time wait is held back (held.h) until the time wait is over. A peer is an address,
+ * so a peer with several addresses can still reject the connection as stale; then the library tries again.
  *
- * The user has chosen how long the time wait is, by the ACK timeout. The number can be another user's QP by then, which waits
- * for TIMEWAIT_OTHERS_USEC at most.
+ * The user has chosen how long the time wait is, by the ACK timeout. The number can be another user's QP by then, which
+ * waits for TIMEWAIT_OTHERS_USEC at most.
  *
  * A time wait is over at the kernel's TIMEWAIT_EXIT event, or after the time that the kernel is expected to wait. If
  * the id is destroyed, there is no event. One timer frees the entries of destroyed ids in batches. An entry that

@@ -3,7 +3,7 @@
 
 #include "core/facts/peerid.h"
 #include "core/object/who.h"
-#include "keep/ledger.h"
+#include "takeover/ledger.h"
 #include "util/util.h"
 
 void who_done(struct who *who)

@@ -209,8 +209,8 @@ static struct found find(const struct whois_index *index, const struct key *key,
 }
 
 /*
- * A listener has a request's address, or else all addresses: first of the same family, and then also an IPv6 listener that
- * accepts IPv4. Changes KEY to what is looked for in STEP. False: there is nothing to look for.
+ * A listener has a request's address, or else all addresses: first of the same family, and then also an IPv6 listener
+ * that accepts IPv4. Changes KEY to what is looked for in STEP. False: there is nothing to look for.
  */
 #define LISTENER_STEPS 3
 static bool widen(struct key *key, unsigned step)

@@ -16,7 +16,7 @@
 #include "core/verbs/lease.h"
 #include "core/verbs/linger.h"
 #include "core/verbs/resolve_route.h"
-#include "keep/ledger.h"
+#include "takeover/ledger.h"
 #include "util/closer.h"
 #include "util/log.h"
 #include "util/util.h"
@@ -68,8 +68,8 @@ static void on_inherits(void *userdata, int file)
 {
 	struct core *core = userdata;
 
-	if (core->keep.inherits)
-		core->keep.inherits(core->keep.userdata, file);
+	if (core->keep.takes_over)
+		core->keep.takes_over(core->keep.userdata, file);
 }
 
 static const struct fabric_ops fabric_ops = {
@@ -77,7 +77,7 @@ static const struct fabric_ops fabric_ops = {
 	.device_removed = on_device_removed,
 	.can_go_on = on_can_go_on,
 	.opened = on_opened,
-	.inherits = on_inherits,
+	.takes_over = on_inherits,
 };
 
 DEFINE_CLEANUP(struct core *, core_free)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/admit/decide.h"
 #include "core/admit/notify.h"
-#include "core/admit/settings.h"
+#include "core/admit/rule_settings.h"
 #include "core/object/timewait.h"
 #include "core/rule/dispatch.h"
 #include "core/verbs/group.h"
@@ -101,12 +101,12 @@ static void handle(struct id *id, struct fabric_event *event)
 	if (moved && event->type == RDMA_CM_EVENT_ADDR_RESOLVED) {
 		r = decide_connect(id, /* early= */ false, NULL, NULL, &verdict, &failure);
 		if (r == 0)
-			r = settings_admit(id, &verdict, &failure);
+			r = rule_settings_admit(id, &verdict, &failure);
 		if (r == 0 && resolve_route_on_address(id))
 			return;
 		if (r == 0)
-			r = settings_get_qp_attr(id, IBV_QPS_INIT, &out.init, &failure);
-		out.caps = settings_get_caps(id);
+			r = rule_settings_get_qp_attr(id, IBV_QPS_INIT, &out.init, &failure);
+		out.caps = rule_settings_get_caps(id);
 		out.with_info = true;
 	} else if (moved && (event->type == RDMA_CM_EVENT_ROUTE_RESOLVED ||
 			     event->type == RDMA_CM_EVENT_ROUTE_ERROR)) {
@@ -117,11 +117,11 @@ static void handle(struct id *id, struct fabric_event *event)
 	} else if (moved && event->type == RDMA_CM_EVENT_ADDR_ERROR) {
 		out.failure = resolve_explain(id, event->status, &failure);
 	} else if (moved && event->type == RDMA_CM_EVENT_CONNECT_RESPONSE) {
-		r = settings_get_qp_attr(id, IBV_QPS_INIT, &out.init, &failure);
+		r = rule_settings_get_qp_attr(id, IBV_QPS_INIT, &out.init, &failure);
 		if (r == 0)
-			r = settings_get_qp_attr(id, IBV_QPS_RTR, &out.rtr, &failure);
+			r = rule_settings_get_qp_attr(id, IBV_QPS_RTR, &out.rtr, &failure);
 		if (r == 0)
-			r = settings_get_qp_attr(id, IBV_QPS_RTS, &out.rts, &failure);
+			r = rule_settings_get_qp_attr(id, IBV_QPS_RTS, &out.rts, &failure);
 	}
 
 	/*

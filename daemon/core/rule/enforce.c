@@ -14,7 +14,7 @@
 #include "core/verbs/session_life.h"
 #include "core/object/table.h"
 #include "core/admit/watch.h"
-#include "core/admit/wish.h"
+#include "core/admit/intent.h"
 
 /* Enforcement ends connections, but a program that holds a device and a QP can go on using both. */
 
@@ -22,44 +22,44 @@
 /* Among many rules, one is as much work as several. */
 #define COMPARISONS_OF_ONE 64
 
-static bool is_allowed(struct id *id, struct id_wish *wish, struct failure *ret_why)
+static bool is_allowed(struct id *id, struct id_intent *intent, struct failure *ret_why)
 {
 	struct policy_verdict verdict;
-	char object[WISH_OBJECT_LEN];
+	char object[INTENT_OBJECT_LEN];
 
 	/*
-	 * Nobody has asked who the peer is, because no rule needed that, or the answer was lost with a previous process of
-	 * the daemon. A connection that goes on does not end because of that.
+	 * Nobody has asked who the peer is, because no rule needed that, or the answer was lost with a previous process
+	 * of the daemon. A connection that goes on does not end because of that.
 	 */
-	wish->wish.question.can_ask = !wish->wish.asked;
-	decide_ask(id->session, &wish->wish, &verdict);
+	intent->intent.question.can_ask = !intent->intent.asked;
+	decide_ask(id->session, &intent->intent, &verdict);
 	if (verdict.answer == POLICY_ALLOW || verdict.answer == POLICY_ASK)
 		return true;
-	decide_audit(id->session, &wish->wish, &verdict, /* overflow= */ NULL);
-	failure_set_denied(ret_why, &verdict, "%s %s is no longer allowed", wish->wish.what,
-			   wish_object(&wish->wish, object));
+	decide_audit(id->session, &intent->intent, &verdict, /* overflow= */ NULL);
+	failure_set_denied(ret_why, &verdict, "%s %s is no longer allowed", intent->intent.what,
+			   intent_object(&intent->intent, object));
 	return false;
 }
 
 static void enforce_listener(struct id *id, struct failure *why)
 {
-	struct id_wish wish;
+	struct id_intent intent;
 
-	wish_to_listen(&wish, id);
-	if (!is_allowed(id, &wish, why))
+	intent_to_listen(&intent, id);
+	if (!is_allowed(id, &intent, why))
 		revoke_id(id, why);
 }
 
 static void enforce_connection(struct id *id, struct failure *why)
 {
-	struct id_wish wish;
+	struct id_intent intent;
 
 	if (id->handshake.passive)
-		wish_to_accept_id(&wish, id);
+		intent_to_accept_id(&intent, id);
 	else
-		wish_to_connect(&wish, id);
-	wish.wish.id = id;
-	if (!is_allowed(id, &wish, why))
+		intent_to_connect(&intent, id);
+	intent.intent.id = id;
+	if (!is_allowed(id, &intent, why))
 		revoke_connection(id, why, "policy has changed");
 }
 
@@ -107,8 +107,8 @@ static bool end_watch(struct session *session)
  */
 static bool enforce_session(struct session *session)
 {
-	struct wish wish = { .question = { .operation = POLICY_SESSION, .port = -1 },
-			     .what = "session" };
+	struct intent intent = { .question = { .operation = POLICY_SESSION, .port = -1 },
+				 .what = "session" };
 	bool is_client = session->permits & SESSION_PERMIT_CLIENT, was_client = is_client;
 	struct policy_verdict verdict;
 
@@ -116,11 +116,11 @@ static bool enforce_session(struct session *session)
 	if (!session->permits)
 		return false;
 	if (is_client) {
-		decide_ask(session, &wish, &verdict);
+		decide_ask(session, &intent, &verdict);
 		is_client = verdict.answer == POLICY_ALLOW;
 	}
 	if (was_client && !is_client) {
-		decide_audit(session, &wish, &verdict, /* overflow= */ NULL);
+		decide_audit(session, &intent, &verdict, /* overflow= */ NULL);
 		admitted_done(&session->admitted);
 	}
 	session->permits = session_permits_over_others(session, /* counts= */ false) |

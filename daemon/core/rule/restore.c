@@ -4,8 +4,8 @@
 
 #include "core/admit/decide.h"
 #include "core/admit/notify.h"
-#include "core/admit/settings.h"
-#include "core/admit/wish.h"
+#include "core/admit/rule_settings.h"
+#include "core/admit/intent.h"
 #include "core/object/listener.h"
 #include "core/object/table.h"
 #include "core/object/timewait.h"
@@ -16,7 +16,7 @@
 #include "core/verbs/resolve_addr.h"
 #include "core/verbs/resolve_route.h"
 #include "core/verbs/session_life.h"
-#include "keep/ledger.h"
+#include "takeover/ledger.h"
 #include "util/util.h"
 
 #define IN(state) (1u << (state))
@@ -81,17 +81,17 @@ static int new_id(struct id **ret, struct session *session, const struct ledger_
  * Gives the id the rule that allows it now, and counts it in the rule's limits if there is room. An id that no rule
  * allows has no rule: OnReload= decides whether it goes on.
  */
-static void find_rule(struct id *id, struct id_wish *wish)
+static void find_rule(struct id *id, struct id_intent *intent)
 {
 	struct policy_verdict verdict;
 
 	/* The answer of whom the previous process has asked is lost, and nobody is asked again. */
-	wish->wish.question.assume_who = id->who.state != WHO_UNASKED;
-	decide_ask(id->session, &wish->wish, &verdict);
+	intent->intent.question.assume_who = id->who.state != WHO_UNASKED;
+	decide_ask(id->session, &intent->intent, &verdict);
 	if (verdict.answer != POLICY_ALLOW)
 		return;
-	settings_set_rule(id, verdict.rule);
-	decide_admit_again(id->session, &wish->wish, verdict.rule, id->state == ID_REQUEST,
+	rule_settings_use(id, verdict.rule);
+	decide_admit_again(id->session, &intent->intent, verdict.rule, id->state == ID_REQUEST,
 			   &id->grant.admitted);
 }
 
@@ -135,17 +135,17 @@ static int inherit(struct id *id, const struct ledger_id *row)
 	struct fabric_id_info info;
 
 	info_of(&info, row);
-	return fabric_id_inherit(&id->fabric, core->fabric, id->session->identity.uid, id->ps,
+	return fabric_id_restore(&id->fabric, core->fabric, id->session->identity.uid, id->ps,
 				 &info, stage_of(row), row->passive, core->on_event, id);
 }
 
-static bool is_living(const struct legacy *legacy)
+static bool is_living(const struct left_id *left_id)
 {
-	const struct ledger_id *row = legacy->row;
+	const struct ledger_id *row = left_id->row;
 
 	if (IN(row->state) & EMPTY)
 		return false;
-	if (legacy->n_groups > 0)
+	if (left_id->n_groups > 0)
 		return true;
 	/* The kernel does not know of a connect or accept that is held back. */
 	if (row->held || !(IN(row->state) & LIVING))
@@ -156,7 +156,7 @@ static bool is_living(const struct legacy *legacy)
 		/* If the client has not got the event of the response, the response is lost. */
 		return row->untold == 0;
 	case ID_REQUEST:
-		return row->told && legacy->request;
+		return row->told && left_id->request;
 	default:
 		return true;
 	}
@@ -165,30 +165,30 @@ static bool is_living(const struct legacy *legacy)
 /* The decision about ID, again. */
 static void decide_again(struct id *id)
 {
-	struct id_wish wish;
+	struct id_intent intent;
 
 	if (!(IN(id->state) & LIVING) || id->state == ID_DISCONNECTED)
 		return;
 	if (id->handshake.passive)
-		wish_to_accept_id(&wish, id);
+		intent_to_accept_id(&intent, id);
 	else
-		wish_to_connect(&wish, id);
-	wish.wish.id = id;
-	find_rule(id, &wish);
+		intent_to_connect(&intent, id);
+	intent.intent.id = id;
+	find_rule(id, &intent);
 }
 
-bool restore_living(struct session *session, const struct legacy *legacy)
+bool restore_living(struct session *session, const struct left_id *left_id)
 {
-	const struct ledger_id *row = legacy->row;
+	const struct ledger_id *row = left_id->row;
 	struct id *id;
 
-	if (!is_living(legacy))
+	if (!is_living(left_id))
 		return false;
 	if (new_id(&id, session, row) < 0)
 		return true;
 	if (inherit(id, row) < 0 ||
 	    (row->state == ID_REQUEST &&
-	     handshake_load_request(&id->handshake, legacy->request, id->fabric) < 0)) {
+	     handshake_load_request(&id->handshake, left_id->request, id->fabric) < 0)) {
 		id_free(id);
 		return true;
 	}
@@ -202,8 +202,8 @@ bool restore_living(struct session *session, const struct legacy *legacy)
 	if (id->state == ID_DISCONNECTING && fabric_id_is_iwarp(id->fabric))
 		fabric_id_disconnect(id->fabric);
 	decide_again(id);
-	for (size_t i = 0; i < legacy->n_groups; i++)
-		group_restore(id, &legacy->groups[i], row->untold != 0);
+	for (size_t i = 0; i < left_id->n_groups; i++)
+		group_restore(id, &left_id->groups[i], row->untold != 0);
 	if (id->handshake.request)
 		id_save_request(id);
 	id_save(id);
@@ -243,7 +243,7 @@ static bool has_lost_answer(struct id *id)
 	/* It cannot be known of a service look-up. */
 	if (!id_is_datagram(id) && fabric_id_is_asking(id->fabric))
 		return false;
-	fabric_inherit_poll(id->session->core->fabric);
+	fabric_takeover_poll(id->session->core->fabric);
 	return is_connecting(id);
 }
 
@@ -259,7 +259,7 @@ static void find_lost_event(struct id *id)
 		int r = fabric_id_notify(id->fabric, IBV_EVENT_COMM_EST);
 
 		if (r < 0)
-			fabric_inherit_poll(id->session->core->fabric);
+			fabric_takeover_poll(id->session->core->fabric);
 		if (r == -EISCONN && id->state == ID_ACCEPTED)
 			end_with(id, ID_ESTABLISHED, RDMA_CM_EVENT_ESTABLISHED, 0);
 		failed = r < 0 && id->state == ID_ACCEPTED;
@@ -273,9 +273,9 @@ static void find_lost_event(struct id *id)
  * cannot be known whether an event was sent before the daemon died; this only matters if it died within the few
  * instructions between sending and id_save_told().
  */
-static void tell_untold(struct id *id, const struct legacy *legacy)
+static void tell_untold(struct id *id, const struct left_id *left_id)
 {
-	const struct ledger_id *row = legacy->row;
+	const struct ledger_id *row = left_id->row;
 
 	if (id_is_datagram(id) || row->state == ID_DISCONNECTED) {
 		/* A join whose event was lost was joined again. */
@@ -292,9 +292,9 @@ static void tell_untold(struct id *id, const struct legacy *legacy)
 }
 
 /* The events that waited in the kernel were delivered. What is still in its old state may have missed one. */
-static void settle(struct id *id, const struct legacy *legacy)
+static void settle(struct id *id, const struct left_id *left_id)
 {
-	tell_untold(id, legacy);
+	tell_untold(id, left_id);
 	if (id->state == ID_DISCONNECTED || !(IN(id->state) & LIVING))
 		return;
 	if (!fabric_id_exists(id->fabric)) {
@@ -305,8 +305,8 @@ static void settle(struct id *id, const struct legacy *legacy)
 	} else if (id->state == ID_ESTABLISHED && !id_is_datagram(id) &&
 		   !fabric_id_is_connected(id->fabric)) {
 		end_with(id, ID_DISCONNECTED, RDMA_CM_EVENT_DISCONNECTED, 0);
-	} else if (id->state == legacy->row->state &&
-		   (legacy->event_lost || (is_connecting(id) && fabric_id_is_iwarp(id->fabric)))) {
+	} else if (id->state == left_id->row->state &&
+		   (left_id->event_lost || (is_connecting(id) && fabric_id_is_iwarp(id->fabric)))) {
 		/* On iWARP a connect can have been in a thread of the process that has ended. */
 		find_lost_event(id);
 	}
@@ -330,15 +330,15 @@ static int make_anew(struct id *id, const struct ledger_id *row, bool bind)
 static int listen_anew(struct id *id, const struct ledger_id *row)
 {
 	struct failure ignored;
-	struct id_wish wish;
+	struct id_intent intent;
 	int r = listener_new(&id->listener, id, row->backlog, &ignored);
 
 	if (r == 0)
 		r = fabric_id_listen(id->fabric, (int)row->backlog);
 	if (r != 0)
 		return r < 0 ? r : -EDQUOT;
-	wish_to_listen(&wish, id);
-	find_rule(id, &wish);
+	intent_to_listen(&intent, id);
+	find_rule(id, &intent);
 	id_set_state(id, ID_LISTENING);
 	return 0;
 }
@@ -400,7 +400,7 @@ static int restore_state(struct id *id, const struct ledger_id *row)
 	case ID_BOUND:
 	case ID_LISTENING:
 		if (row->state == ID_LISTENING)
-			fabric_inherit_listener(id->session->core->fabric, id->ps, &row->local);
+			fabric_takeover_listener(id->session->core->fabric, id->ps, &row->local);
 		r = make_anew(id, row, /* bind= */ true);
 		if (r < 0)
 			return r;
@@ -433,16 +433,16 @@ static int restore_state(struct id *id, const struct ledger_id *row)
 	}
 }
 
-int restore_other(struct session *session, const struct legacy *legacy)
+int restore_other(struct session *session, const struct left_id *left_id)
 {
-	const struct ledger_id *row = legacy->row;
+	const struct ledger_id *row = left_id->row;
 	struct failure ignored;
 	struct id *id;
 	int r;
 
-	if (is_living(legacy)) {
+	if (is_living(left_id)) {
 		if (table_find(session, row->handle, &id, &ignored) == 0)
-			settle(id, legacy);
+			settle(id, left_id);
 		return 0;
 	}
 	/* The client was never told of this connection request, and the peer was rejected. */

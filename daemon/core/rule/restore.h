@@ -4,7 +4,7 @@
 /*
  * Makes sessions and ids of a previous process of the daemon anew, from the rows of its ledger. First the ids that live
  * on take their place (restore_living()). Listeners follow (restore_other()), and get the connection requests that have
- * waited. Then fabric_inherit_rest() ends all others in the kernel, so that their ports are free, and restore_other()
+ * waited. Then fabric_takeover_rest() ends all others in the kernel, so that their ports are free, and restore_other()
  * makes the rest anew, or ends them with an event:
  *
  *   CONNECTING, RESPONDED, REQUEST, ACCEPTED,  live on. If an event of the id can have been lost, the kernel is asked
@@ -28,7 +28,7 @@ struct ledger_request;
 struct ledger_session;
 
 /* What the ledger has of an id. */
-struct legacy {
+struct left_id {
 	const struct ledger_id *row;
 	const struct ledger_group *groups; /* the groups that it has joined */
 	size_t n_groups;
@@ -49,10 +49,10 @@ int restore_session(struct session **ret, struct core *core, int sock, int pidfd
  */
 void restore_undo(struct ledger_id *row);
 /* True: the id is one of those that live on. It exists now, unless memory has run out. */
-bool restore_living(struct session *session, const struct legacy *legacy);
+bool restore_living(struct session *session, const struct left_id *left_id);
 /* Passes a connection request that has waited to its listener. A fabric_request_fn. */
 bool restore_request(void *core, enum rdma_port_space ps, struct fabric_event *event);
 /* Tells the client that what it has requested for ID has failed, because the broker was restarted. */
 void restore_tell(struct id *id, enum rdma_cm_event_type type);
 /* Returns 0 or a negative errno: the id is lost, and the client was not told. */
-int restore_other(struct session *session, const struct legacy *legacy);
+int restore_other(struct session *session, const struct left_id *left_id);

@@ -3,7 +3,7 @@
 #include <netinet/in.h>
 
 #include "core/admit/decide.h"
-#include "core/admit/wish.h"
+#include "core/admit/intent.h"
 #include "core/object/wait.h"
 #include "core/verbs/bind.h"
 #include "core/verbs/id_life.h"
@@ -21,7 +21,7 @@ struct purposes {
 int bind_check_port(struct session *session, enum rdma_port_space ps, const struct sockaddr *addr,
 		    const char *verb, struct failure *failure)
 {
-	struct wish wish = {
+	struct intent intent = {
 		.question = { .operation = POLICY_LISTEN,
 			      .local = addr,
 			      .port = addr_port(addr),
@@ -32,13 +32,13 @@ int bind_check_port(struct session *session, enum rdma_port_space ps, const stru
 	struct policy_verdict verdict;
 	char text[ADDR_STRLEN];
 
-	if (!policy_port_needs_name(wish.question.port))
+	if (!policy_port_needs_name(intent.question.port))
 		return 0;
-	decide_ask(session, &wish, &verdict);
-	policy_check_port(&wish.question, &verdict);
+	decide_ask(session, &intent, &verdict);
+	policy_check_port(&intent.question, &verdict);
 	if (verdict.answer == POLICY_ALLOW)
 		return 0;
-	decide_audit(session, &wish, &verdict, /* overflow= */ NULL);
+	decide_audit(session, &intent, &verdict, /* overflow= */ NULL);
 	return failure_set(
 		failure, STATUS_DENIED,
 		"%s %s: a port below 1024 needs a rule that allows listen and names the port", verb,
@@ -53,7 +53,7 @@ static int decide_purposes(struct session *session, const struct id *id,
 			   const struct sockaddr *addr, const char *what, const char *text,
 			   struct purposes *ret, struct failure *failure)
 {
-	struct wish wish = {
+	struct intent intent = {
 		.question = { .operation = POLICY_CONNECT,
 			      .early = true,
 			      .local = addr,
@@ -64,14 +64,14 @@ static int decide_purposes(struct session *session, const struct id *id,
 		.id = session == id->session ? id : NULL,
 	};
 
-	decide_ask(session, &wish, &ret->connect);
-	wish.question.operation = POLICY_LISTEN;
+	decide_ask(session, &intent, &ret->connect);
+	intent.question.operation = POLICY_LISTEN;
 	if (addr_port(addr) > 0)
-		wish.question.port = addr_port(addr);
-	decide_ask(session, &wish, &ret->listen);
+		intent.question.port = addr_port(addr);
+	decide_ask(session, &intent, &ret->listen);
 	if (ret->listen.answer != POLICY_REJECT || ret->connect.answer != POLICY_REJECT)
 		return 0;
-	decide_audit(session, &wish, &ret->listen, /* overflow= */ NULL);
+	decide_audit(session, &intent, &ret->listen, /* overflow= */ NULL);
 	return failure_set_denied(
 		failure, &ret->listen,
 		"%s %s: uid %u may neither listen on this address nor connect from it", what, text,
@@ -105,7 +105,7 @@ static bool may_listen_with_reuseaddr(const struct policy_verdict *listen)
 
 /*
  * Decides whether a bind to ADDR sets REUSEADDR (*RET), by the first rules that can match a later connect and a later
- * listen. settings_check_reuseaddr() decides again when the program connects or listens.
+ * listen. rule_settings_check_reuseaddr() decides again when the program connects or listens.
  */
 static int decide_reuseaddr(struct id *id, const struct sockaddr *addr, const char *text,
 			    const struct purposes *purposes, bool *ret, struct failure *failure)

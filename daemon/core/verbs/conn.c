@@ -6,8 +6,8 @@
 
 #include "core/admit/decide.h"
 #include "core/admit/notify.h"
-#include "core/admit/settings.h"
-#include "core/admit/wish.h"
+#include "core/admit/rule_settings.h"
+#include "core/admit/intent.h"
 #include "core/object/held.h"
 #include "core/object/listener.h"
 #include "core/object/timewait.h"
@@ -53,7 +53,7 @@ int conn_connect(struct id *id, const struct rdma_conn_param *param,
 		 const struct ibv_ece *local_ece, struct failure *failure)
 {
 	struct rdma_conn_param capped = *param;
-	struct id_wish wish;
+	struct id_intent intent;
 	int r;
 
 	r = resolve_route_before_connect(id, failure);
@@ -62,10 +62,10 @@ int conn_connect(struct id *id, const struct rdma_conn_param *param,
 	if (id->state != ID_ROUTE_RESOLVED)
 		return id_refuse_state(id, "connect", failure);
 	r = decide_may_begin(id->session, "connect", failure);
-	wish_to_connect(&wish, id);
+	intent_to_connect(&intent, id);
 	/* The connect of a datagram id is a service look-up, which offers no QP to the peer. */
 	if (r == 0 && !id_is_datagram(id))
-		r = check_qp(id, &wish.info, param->qp_num, failure);
+		r = check_qp(id, &intent.info, param->qp_num, failure);
 	if (r == 0)
 		r = set_local_ece(id, local_ece, failure);
 	if (r == 0)
@@ -74,12 +74,12 @@ int conn_connect(struct id *id, const struct rdma_conn_param *param,
 		r = qpcheck_by_rule(id, id->grant.rule, failure);
 	if (r != 0)
 		return r;
-	r = decide_admit(id->session, &wish.wish, id->grant.rule, /* pending= */ false,
+	r = decide_admit(id->session, &intent.intent, id->grant.rule, /* pending= */ false,
 			 &id->grant.admitted, failure);
 	if (r != 0)
 		return r;
-	qpcheck_report(id, &wish.wish);
-	settings_cap_param(id, &capped);
+	qpcheck_report(id, &intent.intent);
+	rule_settings_cap_param(id, &capped);
 	id->handshake.qpn = capped.qp_num;
 	r = failure_errno(failure, timewait_hold(id, &capped, /* accept= */ false));
 	if (r == 0) {
@@ -99,13 +99,13 @@ int conn_connect(struct id *id, const struct rdma_conn_param *param,
 
 static void report_accept(struct id *id)
 {
-	struct id_wish wish;
+	struct id_intent intent;
 
 	if (!id->handshake.qp_check.is_unknown)
 		return;
-	wish_to_accept_id(&wish, id);
-	wish.wish.id = id;
-	qpcheck_report(id, &wish.wish);
+	intent_to_accept_id(&intent, id);
+	intent.intent.id = id;
+	qpcheck_report(id, &intent.intent);
 }
 
 int conn_accept(struct id *id, const struct rdma_conn_param *param, const struct ibv_ece *local_ece,
@@ -135,7 +135,7 @@ int conn_accept(struct id *id, const struct rdma_conn_param *param, const struct
 	if (r != 0)
 		return r;
 	report_accept(id);
-	settings_cap_param(id, &capped);
+	rule_settings_cap_param(id, &capped);
 	id->handshake.qpn = capped.qp_num;
 	r = failure_errno(failure, timewait_hold(id, &capped, /* accept= */ true));
 	if (r == 0) {
@@ -220,7 +220,7 @@ static int send_held(struct held *held, struct failure *failure)
 	const char *verb = held->accept ? "accept" : "connect";
 	int r;
 
-	settings_cap_param(id, &capped);
+	rule_settings_cap_param(id, &capped);
 	r = held->accept ? fabric_id_accept(id->fabric, &capped) :
 			   fabric_id_connect(id->fabric, &capped);
 	return r < 0 ? fail(id, verb, r, failure) : 0;

@@ -21,7 +21,7 @@ int conn_reject(struct id *id, const void *data, size_t len, bool ece, struct fa
 int conn_disconnect(struct id *id, struct failure *failure);
 
 /*
- * Decides again about ID.held, and sends it, or holds it back again. It is also called when the look-up that it has begun is
- * done. On failure the client gets CONNECT_ERROR.
+ * Decides again about ID.held, and sends it, or holds it back again. It is also called when the look-up that it has
+ * begun is done. On failure the client gets CONNECT_ERROR.
  */
 void conn_resume(struct id *id);

@@ -8,8 +8,8 @@
 #include "core/object/id.h"
 #include "core/admit/notify.h"
 #include "core/object/quota.h"
-#include "core/admit/wish.h"
-#include "keep/ledger.h"
+#include "core/admit/intent.h"
+#include "takeover/ledger.h"
 #include "proto/addr.h"
 
 #define KERNEL_ENOTSUPP 524
@@ -81,17 +81,17 @@ static int decide_join(struct id *id, const struct sockaddr *addr, const char *t
 		       struct admitted *ret, struct failure *failure)
 {
 	struct policy_verdict verdict;
-	struct id_wish wish;
+	struct id_intent intent;
 
-	wish_to_join(&wish, id, addr);
-	if (!wish.info.device)
+	intent_to_join(&intent, id, addr);
+	if (!intent.info.device)
 		return failure_set(failure, STATUS_BAD_STATE,
 				   "join %s: id %u is not bound to a device", text, id->handle);
-	decide(id->session, &wish.wish, &verdict);
+	decide(id->session, &intent.intent, &verdict);
 	if (verdict.answer != POLICY_ALLOW)
 		return failure_set_denied(failure, &verdict, "uid %u may not join %s",
 					  id->session->identity.uid, text);
-	return decide_admit(id->session, &wish.wish, verdict.rule, /* pending= */ false, ret,
+	return decide_admit(id->session, &intent.intent, verdict.rule, /* pending= */ false, ret,
 			    failure);
 }
 
@@ -153,12 +153,12 @@ static void admit_again(struct group *group)
 {
 	struct session *session = group->id->session;
 	struct policy_verdict verdict;
-	struct id_wish wish;
+	struct id_intent intent;
 
-	wish_to_join(&wish, group->id, (struct sockaddr *)&group->addr);
-	decide_ask(session, &wish.wish, &verdict);
+	intent_to_join(&intent, group->id, (struct sockaddr *)&group->addr);
+	decide_ask(session, &intent.intent, &verdict);
 	if (verdict.answer == POLICY_ALLOW)
-		decide_admit_again(session, &wish.wish, verdict.rule, /* pending= */ false,
+		decide_admit_again(session, &intent.intent, verdict.rule, /* pending= */ false,
 				   &group->admitted);
 }
 
@@ -175,7 +175,7 @@ int group_restore(struct id *id, const struct ledger_group *row, bool untold)
 		return -ENOMEM;
 	quota_charge(id->session, &group->charge, ACCOUNT_IDS, 1, &ignored);
 	/* A join whose outcome was not told is joined once more, because its event may be lost. */
-	r = answered ? fabric_join_inherit(&group->join, id->fabric, addr, group) :
+	r = answered ? fabric_join_restore(&group->join, id->fabric, addr, group) :
 		       join_kernel(group, addr, row->join_flags);
 	if (r < 0) {
 		charge_done(&group->charge);
@@ -229,7 +229,7 @@ const struct sockaddr *group_addr(const struct fabric_join *join)
 void group_enforce(struct id *id)
 {
 	struct policy_verdict verdict;
-	struct id_wish wish;
+	struct id_intent intent;
 	struct list *l, *n;
 
 	list_for_each_safe(l, n, &id->groups) {
@@ -240,11 +240,11 @@ void group_enforce(struct id *id)
 			.group = (struct sockaddr *)&group->addr,
 		};
 
-		wish_to_join(&wish, id, out.group);
-		decide_ask(id->session, &wish.wish, &verdict);
+		intent_to_join(&intent, id, out.group);
+		decide_ask(id->session, &intent.intent, &verdict);
 		if (verdict.answer == POLICY_ALLOW)
 			continue;
-		decide_audit(id->session, &wish.wish, &verdict, /* overflow= */ NULL);
+		decide_audit(id->session, &intent.intent, &verdict, /* overflow= */ NULL);
 		notify_event(id, &out);
 		group_free(group);
 	}

@@ -19,8 +19,8 @@ void group_leave_all(struct id *id);
 /* Leaves the groups that policy no longer allows, and notifies the owner. */
 void group_enforce(struct id *id);
 /*
- * ID was taken over, and has joined the group of ROW. UNTOLD: the client has perhaps not got the last event of ID. Returns
- * 0 or a negative errno: the client has to join again.
+ * ID was taken over, and has joined the group of ROW. UNTOLD: the client has perhaps not got the last event of ID.
+ * Returns 0 or a negative errno: the client has to join again.
  */
 int group_restore(struct id *id, const struct ledger_group *row, bool untold);
 /* The client is being told the outcome of the join; or, if TOLD, it was. */

@@ -8,9 +8,9 @@
 #include "core/verbs/handover.h"
 #include "core/verbs/id_life.h"
 #include "core/object/listener.h"
-#include "core/admit/settings.h"
+#include "core/admit/rule_settings.h"
 #include "core/object/token.h"
-#include "core/admit/wish.h"
+#include "core/admit/intent.h"
 #include "util/util.h"
 
 int handover_export(struct id *id, int *ret_fd, struct failure *failure)
@@ -41,8 +41,8 @@ static bool has_same_workload(const struct identity *from, const struct identity
 }
 
 /*
- * False: the decision that allowed ID holds for SESSION too. SESSION must have no restriction that ID's session does not
- * have. The clients must have the same user and groups. They must also be one process, or belong to the same unit,
+ * False: the decision that allowed ID holds for SESSION too. SESSION must have no restriction that ID's session does
+ * not have. The clients must have the same user and groups. They must also be one process, or belong to the same unit,
  * container and so on, if the policy in force has made the decision.
  */
 static bool has_to_ask(const struct session *session, const struct id *id)
@@ -70,12 +70,12 @@ struct take_over {
 };
 
 /* Fills in the policy request for taking over ID. False: in the id's state there is nothing to decide. */
-static bool wish_to_take_over(struct id_wish *ret, struct id *id)
+static bool intent_to_take_over(struct id_intent *ret, struct id *id)
 {
 	switch (id->state) {
 	case ID_LISTENING:
-		wish_to_listen(ret, id);
-		ret->wish.what = "take over the listener on";
+		intent_to_listen(ret, id);
+		ret->intent.what = "take over the listener on";
 		break;
 	case ID_ADDR_QUERY:
 	case ID_ADDR_RESOLVED:
@@ -88,21 +88,21 @@ static bool wish_to_take_over(struct id_wish *ret, struct id *id)
 	case ID_ESTABLISHED:
 	case ID_DISCONNECTING:
 		if (id->handshake.passive) {
-			wish_to_accept_id(ret, id);
-			ret->wish.what = id->handshake.request ?
-						 "take over the connection request from" :
-						 "take over the connection from";
+			intent_to_accept_id(ret, id);
+			ret->intent.what = id->handshake.request ?
+						   "take over the connection request from" :
+						   "take over the connection from";
 		} else {
-			wish_to_connect(ret, id);
-			ret->wish.what = "take over the connection to";
+			intent_to_connect(ret, id);
+			ret->intent.what = "take over the connection to";
 		}
 		break;
 	default:
 		return false;
 	}
-	ret->wish.question.early = id->state == ID_ADDR_QUERY;
+	ret->intent.question.early = id->state == ID_ADDR_QUERY;
 	/* Reports must not name the id, because its handle belongs to the other session. */
-	ret->wish.id = NULL;
+	ret->intent.id = NULL;
 	return true;
 }
 
@@ -110,24 +110,25 @@ static bool wish_to_take_over(struct id_wish *ret, struct id *id)
  * Checks that SESSION is allowed to use ID's REUSEADDR and port. Passive ids are exempt, because their port is the
  * listener's. Returns 0 or STATUS_DENIED.
  */
-static int check_binding(struct session *session, const struct id *id, const struct id_wish *wish,
-			 const struct policy_verdict *verdict, struct failure *failure)
+static int check_binding(struct session *session, const struct id *id,
+			 const struct id_intent *intent, const struct policy_verdict *verdict,
+			 struct failure *failure)
 {
 	struct policy_verdict rejected = { .answer = POLICY_REJECT, .rule = verdict->rule };
-	char object[WISH_OBJECT_LEN];
+	char object[INTENT_OBJECT_LEN];
 
 	if (id->handshake.passive)
 		return 0;
 	if (options_has_reuseaddr(&id->options) &&
-	    policy_rule_reuseaddr(verdict->rule, wish->wish.question.operation) ==
+	    policy_rule_reuseaddr(verdict->rule, intent->intent.question.operation) ==
 		    POLICY_REUSEADDR_NO) {
 		rejected.reason = "the id is bound with REUSEADDR, which the rule does not allow";
-		decide_audit(session, &wish->wish, &rejected, /* overflow= */ NULL);
+		decide_audit(session, &intent->intent, &rejected, /* overflow= */ NULL);
 		return failure_set_denied(failure, &rejected, "uid %u may not %s %s",
-					  session->identity.uid, wish->wish.what,
-					  wish_object(&wish->wish, object));
+					  session->identity.uid, intent->intent.what,
+					  intent_object(&intent->intent, object));
 	}
-	return bind_check_port(session, id->ps, (const struct sockaddr *)&wish->info.local,
+	return bind_check_port(session, id->ps, (const struct sockaddr *)&intent->info.local,
 			       "take over", failure);
 }
 
@@ -135,8 +136,9 @@ static int check_binding(struct session *session, const struct id *id, const str
  * Admits ID by the verdict's rule, if ID has an admission now. Rate limits do not apply, because a take-over sends
  * nothing to the network.
  */
-static int admit_take_over(struct session *session, const struct id *id, const struct wish *wish,
-			   struct take_over *take_over, struct failure *failure)
+static int admit_take_over(struct session *session, const struct id *id,
+			   const struct intent *intent, struct take_over *take_over,
+			   struct failure *failure)
 {
 	const struct policy_rule *rule = take_over->verdict.rule;
 	struct policy_settings settings = rule->settings;
@@ -151,7 +153,7 @@ static int admit_take_over(struct session *session, const struct id *id, const s
 		settings.max = settings.pending = 0;
 	}
 	settings.rate = settings.rate_per_user = settings.rate_per_peer = none;
-	return decide_admit_within(session, wish, rule, &settings, id->grant.admitted.pending,
+	return decide_admit_within(session, intent, rule, &settings, id->grant.admitted.pending,
 				   &take_over->admitted, failure);
 }
 
@@ -159,27 +161,27 @@ static int decide_take_over(struct session *session, struct id *id, struct take_
 			    struct failure *failure)
 {
 	struct policy_verdict verdict;
-	char object[WISH_OBJECT_LEN];
-	struct id_wish wish;
+	char object[INTENT_OBJECT_LEN];
+	struct id_intent intent;
 	int r;
 
 	if (id->state == ID_BOUND)
 		return bind_decide_over(session, id, "take over", failure);
-	if (!wish_to_take_over(&wish, id))
+	if (!intent_to_take_over(&intent, id))
 		return 0;
-	decide(session, &wish.wish, &verdict);
+	decide(session, &intent.intent, &verdict);
 	if (verdict.answer == POLICY_REJECT)
 		return failure_set_denied(failure, &verdict, "uid %u may not %s %s",
-					  session->identity.uid, wish.wish.what,
-					  wish_object(&wish.wish, object));
+					  session->identity.uid, intent.intent.what,
+					  intent_object(&intent.intent, object));
 	/* The final decision follows when the address is resolved. By then the id belongs to SESSION. */
-	if (wish.wish.question.early)
+	if (intent.intent.question.early)
 		return 0;
-	r = check_binding(session, id, &wish, &verdict, failure);
+	r = check_binding(session, id, &intent, &verdict, failure);
 	if (r != 0)
 		return r;
 	ret->verdict = verdict;
-	return admit_take_over(session, id, &wish.wish, ret, failure);
+	return admit_take_over(session, id, &intent.intent, ret, failure);
 }
 
 static void adopt(struct id *id, struct take_over *take_over, struct failure *failure)
@@ -196,16 +198,16 @@ static void adopt(struct id *id, struct take_over *take_over, struct failure *fa
 	case ID_ADDR_RESOLVED:
 	case ID_ROUTE_QUERY:
 	case ID_ROUTE_RESOLVED:
-		r = settings_admit(id, &take_over->verdict, failure);
+		r = rule_settings_admit(id, &take_over->verdict, failure);
 		break;
 	case ID_REQUEST:
-		settings_set_rule(id, take_over->verdict.rule);
+		rule_settings_use(id, take_over->verdict.rule);
 		/* The new owner's QP attributes must not contain the TOS that the old owner's rule set. */
 		id->options.now[OPTION_TOS] = -1;
-		r = settings_apply(id, failure);
+		r = rule_settings_apply(id, failure);
 		break;
 	default:
-		settings_set_rule(id, take_over->verdict.rule);
+		rule_settings_use(id, take_over->verdict.rule);
 		if (id->listener)
 			listener_set_rule(id->listener, take_over->verdict.rule);
 	}

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "core/admit/decide.h"
-#include "core/object/asked.h"
+#include "core/object/undecided.h"
 #include "core/object/inquiry.h"
 #include "core/object/listener.h"
 #include "core/object/quota.h"
@@ -14,7 +14,7 @@
 #include "core/object/whois.h"
 #include "core/verbs/group.h"
 #include "core/verbs/id_life.h"
-#include "keep/ledger.h"
+#include "takeover/ledger.h"
 #include "util/clock.h"
 #include "util/util.h"
 
@@ -207,7 +207,7 @@ static void move_listener(struct id *to, struct id *from, struct charge *charge)
 	listener_set_charge(from->listener, charge);
 	to->listener = TAKE_PTR(from->listener);
 	to->listener->id = to;
-	asked_move(to->listener);
+	undecided_move(to->listener);
 }
 
 static void move_inquiry(struct id *to, struct id *from)
@@ -291,7 +291,7 @@ struct id *id_free(struct id *id)
 	if (!list_is_empty(&id->events))
 		id->session->ops->forget(id->session->userdata, id);
 	if (id->listener)
-		asked_drop(id->listener);
+		undecided_drop(id->listener);
 	token_free(id->token);
 	group_leave_all(id);
 	listener_free(id->listener);

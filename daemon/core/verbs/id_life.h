@@ -15,9 +15,9 @@ int id_new_request(struct id **ret, struct session *session, const struct fabric
 int id_new_again(struct id **ret, struct session *session, uint32_t handle, enum rdma_port_space ps,
 		 struct failure *failure);
 /*
- * FROM becomes a new id of SESSION, whose handle the broker chooses, with its state, its parts and its listener; it must have
- * no groups. FROM enters MOVED, and keeps its token and the events that its client has not read. On failure nothing has
- * changed.
+ * FROM becomes a new id of SESSION, whose handle the broker chooses, with its state, its parts and its listener; it
+ * must have no groups. FROM enters MOVED, and keeps its token and the events that its client has not read. On failure
+ * nothing has changed.
  */
 int id_move(struct id **ret, struct session *session, struct id *from, struct failure *failure);
 struct id *id_free(struct id *id);

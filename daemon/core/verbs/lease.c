@@ -6,7 +6,7 @@
 #include "core/admit/decide.h"
 #include "core/verbs/lease.h"
 #include "core/object/session.h"
-#include "keep/ledger.h"
+#include "takeover/ledger.h"
 #include "util/util.h"
 
 /*
@@ -20,8 +20,8 @@ struct lease {
 	struct fabric_lease *fabric;
 	char *device;
 	/*
-	 * An instance of the daemon has requested access for UID, about which its own policy has decided. Else UID is the
-	 * session's user.
+	 * An instance of the daemon has requested access for UID, about which its own policy has decided. Else UID is
+	 * the session's user.
 	 */
 	bool is_loan;
 	uid_t uid;
@@ -197,9 +197,9 @@ static int lease_new(struct lease **ret, struct session *session, struct fabric_
 		    admitted, failure);
 }
 
-static void make_wish(struct wish *ret, const char *name)
+static void make_intent(struct intent *ret, const char *name)
 {
-	*ret = (struct wish){
+	*ret = (struct intent){
 		.question = { .operation = POLICY_DEVICE, .device = name, .port = -1 },
 		.what = "device",
 		.object = name,
@@ -207,14 +207,14 @@ static void make_wish(struct wish *ret, const char *name)
 }
 
 /* AGAIN: the request is repeated, so a decision that allows is neither counted nor reported. */
-static int decide_device(struct session *session, const char *name, bool again, struct wish *wish,
-			 struct policy_verdict *ret, struct failure *failure)
+static int decide_device(struct session *session, const char *name, bool again,
+			 struct intent *intent, struct policy_verdict *ret, struct failure *failure)
 {
-	make_wish(wish, name);
+	make_intent(intent, name);
 	if (again)
-		decide_ask(session, wish, ret);
+		decide_ask(session, intent, ret);
 	if (!again || ret->answer != POLICY_ALLOW)
-		decide(session, wish, ret);
+		decide(session, intent, ret);
 	if (ret->answer != POLICY_ALLOW)
 		return failure_set_denied(failure, ret, "uid %u may not use device %s",
 					  session->identity.uid, name);
@@ -226,15 +226,15 @@ static int open_new(struct session *session, struct fabric_device *device, struc
 	struct admitted admitted = { 0 };
 	struct policy_verdict verdict;
 	struct lease *lease = NULL;
-	struct wish wish;
+	struct intent intent;
 	int r;
 
 	r = reserve(session) ? 0 : failure_set_not_kept(failure, "devices of a session");
 	if (r == 0)
-		r = decide_device(session, fabric_device_name(device), /* again= */ false, &wish,
+		r = decide_device(session, fabric_device_name(device), /* again= */ false, &intent,
 				  &verdict, failure);
 	if (r == 0)
-		r = decide_admit(session, &wish, verdict.rule, /* pending= */ false, &admitted,
+		r = decide_admit(session, &intent, verdict.rule, /* pending= */ false, &admitted,
 				 failure);
 	if (r == 0)
 		r = lease_new(&lease, session, device, verdict.rule->settings.access, &admitted,
@@ -256,7 +256,7 @@ static int open_again(struct session *session, struct fabric_device *device, str
 		      struct failure *failure)
 {
 	struct policy_verdict verdict;
-	struct wish wish;
+	struct intent intent;
 	int r;
 
 	if (lease->waits) {
@@ -264,8 +264,8 @@ static int open_again(struct session *session, struct fabric_device *device, str
 		return -EINPROGRESS;
 	}
 	r = lease->r < 0 ? refuse(session, device, lease->uid, lease->r, failure) :
-			   decide_device(session, lease->device, /* again= */ true, &wish, &verdict,
-					 failure);
+			   decide_device(session, lease->device, /* again= */ true, &intent,
+					 &verdict, failure);
 	if (r != 0) {
 		lease_free(lease);
 		return r;
@@ -360,15 +360,15 @@ void lease_enforce(struct session *session)
 
 	list_for_each_safe(l, n, &session->leases) {
 		struct lease *lease = container_of(l, struct lease, link);
-		struct wish wish;
+		struct intent intent;
 
 		if (lease->is_loan)
 			continue;
-		make_wish(&wish, lease->device);
-		decide_ask(session, &wish, &verdict);
+		make_intent(&intent, lease->device);
+		decide_ask(session, &intent, &verdict);
 		if (verdict.answer == POLICY_ALLOW)
 			continue;
-		decide_audit(session, &wish, &verdict, NULL);
+		decide_audit(session, &intent, &verdict, NULL);
 		lease_free(lease);
 	}
 }

@@ -31,8 +31,8 @@ int lease_close(struct session *session, const char *name);
 /* Frees the leases that no request has got: the client that has requested them is gone. */
 void lease_drop_unopened(struct session *session);
 /*
- * Moves the leases of FROM, which lingers, to TO, a session of the same process and user. TO keeps them until its end, for
- * its client has not opened the devices yet. Those that policy does not allow to TO end.
+ * Moves the leases of FROM, which lingers, to TO, a session of the same process and user. TO keeps them until its end,
+ * for its client has not opened the devices yet. Those that policy does not allow to TO end.
  */
 void lease_take_over(struct session *to, struct session *from);
 void lease_forget_device(struct session *session, const char *name); /* the device was removed */
@@ -40,8 +40,8 @@ void lease_forget_device(struct session *session, const char *name); /* the devi
 void lease_enforce(struct session *session);
 void lease_free_all(struct session *session);
 /*
- * Gives SESSION access again to the devices that it had in a previous process of the daemon, as far as they are there. MORE
- * NULL: ROW has all.
+ * Gives SESSION access again to the devices that it had in a previous process of the daemon, as far as they are there.
+ * MORE NULL: ROW has all.
  */
 void lease_restore(struct session *session, const struct ledger_session *row,
 		   const struct ledger_leases *more);

@@ -41,7 +41,7 @@ static struct lingering *lingering_free(struct lingering *lingering)
 {
 	struct lingers *lingers = lingering->session->core->lingers;
 
-	/* Closing the descriptor would not end the watch while systemd has its copy, see vault.h. */
+	/* Closing the descriptor would not end the watch while systemd has its copy, see socketstore.h. */
 	crowd_remove(&lingers->crowd, lingering->session->identity.pidfd);
 	list_remove(&lingering->link);
 	HASH_DEL(lingers->by_pid, lingering);

@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * What is left of a session whose client has lost its socket. Many programs close all descriptors that they did not open
- * themselves, the library's among them, and then go on to use the device. The daemon sees a hang-up, as at a client's end.
+ * What is left of a session whose client has lost its socket. Many programs close all descriptors that they did not
+ * open themselves, the library's among them, and then go on to use the device. The daemon sees a hang-up, as at a
+ * client's end.
  *
- * So if a client with leases hangs up without a Goodbye, and its process lives, the session lingers: it has no socket and
- * no ids, but keeps its leases, and stays charged to its user. It ends
+ * So if a client with leases hangs up without a Goodbye, and its process lives, the session lingers: it has no socket
+ * and no ids, but keeps its leases, and stays charged to its user. It ends
  *
  *   - when the process opens its next session, which gets the leases;
  *   - when the process ends, or ResumeTimeoutSec= is over;
@@ -37,8 +38,8 @@ int lingers_init(
 	struct core *core); /* 0 or a negative errno; call lingers_done() also on failure */
 void lingers_done(struct core *core);
 /*
- * SESSION's client has hung up, and all ids are freed. True: the session lingers, and is freed by this module; false: it
- * still is the caller's.
+ * SESSION's client has hung up, and all ids are freed. True: the session lingers, and is freed by this module; false:
+ * it still is the caller's.
  */
 bool linger_begin(struct session *session);
 /* SESSION is a new one: it gets the leases that its process has left. True: there was a session, which has ended. */

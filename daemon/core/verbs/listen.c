@@ -4,10 +4,10 @@
 
 #include "core/admit/decide.h"
 #include "core/admit/notify.h"
-#include "core/admit/settings.h"
-#include "core/admit/wish.h"
+#include "core/admit/rule_settings.h"
+#include "core/admit/intent.h"
 #include "core/facts/peerid.h"
-#include "core/object/asked.h"
+#include "core/object/undecided.h"
 #include "core/object/listener.h"
 #include "core/object/wait.h"
 #include "core/verbs/bind.h"
@@ -21,23 +21,24 @@
 static int decide_listen(struct id *id, const struct policy_rule **ret, struct failure *failure)
 {
 	struct policy_verdict verdict;
-	char object[WISH_OBJECT_LEN];
-	struct id_wish wish;
+	char object[INTENT_OBJECT_LEN];
+	struct id_intent intent;
 	int r;
 
-	wish_to_listen(&wish, id);
-	decide(id->session, &wish.wish, &verdict);
+	intent_to_listen(&intent, id);
+	decide(id->session, &intent.intent, &verdict);
 	if (verdict.answer != POLICY_ALLOW)
 		return failure_set_denied(failure, &verdict, "uid %u may not listen on %s",
 					  id->session->identity.uid,
-					  wish_object(&wish.wish, object));
+					  intent_object(&intent.intent, object));
 	/* Check REUSEADDR and the port again, because the id can have been bound under an earlier policy. */
-	r = settings_check_reuseaddr(id, verdict.rule, POLICY_LISTEN, failure);
+	r = rule_settings_check_reuseaddr(id, verdict.rule, POLICY_LISTEN, failure);
 	if (r == 0)
-		r = bind_check_port(id->session, id->ps, wish.wish.addrs[0], "listen on", failure);
+		r = bind_check_port(id->session, id->ps, intent.intent.addrs[0], "listen on",
+				    failure);
 	if (r != 0)
 		return r;
-	r = decide_admit(id->session, &wish.wish, verdict.rule, /* pending= */ false,
+	r = decide_admit(id->session, &intent.intent, verdict.rule, /* pending= */ false,
 			 &id->grant.admitted, failure);
 	if (r == 0)
 		*ret = verdict.rule;
@@ -110,7 +111,7 @@ int listen_start(struct id *id, unsigned backlog, struct failure *failure)
 		return r;
 	}
 	id->listener = listener;
-	settings_set_rule(id, rule);
+	rule_settings_use(id, rule);
 	id_set_state(id, ID_LISTENING);
 	return 0;
 }
@@ -130,14 +131,14 @@ static void turn_away(const struct id *listening, struct fabric_id *request, enu
 /* A datagram QP has no single peer, so only its attributes for INIT are needed. */
 int listen_fill_request(struct id *request, struct session_event *event, struct failure *failure)
 {
-	int r = settings_get_qp_attr(request, IBV_QPS_INIT, &event->init, failure);
+	int r = rule_settings_get_qp_attr(request, IBV_QPS_INIT, &event->init, failure);
 
 	if (id_is_datagram(request))
 		return r;
 	if (r == 0)
-		r = settings_get_qp_attr(request, IBV_QPS_RTR, &event->rtr, failure);
+		r = rule_settings_get_qp_attr(request, IBV_QPS_RTR, &event->rtr, failure);
 	if (r == 0)
-		r = settings_get_qp_attr(request, IBV_QPS_RTS, &event->rts, failure);
+		r = rule_settings_get_qp_attr(request, IBV_QPS_RTS, &event->rts, failure);
 	return r;
 }
 
@@ -146,18 +147,18 @@ int listen_fill_request(struct id *request, struct session_event *event, struct 
  * is; RULE depends on that. Otherwise RULE allows the request.
  */
 static int check_backlog(const struct listener *listener, struct session *session,
-			 const struct wish *wish, const struct policy_rule *rule, bool asks,
+			 const struct intent *intent, const struct policy_rule *rule, bool asks,
 			 struct failure *failure)
 {
 	struct overflow overflow = { .retry_after_ms = RETRY_BACKLOG_MS };
 	bool is_full = listener->backlog->n_waiting >= listener->backlog->max;
 
-	if (!is_full && !(asks && asked_is_full(listener, wish->question.peer)))
+	if (!is_full && !(asks && undecided_is_full(listener, intent->question.peer)))
 		return 0;
 	snprintf(overflow.limit, sizeof(overflow.limit), "%sbacklog %u",
 		 is_full ? "" : "one peer's half of ", listener->backlog->max);
 	core_get_tally(session->core, rule)->n_busy++;
-	return decide_busy(session, wish, rule, &overflow, failure);
+	return decide_busy(session, intent, rule, &overflow, failure);
 }
 
 /* What is known about who the peer is. All zero: it was not asked. */
@@ -173,29 +174,29 @@ static void on_answer(struct id *listening, struct fabric_event *event, struct p
  * on_answer() is called; or STATUS_BUSY. If nobody can be asked, KNOWN has that.
  */
 static int decide_accept(struct id *listening, const struct fabric_event *event,
-			 struct id_wish *wish, struct known *known, struct policy_verdict *ret,
+			 struct id_intent *intent, struct known *known, struct policy_verdict *ret,
 			 struct failure *failure)
 {
 	struct session *session = listening->session;
 	int r;
 
-	wish->wish.question.can_ask = !known->asked;
+	intent->intent.question.can_ask = !known->asked;
 	if (known->asked)
-		wish_set_peerid(&wish->wish, known->peerid);
-	decide(session, &wish->wish, ret);
+		intent_set_peerid(&intent->intent, known->peerid);
+	decide(session, &intent->intent, ret);
 	if (ret->answer != POLICY_ASK)
 		return 0;
-	r = check_backlog(listening->listener, session, &wish->wish, ret->rule, /* asks= */ true,
-			  failure);
+	r = check_backlog(listening->listener, session, &intent->intent, ret->rule,
+			  /* asks= */ true, failure);
 	if (r != 0)
 		return r;
-	if (asked_add(listening->listener, &wish->wish.question, wish->wish.peer_qpn, event,
-		      on_answer, &known->peerid) == 0)
+	if (undecided_add(listening->listener, &intent->intent.question, intent->intent.peer_qpn,
+			  event, on_answer, &known->peerid) == 0)
 		return -EINPROGRESS;
 	known->asked = true;
-	wish_set_peerid(&wish->wish, known->peerid);
-	wish->wish.question.can_ask = false;
-	decide(session, &wish->wish, ret);
+	intent_set_peerid(&intent->intent, known->peerid);
+	intent->intent.question.can_ask = false;
+	decide(session, &intent->intent, ret);
 	return 0;
 }
 
@@ -205,7 +206,7 @@ static int admit(struct id *listening, struct fabric_event *event, struct known 
 {
 	struct session *session = listening->session;
 	struct policy_verdict verdict;
-	struct id_wish wish;
+	struct id_intent intent;
 	int r;
 
 	r = decide_may_begin(session, "accept", failure);
@@ -214,9 +215,9 @@ static int admit(struct id *listening, struct fabric_event *event, struct known 
 			  "draining");
 		return r;
 	}
-	wish_to_accept(&wish, event->request, listening->ps, event);
-	wish.wish.id = listening;
-	r = decide_accept(listening, event, &wish, known, &verdict, failure);
+	intent_to_accept(&intent, event->request, listening->ps, event);
+	intent.intent.id = listening;
+	r = decide_accept(listening, event, &intent, known, &verdict, failure);
 	if (r == -EINPROGRESS)
 		return r;
 	if (r == 0 && verdict.answer != POLICY_ALLOW) {
@@ -225,10 +226,10 @@ static int admit(struct id *listening, struct fabric_event *event, struct known 
 		return STATUS_DENIED;
 	}
 	if (r == 0)
-		r = check_backlog(listening->listener, session, &wish.wish, verdict.rule,
+		r = check_backlog(listening->listener, session, &intent.intent, verdict.rule,
 				  /* asks= */ false, failure);
 	if (r == 0)
-		r = decide_admit(session, &wish.wish, verdict.rule, /* pending= */ true, ret,
+		r = decide_admit(session, &intent.intent, verdict.rule, /* pending= */ true, ret,
 				 failure);
 	if (r != 0)
 		turn_away(listening, event->request, REFUSAL_BUSY,
@@ -267,11 +268,11 @@ static void on_request(struct id *listening, struct fabric_event *event, struct 
 
 	if (known.asked)
 		id_set_peerid(id, known.peerid);
-	settings_set_rule(id, rule);
+	rule_settings_use(id, rule);
 	id->grant.admitted = admitted;
 	listener_add(listening->listener, id);
 	id->options.asked[OPTION_TOS] = listening->options.asked[OPTION_TOS];
-	r = settings_apply(id, &failure);
+	r = rule_settings_apply(id, &failure);
 	if (r == 0)
 		r = listen_fill_request(id, &out, &failure);
 	if (r != 0) {
@@ -280,7 +281,7 @@ static void on_request(struct id *listening, struct fabric_event *event, struct 
 		return;
 	}
 	out.request = id;
-	out.caps = settings_get_caps(id);
+	out.caps = rule_settings_get_caps(id);
 	id_save_state(id);
 	notify_event(listening, &out);
 	id_save_told(id);

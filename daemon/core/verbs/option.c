@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 
-#include "core/admit/settings.h"
+#include "core/admit/rule_settings.h"
 #include "core/object/id.h"
 #include "core/verbs/bind.h"
 #include "core/verbs/option.h"
@@ -50,7 +50,7 @@ static int set(struct id *id, int number, int value, struct failure *failure)
 	switch (option) {
 	case OPTION_TOS:
 		id->options.asked[option] = value;
-		return settings_apply(id, failure);
+		return rule_settings_apply(id, failure);
 	case OPTION_REUSEADDR:
 		if (id->state != ID_IDLE)
 			return bind_late_reuseaddr(id, value, failure);

@@ -122,7 +122,7 @@ int qpcheck_by_rule(struct id *id, const struct policy_rule *rule, struct failur
 			   check->qpn, check->device, session->identity.pid);
 }
 
-void qpcheck_report(struct id *id, const struct wish *wish)
+void qpcheck_report(struct id *id, const struct intent *intent)
 {
 	const struct qpcheck *check = &id->handshake.qp_check;
 	struct policy_verdict verdict = { .answer = POLICY_ALLOW, .rule = id->grant.rule };
@@ -133,5 +133,5 @@ void qpcheck_report(struct id *id, const struct wish *wish)
 	snprintf(text, sizeof(text), "qp reserved: the kernel knows no QP %u of %s", check->qpn,
 		 check->device);
 	verdict.reason = text;
-	decide_audit(id->session, wish, &verdict, /* overflow= */ NULL);
+	decide_audit(id->session, intent, &verdict, /* overflow= */ NULL);
 }

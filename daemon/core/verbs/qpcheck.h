@@ -11,7 +11,7 @@
 struct failure;
 struct id;
 struct policy_rule;
-struct wish;
+struct intent;
 
 /*
  * Returns 0: QPN of DEVICE is the client's, or the kernel knows no such QP. STATUS_NOT_OWNER: the client must not
@@ -28,4 +28,4 @@ int qpcheck_held(struct id *id, const char *device, uint32_t qpn, int answer,
  */
 int qpcheck_by_rule(struct id *id, const struct policy_rule *rule, struct failure *failure);
 /* If the kernel knows no QP of the number, reports that the id's rule accepts the number. */
-void qpcheck_report(struct id *id, const struct wish *wish);
+void qpcheck_report(struct id *id, const struct intent *intent);

@@ -2,8 +2,8 @@
 #include <errno.h>
 
 #include "core/admit/decide.h"
-#include "core/admit/settings.h"
-#include "core/admit/wish.h"
+#include "core/admit/rule_settings.h"
+#include "core/admit/intent.h"
 #include "core/object/listener.h"
 #include "core/verbs/id_life.h"
 #include "core/verbs/renew.h"
@@ -23,7 +23,7 @@ static bool is_decided(const struct id *id)
 }
 
 /* If another rule has admitted ID, replaces that admission by one of RULE. Returns as decide_admit_within(). */
-static int admit_again(struct id *id, const struct wish *wish, const struct policy_rule *rule,
+static int admit_again(struct id *id, const struct intent *intent, const struct policy_rule *rule,
 		       struct failure *failure)
 {
 	struct tally *tally = core_get_tally(id->session->core, rule);
@@ -35,7 +35,7 @@ static int admit_again(struct id *id, const struct wish *wish, const struct poli
 		return 0;
 	/* The connection request is being answered, so the limit of pending requests does not apply. */
 	settings.pending = 0;
-	r = decide_admit_within(id->session, wish, rule, &settings, id->grant.admitted.pending,
+	r = decide_admit_within(id->session, intent, rule, &settings, id->grant.admitted.pending,
 				&admitted, failure);
 	if (r != 0)
 		return r;
@@ -52,13 +52,13 @@ static bool allows_tos(const struct id *id, const struct policy_rule *rule, int 
 	if (settings->tos >= 0)
 		return tos == settings->tos;
 	return settings->tos_max < 0 || tos <= settings->tos_max ||
-	       tos == settings_choose_tos(id, rule);
+	       tos == rule_settings_choose_tos(id, rule);
 }
 
 int renew_rule(struct id *id, struct failure *failure)
 {
 	struct policy_verdict verdict;
-	struct id_wish wish;
+	struct id_intent intent;
 	int r;
 
 	if (is_decided(id))
@@ -66,9 +66,9 @@ int renew_rule(struct id *id, struct failure *failure)
 	r = decide_connect(id, /* early= */ false, NULL, NULL, &verdict, failure);
 	if (r != 0)
 		return r;
-	wish_to_connect(&wish, id);
-	r = admit_again(id, &wish.wish, verdict.rule, failure);
-	return r != 0 ? r : settings_admit(id, &verdict, failure);
+	intent_to_connect(&intent, id);
+	r = admit_again(id, &intent.intent, verdict.rule, failure);
+	return r != 0 ? r : rule_settings_admit(id, &verdict, failure);
 }
 
 int renew_for_connect(struct id *id, struct failure *failure)
@@ -113,19 +113,19 @@ static bool allows_what_was_told(const struct id *id, const struct policy_rule *
 static int renew_accept(struct id *id, struct failure *failure)
 {
 	struct policy_verdict verdict;
-	char object[WISH_OBJECT_LEN];
-	struct id_wish wish;
+	char object[INTENT_OBJECT_LEN];
+	struct id_intent intent;
 	int r;
 
-	wish_to_accept_id(&wish, id);
-	wish.wish.id = id;
-	decide(id->session, &wish.wish, &verdict);
+	intent_to_accept_id(&intent, id);
+	intent.intent.id = id;
+	decide(id->session, &intent.intent, &verdict);
 	if (verdict.answer != POLICY_ALLOW) {
 		listener_turn_away(id, decide_refusal_code(&verdict),
 				   /* retry_after_ms= */ 0, verdict.reason);
 		return failure_set_denied(failure, &verdict, "uid %u may not accept the %s %s",
-					  id->session->identity.uid, wish.wish.what,
-					  wish_object(&wish.wish, object));
+					  id->session->identity.uid, intent.intent.what,
+					  intent_object(&intent.intent, object));
 	}
 	if (!id_is_datagram(id) && !allows_what_was_told(id, verdict.rule)) {
 		listener_turn_away(id, REFUSAL_BUSY, RETRY_MS, "policy has changed");
@@ -137,12 +137,12 @@ static int renew_accept(struct id *id, struct failure *failure)
 		failure->error = ESTALE;
 		return r;
 	}
-	r = admit_again(id, &wish.wish, verdict.rule, failure);
+	r = admit_again(id, &intent.intent, verdict.rule, failure);
 	if (r != 0)
 		listener_turn_away(id, REFUSAL_BUSY, r > 0 ? failure->retry_after_ms : 1000,
 				   "busy");
 	else
-		settings_set_rule(id, verdict.rule);
+		rule_settings_use(id, verdict.rule);
 	return r;
 }
 

@@ -2,7 +2,7 @@
 #include <errno.h>
 
 #include "core/admit/decide.h"
-#include "core/admit/wish.h"
+#include "core/admit/intent.h"
 #include "core/object/inquiry.h"
 #include "core/object/wait.h"
 #include "core/verbs/bind.h"
@@ -92,17 +92,17 @@ bool resolve_asks(struct id *id)
 {
 	struct policy_verdict verdict;
 	struct peerid *unknown;
-	struct id_wish wish;
+	struct id_intent intent;
 
 	if (!policy_asks(id->session->core->policy) || id->state != ID_ADDR_QUERY ||
 	    id->who.state == WHO_ANSWERED || id->who.inquiry)
 		return id->who.inquiry != NULL;
-	wish_to_connect(&wish, id);
-	wish.wish.question.can_ask = true;
-	decide_ask(id->session, &wish.wish, &verdict);
+	intent_to_connect(&intent, id);
+	intent.intent.question.can_ask = true;
+	decide_ask(id->session, &intent.intent, &verdict);
 	if (verdict.answer != POLICY_ASK)
 		return false;
-	id->who.inquiry = inquiry_new(id->session, &wish.wish.question, /* peer_qpn= */ 0,
+	id->who.inquiry = inquiry_new(id->session, &intent.intent.question, /* peer_qpn= */ 0,
 				      on_answer, id, &unknown);
 	if (!id->who.inquiry)
 		id_set_peerid(id, unknown);

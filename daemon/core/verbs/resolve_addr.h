@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Address resolution, from the client's request to the address and the device that the kernel has found, or to the reason
- * why there is none. The route is in resolve_route.h.
+ * Address resolution, from the client's request to the address and the device that the kernel has found, or to the
+ * reason why there is none. The route is in resolve_route.h.
  */
 
 #include <rdma/rdma_cma.h>

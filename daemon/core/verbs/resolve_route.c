@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/admit/notify.h"
-#include "core/admit/settings.h"
+#include "core/admit/rule_settings.h"
 #include "core/object/wait.h"
 #include "core/verbs/id_life.h"
 #include "core/verbs/renew.h"
@@ -74,7 +74,7 @@ static void send_address(struct id *id, bool routed)
 	struct session_event out = { .type = RDMA_CM_EVENT_ADDR_RESOLVED, .routed = routed };
 	struct failure ignored;
 
-	if (settings_get_qp_attr(id, IBV_QPS_INIT, &out.init, &ignored) != 0)
+	if (rule_settings_get_qp_attr(id, IBV_QPS_INIT, &out.init, &ignored) != 0)
 		out.init.mask = 0;
 	if (routed)
 		id->session->core->metrics.events[RDMA_CM_EVENT_ROUTE_RESOLVED]++;
@@ -250,7 +250,7 @@ bool resolve_route_fails(struct id *id)
 
 /* Resolving again */
 
-/* Replaces the fabric id by a new one. The TOS is set when the address is resolved, see settings_admit(). */
+/* Replaces the fabric id by a new one. The TOS is set when the address is resolved, see rule_settings_admit(). */
 static int replace_fabric(struct id *id, struct failure *failure)
 {
 	struct core *core = id->session->core;

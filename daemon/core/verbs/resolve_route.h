@@ -68,13 +68,13 @@ bool resolve_route_fails(struct id *id);
 int resolve_route_restore(struct id *id, const struct fabric_id_info *info);
 /*
  * To be called before ID connects. If the route of ID has to be resolved again, although the client has got it already
- * (resolve_route_restore()), begins that and returns -EINPROGRESS: the client's request waits. Returns STATUS_BAD_STATE if the client
- * has neither requested the route nor been told that it is resolved. Returns 0 in all other cases; or as resolve_route()
- * does.
+ * (resolve_route_restore()), begins that and returns -EINPROGRESS: the client's request waits. Returns STATUS_BAD_STATE
+ * if the client has neither requested the route nor been told that it is resolved. Returns 0 in all other cases; or as
+ * resolve_route() does.
  */
 int resolve_route_before_connect(struct id *id, struct failure *failure);
 /*
- * To be called when an event was sent. If the address is resolved, starts the route resolution that the client requested
- * with ROUTE_TOO. If that fails, the client gets ROUTE_ERROR. No effect while a resolution is pending.
+ * To be called when an event was sent. If the address is resolved, starts the route resolution that the client
+ * requested with ROUTE_TOO. If that fails, the client gets ROUTE_ERROR. No effect while a resolution is pending.
  */
 void resolve_route_go_on(struct id *id);

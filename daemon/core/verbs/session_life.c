@@ -14,7 +14,7 @@
 #include "core/verbs/lease.h"
 #include "core/verbs/linger.h"
 #include "core/verbs/session_life.h"
-#include "keep/ledger.h"
+#include "takeover/ledger.h"
 #include "util/clock.h"
 #include "util/util.h"
 
@@ -162,12 +162,12 @@ static bool restricts(const struct session *session, enum policy_operation opera
 static bool may(struct session *session, enum policy_operation operation, const char *what,
 		bool counts)
 {
-	struct wish wish = { .question = { .operation = operation, .port = -1 }, .what = what };
+	struct intent intent = { .question = { .operation = operation, .port = -1 }, .what = what };
 	struct policy_verdict verdict;
 
-	decide_ask_policy(session, &wish, &verdict);
+	decide_ask_policy(session, &intent, &verdict);
 	if (verdict.answer == POLICY_ALLOW && counts && !restricts(session, operation))
-		decide(session, &wish, &verdict);
+		decide(session, &intent, &verdict);
 	return verdict.answer == POLICY_ALLOW;
 }
 
@@ -200,23 +200,23 @@ unsigned session_permits_over_others(struct session *session, bool counts)
 
 static int greet(struct session *session, struct failure *failure)
 {
-	struct wish wish = { .question = { .operation = POLICY_SESSION, .port = -1 },
-			     .what = "session" };
+	struct intent intent = { .question = { .operation = POLICY_SESSION, .port = -1 },
+				 .what = "session" };
 	struct core *core = session->core;
 	struct policy_verdict verdict;
 	int r;
 
 	session->permits |= session_permits_over_others(session, /* counts= */ true);
 
-	decide_ask(session, &wish, &verdict);
+	decide_ask(session, &intent, &verdict);
 	/* An admin or observer needs no session rule, so a rejection is neither counted nor reported. */
 	if (verdict.answer != POLICY_ALLOW && session->permits)
 		return 0;
-	decide(session, &wish, &verdict);
+	decide(session, &intent, &verdict);
 	if (verdict.answer != POLICY_ALLOW)
 		return failure_set_denied(failure, &verdict, "uid %u may not use the broker",
 					  session->identity.uid);
-	r = decide_admit(session, &wish, verdict.rule, /* pending= */ false, &session->admitted,
+	r = decide_admit(session, &intent, verdict.rule, /* pending= */ false, &session->admitted,
 			 failure);
 	if (r == 0) {
 		session->permits |= SESSION_PERMIT_CLIENT;
@@ -233,7 +233,7 @@ int session_release(struct session *session, struct failure *failure)
 		return failure_set(failure, STATUS_BAD_STATE,
 				   "release: the session has no restriction");
 	if (session_count_ids(session) > 0 || !list_is_empty(&session->leases) || session->watch ||
-	    session->serves || session->outlet)
+	    session->serves || session->published)
 		return failure_set(
 			failure, STATUS_BAD_STATE,
 			"release: the session has ids, devices, a watch or a published socket");
@@ -324,19 +324,20 @@ int session_greet(struct session *session, struct failure *failure)
  */
 static void find_rule(struct session *session)
 {
-	struct wish wish = { .question = { .operation = POLICY_SESSION, .port = -1 },
-			     .what = "session" };
+	struct intent intent = { .question = { .operation = POLICY_SESSION, .port = -1 },
+				 .what = "session" };
 	struct core *core = session->core;
 	struct policy_verdict verdict;
 
 	if (!(session->permits & SESSION_PERMIT_CLIENT))
 		return;
-	decide_ask(session, &wish, &verdict);
+	decide_ask(session, &intent, &verdict);
 	if (verdict.answer != POLICY_ALLOW)
 		return;
 	session->policy = policy_ref(core->policy);
 	session->rule = verdict.rule;
-	decide_admit_again(session, &wish, verdict.rule, /* pending= */ false, &session->admitted);
+	decide_admit_again(session, &intent, verdict.rule, /* pending= */ false,
+			   &session->admitted);
 }
 
 /* In a ledger that is damaged, two sessions can have one number: then SESSION keeps its own. */
@@ -376,8 +377,8 @@ void session_restore(struct session *session, int pidfd, const struct ledger_ses
 	session_load_workload(session, row);
 	session->workload_asked = true;
 	/*
-	 * The rights over others are judged again: the rules or Helper= can be others now, and earlier daemons gave such
-	 * rights on the common socket.
+	 * The rights over others are judged again: the rules or Helper= can be others now, and earlier daemons gave
+	 * such rights on the common socket.
 	 */
 	session->door = row->door < _DOOR_MAX ? (enum door)row->door : DOOR_COMMON;
 	session->permits = (row->permits ?: row->restricted_permits) & SESSION_PERMIT_CLIENT;

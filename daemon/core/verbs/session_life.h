@@ -22,8 +22,8 @@ struct session *session_free(struct session *session);
 bool session_end(struct session *session, unsigned max);
 
 /*
- * Makes SESSION, which must be restricted, one that another process can adopt, and that can do nothing else. It must not
- * have ids, leases, a watch or an outlet. Returns 0 or STATUS_BAD_STATE.
+ * Makes SESSION, which must be restricted, one that another process can adopt, and that can do nothing else. It must
+ * not have ids, leases, a watch or a published socket. Returns 0 or STATUS_BAD_STATE.
  */
 int session_release(struct session *session, struct failure *failure);
 
@@ -43,7 +43,7 @@ int session_greet(struct session *session, struct failure *failure);
  */
 unsigned session_permits_over_others(struct session *session, bool counts);
 /*
- * SESSION goes on without its client's socket, ids, watch and place in the ledger, after session_end() has returned true.
- * What it has to report goes to OPS.
+ * SESSION goes on without its client's socket, ids, watch and place in the ledger, after session_end() has returned
+ * true. What it has to report goes to OPS.
  */
 void session_leave_client(struct session *session, const struct session_ops *ops, void *userdata);

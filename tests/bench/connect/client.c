@@ -12,8 +12,8 @@
 #include "tests/bench/stats.h"
 
 /*
- * The phases of cmtime, with its names. Only "disconnect" differs: it includes the peer's reply. Calls that the library makes
- * by itself count towards the phase in which it makes them.
+ * The phases of cmtime, with its names. Only "disconnect" differs: it includes the peer's reply. Calls that the library
+ * makes by itself count towards the phase in which it makes them.
  */
 enum phase {
 	PHASE_FULL_CONNECT, /* from before CREATE_ID to after ESTABLISH */

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The worker of rdmabroker-bench, the script, which starts a server and clients for each way to set up a connection, sends
- * them orders on their standard input, and gets the answers on their standard output.
+ * The worker of rdmabroker-bench, the script, which starts a server and clients for each way to set up a connection,
+ * sends them orders on their standard input, and gets the answers on their standard output.
  *
  *   worker.c             start, and what both ends do
  *   client.c, server.c   the two ends

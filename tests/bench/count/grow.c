@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 /*
- * What the daemon does for N objects, for callgrind (tests/bench/count/run): with a hundred times the objects, it must not
- * do more than a little over a hundred times the work. The argument is N. Prints "part NAME N" for each part.
+ * What the daemon does for N objects, for callgrind (tests/bench/count/run): with a hundred times the objects, it must
+ * not do more than a little over a hundred times the work. The argument is N. Prints "part NAME N" for each part.
  */
 
 #include <stdio.h>

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * The daemon and the library in one process and one thread, for callgrind. When the library would wait, the daemon runs.
+ * The daemon and the library in one process and one thread, for callgrind. When the library would wait, the daemon
+ * runs.
  *
  * Every run executes the same instructions, because time advances only in single_step_time(), and because the daemon's
  * loop runs only when a source is ready or the library waits.

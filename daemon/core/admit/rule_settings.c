@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <stddef.h>
+
+#include "core/admit/rule_settings.h"
+#include "core/object/id.h"
+#include "util/util.h"
+
+void rule_settings_use(struct id *id, const struct policy_rule *rule)
+{
+	struct core *core = id->session->core;
+
+	grant_set(&id->grant, core->policy, rule, core_get_tally(core, rule));
+}
+
+const struct policy_settings *rule_settings_get_caps(const struct id *id)
+{
+	const struct policy_settings *s = id->grant.rule ? &id->grant.rule->settings : NULL;
+
+	/* A listener's rule does not apply to connections. */
+	if (!s || id->listener)
+		return NULL;
+	return s->responder_resources >= 0 || s->initiator_depth >= 0 || s->retry_count >= 0 ||
+			       s->rnr_retry_count >= 0 ?
+		       s :
+		       NULL;
+}
+
+int rule_settings_choose_tos(const struct id *id, const struct policy_rule *rule)
+{
+	const struct policy_settings *settings = &rule->settings;
+
+	if (settings->tos >= 0)
+		return settings->tos;
+	if (id->options.asked[OPTION_TOS] >= 0 && settings->tos_max >= 0 &&
+	    id->options.asked[OPTION_TOS] > settings->tos_max)
+		return settings->tos_max;
+	return id->options.asked[OPTION_TOS] >= 0 ? id->options.asked[OPTION_TOS] :
+						    id->session->core->settings.tos;
+}
+
+static int apply_tos(struct id *id, struct failure *failure)
+{
+	int tos = rule_settings_choose_tos(id, id->grant.rule), r;
+
+	if (tos < 0)
+		return 0;
+	r = id_set_option(id, OPTION_TOS, tos);
+	return r < 0 ? failure_set_fabric(failure, r, "set TOS %d", tos) : 0;
+}
+
+/* The options that a rule forces, besides the TOS. Datagrams have neither. */
+static const struct {
+	enum option option;
+	size_t offset; /* in struct policy_settings */
+} forced[] = {
+	{ OPTION_ACK_TIMEOUT, offsetof(struct policy_settings, ack_timeout) },
+	{ OPTION_MIN_RNR_TIMER, offsetof(struct policy_settings, min_rnr_timer) },
+};
+
+static int get_forced(size_t i, const struct id *id, const struct policy_rule *rule)
+{
+	return id_is_datagram(id) ? -1 : *(int *)((char *)&rule->settings + forced[i].offset);
+}
+
+static int apply_forced(struct id *id, struct failure *failure)
+{
+	int r = 0, value;
+
+	for (size_t i = 0; i < ELEMENTS_OF(forced) && r == 0; i++) {
+		value = get_forced(i, id, id->grant.rule);
+		if (value >= 0)
+			r = id_set_option(id, forced[i].option, value);
+		if (r < 0)
+			return failure_set_fabric(failure, r, "set %s %d",
+						  option_kinds[forced[i].option].name, value);
+	}
+	return r;
+}
+
+bool settings_force(const struct id *id, enum option option)
+{
+	/* A listener's rule does not apply to connections. */
+	if (!id->grant.rule || id->listener)
+		return false;
+	for (size_t i = 0; i < ELEMENTS_OF(forced); i++)
+		if (forced[i].option == option)
+			return get_forced(i, id, id->grant.rule) >= 0;
+	return false;
+}
+
+bool settings_allow_forced(const struct id *id, const struct policy_rule *rule)
+{
+	for (size_t i = 0; i < ELEMENTS_OF(forced); i++) {
+		int value = get_forced(i, id, rule);
+
+		if (value >= 0 && value != id->options.now[forced[i].option])
+			return false;
+	}
+	return true;
+}
+
+int rule_settings_apply(struct id *id, struct failure *failure)
+{
+	int r;
+
+	/* A listener's rule does not apply to connections. */
+	if (!id->grant.rule || id->listener)
+		return 0;
+	r = apply_tos(id, failure);
+	return r != 0 ? r : apply_forced(id, failure);
+}
+
+int rule_settings_check_reuseaddr(const struct id *id, const struct policy_rule *rule,
+				  enum policy_operation operation, struct failure *failure)
+{
+	if (!options_has_reuseaddr(&id->options) ||
+	    policy_rule_reuseaddr(rule, operation) != POLICY_REUSEADDR_NO)
+		return 0;
+	return failure_set(failure, STATUS_DENIED,
+			   "id %u is bound with REUSEADDR, which %s:%u does not allow", id->handle,
+			   rule->file, rule->line);
+}
+
+int rule_settings_admit(struct id *id, const struct policy_verdict *verdict,
+			struct failure *failure)
+{
+	int r;
+
+	r = rule_settings_check_reuseaddr(id, verdict->rule, POLICY_CONNECT, failure);
+	if (r != 0)
+		return r;
+	if (!options_has_reuseaddr(&id->options) &&
+	    verdict->rule->settings.reuseaddr == POLICY_REUSEADDR_YES) {
+		r = id_set_option(id, OPTION_REUSEADDR, 1);
+		if (r < 0)
+			return failure_set_fabric(failure, r, "set REUSEADDR");
+	}
+	rule_settings_use(id, verdict->rule);
+	/* The traffic class becomes part of the route, and cannot be changed once the route resolution has begun. */
+	return id->state == ID_ADDR_RESOLVED ? rule_settings_apply(id, failure) :
+					       apply_forced(id, failure);
+}
+
+/* 255, which stands for the device's maximum, is reduced to the rule's limit too. */
+void rule_settings_cap_param(const struct id *id, struct rdma_conn_param *param)
+{
+	const struct policy_settings *caps = rule_settings_get_caps(id);
+
+	if (!caps)
+		return;
+#define CAP(field)                                                  \
+	do {                                                        \
+		if (caps->field >= 0 && param->field > caps->field) \
+			param->field = (uint8_t)caps->field;        \
+	} while (0)
+	CAP(responder_resources);
+	CAP(initiator_depth);
+	CAP(retry_count);
+	CAP(rnr_retry_count);
+#undef CAP
+}
+
+/* On the passive side the kernel fills in the retry counts that the peer requested. */
+static void cap_retries(const struct id *id, struct qp_attr *qp)
+{
+	const struct policy_settings *caps = rule_settings_get_caps(id);
+
+	if (!caps)
+		return;
+	if (caps->retry_count >= 0 && qp->attr.retry_cnt > caps->retry_count)
+		qp->attr.retry_cnt = (uint8_t)caps->retry_count;
+	if (caps->rnr_retry_count >= 0 && qp->attr.rnr_retry > caps->rnr_retry_count)
+		qp->attr.rnr_retry = (uint8_t)caps->rnr_retry_count;
+}
+
+int rule_settings_get_qp_attr(struct id *id, enum ibv_qp_state state, struct qp_attr *ret,
+			      struct failure *failure)
+{
+	struct qp_attr qp = { .attr.qp_state = state };
+	int r;
+
+	if ((unsigned)state > IBV_QPS_ERR)
+		return failure_set(failure, STATUS_BAD_REQUEST, "unknown QP state %d", (int)state);
+	if (id_is_empty(id))
+		return id_refuse_state(id, "init_qp_attr", failure);
+	r = fabric_id_qp_attr(id->fabric, state, &qp.attr, &qp.mask);
+	if (r < 0)
+		return failure_set_fabric(failure, r, "get QP attributes for an id that is %s",
+					  id_state_to_string(id->state));
+	/*
+	 * On the passive side the kernel fills in the traffic class that the peer chose. Replace it by the id's own.
+	 */
+	if (id->options.now[OPTION_TOS] >= 0 && (qp.mask & IBV_QP_AV) && qp.attr.ah_attr.is_global)
+		qp.attr.ah_attr.grh.traffic_class = (uint8_t)id->options.now[OPTION_TOS];
+	if (id->options.now[OPTION_MIN_RNR_TIMER] >= 0 && (qp.mask & IBV_QP_MIN_RNR_TIMER))
+		qp.attr.min_rnr_timer = (uint8_t)id->options.now[OPTION_MIN_RNR_TIMER];
+	cap_retries(id, &qp);
+	if (qp.attr.qp_state == IBV_QPS_RTS && (qp.mask & IBV_QP_TIMEOUT))
+		id->handshake.qp_timeout = qp.attr.timeout;
+	*ret = qp;
+	return 0;
+}

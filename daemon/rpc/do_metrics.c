@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/object/inquiry.h"
+#include "proto/version.h"
+#include "rpc/call.h"
+#include "rpc/do_metrics.h"
+#include "rpc/control.h"
+#include "util/util.h"
+
+static void print_decisions(const struct core *core, struct metrics_text *text, size_t i)
+{
+	static const char *const outcomes[_DECISION_MAX] = {
+		[DECISION_ALLOWED] = "allowed",
+		[DECISION_REJECTED] = "rejected",
+		[DECISION_NO_RULE] = "no-rule",
+		[DECISION_BUSY] = "busy",
+	};
+	const struct metrics *metrics = &core->metrics;
+
+	metrics_family(text, "rdmabroker_build", "info", NULL, "The version of the daemon.");
+	metrics_printf(text, "rdmabroker_build_info{version=\"%s\"} 1\n", RDMABROKER_VERSION);
+	metrics_family(text, "rdmabroker_decisions", "counter", NULL,
+		       "Policy decisions. Outcome busy: allowed by a rule, but over a limit.");
+	for (int op = 0; op < _POLICY_OPERATION_MAX; op++)
+		for (int d = 0; d < _DECISION_MAX; d++)
+			metrics_printf(
+				text,
+				"rdmabroker_decisions_total{operation=\"%s\",outcome=\"%s\"} "
+				"%" PRIu64 "\n",
+				policy_operation_to_string((enum policy_operation)op), outcomes[d],
+				metrics->decisions[op][d]);
+}
+
+static void print_refusals(const struct core *core, struct metrics_text *text, size_t i)
+{
+	static const char *const names[] = {
+		[STATUS_INTERNAL] = "internal",   [STATUS_BAD_REQUEST] = "bad-request",
+		[STATUS_BAD_STATE] = "bad-state", [STATUS_NO_SUCH_ID] = "no-such-id",
+		[STATUS_DENIED] = "denied",       [STATUS_NOT_PERMITTED] = "not-permitted",
+		[STATUS_NOT_OWNER] = "not-owner", [STATUS_QUOTA] = "quota",
+		[STATUS_FABRIC] = "fabric",       [STATUS_NO_DEVICE] = "no-device",
+		[STATUS_VERSION] = "version",     [STATUS_UNKNOWN_OPERATION] = "unknown-operation",
+		[STATUS_BUSY] = "busy",           [STATUS_DRAINING] = "draining",
+	};
+	const struct metrics *metrics = &core->metrics;
+
+	_Static_assert(ELEMENTS_OF(names) == _STATUS_MAX, "a new status needs a name here");
+	metrics_family(text, "rdmabroker_refusals", "counter", NULL,
+		       "Requests of clients that were refused, by the status of the reply.");
+	for (int s = STATUS_INTERNAL; s < _STATUS_MAX; s++)
+		metrics_printf(text, "rdmabroker_refusals_total{status=\"%s\"} %" PRIu64 "\n",
+			       names[s], metrics->refusals[s]);
+}
+
+static void print_events(const struct core *core, struct metrics_text *text, size_t i)
+{
+	const struct metrics *metrics = &core->metrics;
+
+	metrics_family(text, "rdmabroker_events", "counter", NULL, "Events sent to clients.");
+	for (int e = 0; e < METRICS_N_EVENTS; e++)
+		metrics_printf(text, "rdmabroker_events_total{type=\"%s\"} %" PRIu64 "\n",
+			       id_event_to_word((enum rdma_cm_event_type)e), metrics->events[e]);
+}
+
+static void print_gauges(const struct core *core, struct metrics_text *text, size_t i)
+{
+	bool is_loaded = !policy_is_fallback(core->policy);
+	const char *first;
+	const struct {
+		const char *name, *help;
+		uint64_t value;
+	} gauges[] = {
+		{ "sessions", "Sessions of clients.", core->n_sessions },
+		{ "ids", "Connection manager ids of any state.", core->n_ids },
+		{ "listeners", "Ids that listen.", core->n_listeners },
+		{ "connections", "Connections that are established.", core->n_connections },
+		{ "handshakes", "Connections that are being established.", core->n_handshakes },
+		{ "leases", "Devices leased to sessions.", core->n_leases },
+		{ "fds", "Open file descriptors of the daemon.",
+		  core->n_own_fds + core->account.used[ACCOUNT_FDS] },
+		{ "policy_loaded", "0 while there is no policy and everything is rejected.",
+		  is_loaded },
+		{ "rules", "Rules in force.", is_loaded ? policy_n_rules(core->policy) : 0 },
+		{ "missing_names", "Users and groups in the rules that cannot be looked up.",
+		  policy_n_missing_names(core->policy, &first) },
+		{ "draining", "1 while new work is refused.", core->draining },
+		{ "peer_helper", "1 while rdmabroker-peerd is connected.",
+		  core->inquiries->helper != NULL },
+		{ "asked_peers", "Peers that other hosts are being asked about.",
+		  core->account.used[ACCOUNT_INQUIRIES] },
+	};
+
+	for (size_t k = 0; k < sizeof(gauges) / sizeof(gauges[0]); k++) {
+		char name[64];
+
+		snprintf(name, sizeof(name), "rdmabroker_%s", gauges[k].name);
+		metrics_family(text, name, "gauge", NULL, gauges[k].help);
+		metrics_printf(text, "%s %" PRIu64 "\n", name, gauges[k].value);
+	}
+}
+
+static void print_phase(const struct core *core, struct metrics_text *text, size_t i)
+{
+	static const char *const names[_PHASE_MAX] = {
+		[PHASE_RESOLVE_ADDR] = "resolve addr", [PHASE_RESOLVE_ROUTE] = "resolve route",
+		[PHASE_CONNECT] = "connect",           [PHASE_ACCEPT] = "accept",
+		[PHASE_ESTABLISH] = "establish",       [PHASE_DISCONNECT] = "disconnect",
+	};
+	char labels[64];
+
+	if (i == 0)
+		metrics_family(text, "rdmabroker_phase_seconds", "histogram", "seconds",
+			       "Duration of the phases of connections.");
+	snprintf(labels, sizeof(labels), "phase=\"%s\"", names[i]);
+	metrics_histogram(text, "rdmabroker_phase_seconds", labels, &core->metrics.phases[i]);
+}
+
+/* Writes the labels of rule I: `file="...",line="..."`. For requests that no rule matches, they are "" and 0. */
+static void rule_labels(const struct core *core, size_t i, char *ret, size_t size)
+{
+	const struct policy_rule *rule = policy_rule_at(core->policy, i);
+	char file[TEXT_MAX];
+
+	snprintf(ret, size, "file=\"%s\",line=\"%u\"",
+		 metrics_escape(file, sizeof(file), rule ? rule->file : ""), rule ? rule->line : 0);
+}
+
+static const struct tally *rule_tally(const struct core *core, size_t i)
+{
+	return admissions_find(core->admissions, policy_rule_at(core->policy, i));
+}
+
+static void print_rule_decisions(const struct core *core, struct metrics_text *text, size_t i)
+{
+	const struct tally *tally = rule_tally(core, i);
+	char labels[TEXT_MAX + 64];
+
+	if (i == 0)
+		metrics_family(text, "rdmabroker_rule_decisions", "counter", NULL,
+			       "Decisions of each rule. File empty: no rule matched.");
+	rule_labels(core, i, labels, sizeof(labels));
+	metrics_printf(text,
+		       "rdmabroker_rule_decisions_total{%s,outcome=\"allowed\"} %" PRIu64 "\n",
+		       labels, tally->n_allowed);
+	metrics_printf(text,
+		       "rdmabroker_rule_decisions_total{%s,outcome=\"rejected\"} %" PRIu64 "\n",
+		       labels, tally->n_rejected);
+	metrics_printf(text, "rdmabroker_rule_decisions_total{%s,outcome=\"busy\"} %" PRIu64 "\n",
+		       labels, tally->n_busy);
+}
+
+static void print_rule_objects(const struct core *core, struct metrics_text *text, size_t i)
+{
+	char labels[TEXT_MAX + 64];
+
+	if (i == 0)
+		metrics_family(text, "rdmabroker_rule_objects", "gauge", NULL,
+			       "Objects that each rule has admitted and that exist now.");
+	rule_labels(core, i, labels, sizeof(labels));
+	metrics_printf(text, "rdmabroker_rule_objects{%s} %u\n", labels,
+		       rule_tally(core, i)->n_now);
+}
+
+static void print_end(const struct core *core, struct metrics_text *text, size_t i)
+{
+	metrics_printf(text, "# EOF\n");
+}
+
+#define ALL_RULES 0 /* one entry for each rule, and one for the requests that no rule matches */
+
+static const struct section {
+	void (*print)(const struct core *core, struct metrics_text *text, size_t i);
+	size_t n;
+} sections[] = {
+	{ print_decisions, 1 },
+	{ print_refusals, 1 },
+	{ print_events, 1 },
+	{ print_gauges, 1 },
+	{ print_phase, _PHASE_MAX },
+	{ print_rule_decisions, ALL_RULES },
+	{ print_rule_objects, ALL_RULES },
+	{ print_end, 1 },
+};
+#define N_SECTIONS (sizeof(sections) / sizeof(sections[0]))
+
+bool metrics_page(const struct core *core, struct metrics_text *text, struct metrics_place *place)
+{
+	text->buf[0] = 0;
+	text->len = 0;
+	while (place->section < N_SECTIONS && text->len + METRICS_ITEM_MAX < text->size) {
+		const struct section *section = &sections[place->section];
+		size_t n = section->n ?: policy_n_rules(core->policy) + 1;
+
+		if (place->index < n)
+			section->print(core, text, place->index++);
+		if (place->index >= n) {
+			place->section++;
+			place->index = 0;
+		}
+	}
+	return place->section < N_SECTIONS;
+}
+
+/* What the reply points to. */
+struct space {
+	Rdmabroker__GetMetricsResult get_metrics;
+	char metrics_text[METRICS_PAGE_MAX];
+};
+
+static struct space *space_of(struct call *call)
+{
+	return SPACE(call, struct space);
+}
+
+int do_get_metrics(struct call *call)
+{
+	Rdmabroker__GetMetricsResult *result = &space_of(call)->get_metrics;
+	struct metrics_text text = { .buf = space_of(call)->metrics_text,
+				     .size = sizeof(space_of(call)->metrics_text) };
+	struct metrics_place place = { .section = call->request->get_metrics->section,
+				       .index = call->request->get_metrics->index };
+
+	rdmabroker__get_metrics_result__init(result);
+	core_count_fds(call->session->core);
+	result->more = metrics_page(call->session->core, &text, &place);
+	result->text = text.buf;
+	result->next_section = (uint32_t)place.section;
+	result->next_index = (uint32_t)place.index;
+	REPLY(call, get_metrics, GET_METRICS, result);
+	return 0;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * The newcomers are the clients that are connected, but whose session is not charged to their user yet. The number of
+ * places is limited, for each user and for all users together. A new client always gets a place. If its user then has
+ * too many clients among the newcomers, the oldest of them has to go. If all users together have too many clients in
+ * the newcomers, the oldest client of the user with most clients has to go. So a user with many silent connections
+ * displaces only its own clients.
+ */
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "util/list.h"
+
+#define NEWCOMERS_MAX 256 /* the clients of root and of the daemon's own user are not counted */
+#define NEWCOMERS_PER_USER 64
+
+struct newcomers_user;
+
+struct newcomers {
+	struct list users; /* newcomers_user.link */
+	unsigned n; /* places taken, except by clients of root and of OWN */
+	uid_t own; /* the uid that this process runs as */
+};
+
+/* A place among the newcomers. Embedded in the struct peer that waits. */
+struct newcomers_place {
+	struct list link; /* newcomers_user.places, the oldest first */
+	struct newcomers *newcomers;
+	struct newcomers_user *user; /* NULL: the peer is not among the newcomers */
+};
+
+void newcomers_init(struct newcomers *newcomers);
+void newcomers_done(struct newcomers *newcomers); /* the newcomers must be empty */
+int newcomers_enter(struct newcomers *newcomers, struct newcomers_place *place,
+		    uid_t uid); /* 0 or -ENOMEM */
+void newcomers_leave(struct newcomers_place *place); /* idempotent */
+/* The place whose client has to go because there are too many clients; NULL: there are not too many. */
+struct newcomers_place *newcomers_surplus(struct newcomers *newcomers);

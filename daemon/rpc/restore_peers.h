@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+#include "takeover/ledger.h"
+#include "takeover/socketstore.h"
+#include "rpc/published.h"
+#include "rpc/peers.h"
+
+/* See server_take_over(). */
+int restore_peers(struct peers *peers, struct published_sockets *published_sockets,
+		  size_t max_queued_bytes, struct socketstore *socketstore,
+		  const struct old_ledger *old, const void *busy, size_t busy_len);
