@@ -8,12 +8,12 @@
 #include <unistd.h>
 
 #include "core/object/core.h"
-#include "takeover/ledger.h"
-#include "takeover/fdstore.h"
-#include "takeover/socketstore.h"
-#include "takeover.h"
 #include "proto/status.h"
 #include "rpc/server.h"
+#include "takeover.h"
+#include "takeover/fdstore.h"
+#include "takeover/ledger.h"
+#include "takeover/socketstore.h"
 #include "util/clock.h"
 #include "util/closer.h"
 #include "util/log.h"

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fabric/leftover.h"
 #include "fabric/internal.h"
+#include "fabric/leftover.h"
 #include "util/log.h"
 #include "util/util.h"
 

@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "fabric/cmscan.h"
-#include "fabric/leftover.h"
 #include "fabric/internal.h"
 #include "fabric/iwarp.h"
+#include "fabric/leftover.h"
 #include "proto/addr.h"
 #include "util/log.h"
 #include "util/util.h"

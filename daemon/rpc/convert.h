@@ -10,8 +10,8 @@
 #include <rdma/rdma_cma.h>
 #include <sys/socket.h>
 
-#include "core/object/id.h"
 #include "core/admit/watch.h"
+#include "core/object/id.h"
 #include "proto/rdmabroker.pb-c.h"
 
 #define MAX_GIDS 1024 /* of a client or a peer; rdmabroker.proto promises this number */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/object/core.h"
 #include "proto/packet.h"
-#include "rpc/peers.h"
 #include "rpc/discard.h"
+#include "rpc/peers.h"
 #include "util/closer.h"
 
 /* By default the kernel queues some 280 small packets. */

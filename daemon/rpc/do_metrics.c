@@ -7,8 +7,8 @@
 #include "core/object/inquiry.h"
 #include "proto/version.h"
 #include "rpc/call.h"
-#include "rpc/do_metrics.h"
 #include "rpc/control.h"
+#include "rpc/do_metrics.h"
 #include "util/util.h"
 
 static void print_decisions(const struct core *core, struct metrics_text *text, size_t i)

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/object/inquiry.h"
 #include "core/facts/peerid.h"
+#include "core/object/inquiry.h"
 #include "core/object/whois.h"
 #include "proto/address.h"
 #include "rpc/call.h"

@@ -5,8 +5,8 @@
 
 #include "proto/address.h"
 #include "rpc/call.h"
-#include "rpc/request.h"
 #include "rpc/control.h"
+#include "rpc/request.h"
 #include "util/diag.h"
 
 /* Requests of admins and observers about policy: its rules, loading it again, explaining a decision. */

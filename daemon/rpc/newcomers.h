@@ -2,11 +2,10 @@
 #pragma once
 
 /*
- * The newcomers are the clients that are connected, but whose session is not charged to their user yet. The number of
- * places is limited, for each user and for all users together. A new client always gets a place. If its user then has
- * too many clients among the newcomers, the oldest of them has to go. If all users together have too many clients in
- * the newcomers, the oldest client of the user with most clients has to go. So a user with many silent connections
- * displaces only its own clients.
+ * The newcomers are the clients that are connected, but whose session is not charged to their user yet. They are limited,
+ * for each user and for all users together. A client that connects always becomes one. If its user then has too many, the
+ * oldest of them has to go. If all users together have too many, the oldest one of the user with most has to go. So a user
+ * with many silent connections displaces only its own clients.
  */
 
 #include <stdbool.h>
@@ -25,7 +24,7 @@ struct newcomers {
 	uid_t own; /* the uid that this process runs as */
 };
 
-/* A place among the newcomers. Embedded in the struct peer that waits. */
+/* One of the newcomers. Embedded in the struct peer that waits. */
 struct newcomers_place {
 	struct list link; /* newcomers_user.places, the oldest first */
 	struct newcomers *newcomers;
@@ -33,7 +32,7 @@ struct newcomers_place {
 };
 
 void newcomers_init(struct newcomers *newcomers);
-void newcomers_done(struct newcomers *newcomers); /* the newcomers must be empty */
+void newcomers_done(struct newcomers *newcomers); /* there must be none any more */
 int newcomers_enter(struct newcomers *newcomers, struct newcomers_place *place,
 		    uid_t uid); /* 0 or -ENOMEM */
 void newcomers_leave(struct newcomers_place *place); /* idempotent */

@@ -6,10 +6,10 @@
 
 #include "core/object/core.h"
 #include "core/object/id.h"
-#include "takeover/ledger.h"
 #include "proto/packet.h"
 #include "rpc/outbox.h"
 #include "rpc/request.h"
+#include "takeover/ledger.h"
 #include "util/util.h"
 
 struct packet {

@@ -10,8 +10,8 @@
 #include <stdint.h>
 #include <systemd/sd-event.h>
 
-#include "rpc/sent_fds.h"
 #include "rpc/newcomers.h"
+#include "rpc/sent_fds.h"
 #include "rpc/turns.h"
 #include "util/closer.h"
 #include "util/crowd.h"

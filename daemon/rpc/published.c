@@ -13,16 +13,16 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "core/object/core.h"
 #include "core/facts/failure.h"
+#include "core/object/core.h"
 #include "core/object/quota.h"
 #include "core/object/restriction.h"
 #include "core/object/session.h"
-#include "takeover/ledger.h"
-#include "takeover/socketstore.h"
 #include "proto/packet.h"
 #include "proto/unixsock.h"
 #include "rpc/published.h"
+#include "takeover/ledger.h"
+#include "takeover/socketstore.h"
 #include "util/log.h"
 #include "util/util.h"
 

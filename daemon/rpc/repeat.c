@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/object/id.h"
 #include "core/verbs/id_life.h"
-#include "takeover/ledger.h"
 #include "proto/address.h"
 #include "proto/arena.h"
 #include "proto/rdmabroker.pb-c.h"
 #include "rpc/peer.h"
 #include "rpc/repeat.h"
 #include "rpc/request.h"
+#include "takeover/ledger.h"
 
 #define IN(state) (1u << (state))
 #define OP(NAME) RDMABROKER__REQUEST__OP_##NAME

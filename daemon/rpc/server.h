@@ -10,8 +10,8 @@
 #include <stdint.h>
 #include <systemd/sd-event.h>
 
-#include "core/object/core.h"
 #include "core/facts/door.h"
+#include "core/object/core.h"
 
 struct control;
 struct old_ledger;

@@ -7,8 +7,8 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
-#include "takeover/fdstore.h"
 #include "proto/notifier.h"
+#include "takeover/fdstore.h"
 #include "util/util.h"
 
 #define NAME_MAX_LEN 64

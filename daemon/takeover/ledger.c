@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "takeover/ledger.h"
 #include "takeover/fdstore.h"
+#include "takeover/ledger.h"
 #include "util/util.h"
 
 #define KIND "ledger"

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "core/admit/decide.h"
-#include "core/object/id.h"
-#include "core/facts/peerid.h"
-#include "core/object/restriction.h"
 #include "core/admit/watch.h"
+#include "core/facts/peerid.h"
+#include "core/object/id.h"
+#include "core/object/restriction.h"
 #include "proto/addr.h"
 #include "util/audit.h"
 #include "util/clock.h"

@@ -6,9 +6,9 @@
  * decides. The limits of a rule that allows can still refuse the request (decide_admit()).
  */
 
+#include "core/admit/intent.h"
 #include "core/facts/admission.h"
 #include "core/object/session.h"
-#include "core/admit/intent.h"
 #include "policy/policy.h"
 #include "proto/status.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <stdio.h>
 
-#include "core/object/id.h"
-#include "core/facts/peerid.h"
 #include "core/admit/intent.h"
+#include "core/facts/peerid.h"
+#include "core/object/id.h"
 #include "proto/addr.h"
 
 const char *intent_object(const struct intent *intent, char buf[INTENT_OBJECT_LEN])

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Policy requests: what policy is asked to decide. */
+/* Intents: what a client intends to do, as policy is asked to decide about it. */
 
 #include <rdma/rdma_cma.h>
 
@@ -12,14 +12,14 @@
 struct id;
 struct peerid;
 
-/* A policy request. WHAT ("listen on") and OBJECT ("10.9.0.1:7471") describe it in the journal. */
+/* WHAT ("listen on") and OBJECT ("10.9.0.1:7471") describe it in the journal. */
 struct intent {
 	struct policy_question question; /* decide_ask() fills in the client's identity */
 	const char *what;
 	const char *object; /* NULL: made from ADDRS */
 	/* "A", or "A to B"; NULL: none */
 	const struct sockaddr *addrs[2];
-	/* the id that the policy request is about; for a new connection request, the listener; NULL: none */
+	/* the id that it is about; for a new connection request, the listener; NULL: none */
 	const struct id *id;
 	/* Who the peer is, see peerid.h. ASKED false: it was not asked (yet); then PEERID is NULL. */
 	bool asked;
@@ -34,7 +34,7 @@ struct intent {
 #define INTENT_OBJECT_LEN (2 * ADDR_STRLEN + 4)
 const char *intent_object(const struct intent *intent, char buf[INTENT_OBJECT_LEN]);
 
-/* A policy request about an id, with the facts that come from the fabric. */
+/* An intent about an id, with the facts that come from the fabric. */
 struct id_intent {
 	struct intent intent;
 	struct fabric_id_info info;

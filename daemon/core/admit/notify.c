@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/object/id.h"
 #include "core/admit/notify.h"
 #include "core/admit/rule_settings.h"
 #include "core/admit/watch.h"
+#include "core/object/id.h"
 
 void notify_event(struct id *id, struct session_event *event)
 {

@@ -2,9 +2,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/admit/watch.h"
 #include "core/object/id.h"
 #include "core/object/quota.h"
-#include "core/admit/watch.h"
 #include "proto/addr.h"
 
 int watch_start(struct session *session, const struct watch_filter *filter, struct failure *failure)

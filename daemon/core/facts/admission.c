@@ -9,8 +9,8 @@
 
 #include "core/facts/admission.h"
 #include "proto/addr.h"
-#include "util/util.h"
 #include "util/owner.h"
+#include "util/util.h"
 
 /* If memory runs out, uthash does not add an element, and sets the element's hh.tbl to NULL. */
 #define HASH_NONFATAL_OOM 1

@@ -8,10 +8,10 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-#include "core/object/inquiry.h"
 #include "core/facts/peerid.h"
-#include "core/object/session.h"
+#include "core/object/inquiry.h"
 #include "core/object/notice.h"
+#include "core/object/session.h"
 #include "core/object/whois.h"
 #include "proto/addr.h"
 #include "util/clock.h"

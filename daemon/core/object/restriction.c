@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/object/core.h"
 #include "core/facts/failure.h"
+#include "core/object/core.h"
 #include "core/object/restriction.h"
 #include "takeover/ledger.h"
 #include "util/util.h"

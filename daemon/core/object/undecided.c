@@ -2,10 +2,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "core/object/undecided.h"
 #include "core/object/id.h"
 #include "core/object/inquiry.h"
 #include "core/object/listener.h"
+#include "core/object/undecided.h"
 #include "proto/addr.h"
 #include "util/util.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <stdio.h>
 
-#include "core/rule/admin.h"
-#include "core/verbs/group.h"
 #include "core/object/id.h"
-#include "core/rule/revoke.h"
 #include "core/object/table.h"
+#include "core/rule/admin.h"
+#include "core/rule/revoke.h"
+#include "core/verbs/group.h"
 
 /* The first id whose handle is at least HANDLE. FIRST is the handle of IDS.objects[0]. */
 static struct id *id_from(const struct handles *ids, uint32_t first, uint32_t handle)

@@ -2,19 +2,19 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "core/verbs/conn.h"
 #include "core/admit/decide.h"
-#include "core/rule/enforce.h"
-#include "core/verbs/group.h"
-#include "core/object/id.h"
-#include "core/verbs/lease.h"
-#include "core/object/listener.h"
-#include "core/admit/notify.h"
-#include "core/rule/revoke.h"
-#include "core/verbs/session_life.h"
-#include "core/object/table.h"
-#include "core/admit/watch.h"
 #include "core/admit/intent.h"
+#include "core/admit/notify.h"
+#include "core/admit/watch.h"
+#include "core/object/id.h"
+#include "core/object/listener.h"
+#include "core/object/table.h"
+#include "core/rule/enforce.h"
+#include "core/rule/revoke.h"
+#include "core/verbs/conn.h"
+#include "core/verbs/group.h"
+#include "core/verbs/lease.h"
+#include "core/verbs/session_life.h"
 
 /* Enforcement ends connections, but a program that holds a device and a QP can go on using both. */
 

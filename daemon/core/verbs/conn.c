@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "core/admit/decide.h"
+#include "core/admit/intent.h"
 #include "core/admit/notify.h"
 #include "core/admit/rule_settings.h"
-#include "core/admit/intent.h"
 #include "core/object/held.h"
 #include "core/object/listener.h"
 #include "core/object/timewait.h"

@@ -4,13 +4,13 @@
 #include <string.h>
 
 #include "core/admit/decide.h"
-#include "core/verbs/group.h"
-#include "core/object/id.h"
-#include "core/admit/notify.h"
-#include "core/object/quota.h"
 #include "core/admit/intent.h"
-#include "takeover/ledger.h"
+#include "core/admit/notify.h"
+#include "core/object/id.h"
+#include "core/object/quota.h"
+#include "core/verbs/group.h"
 #include "proto/addr.h"
+#include "takeover/ledger.h"
 
 #define KERNEL_ENOTSUPP 524
 

@@ -3,14 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/verbs/bind.h"
 #include "core/admit/decide.h"
+#include "core/admit/intent.h"
+#include "core/admit/rule_settings.h"
+#include "core/object/listener.h"
+#include "core/object/token.h"
+#include "core/verbs/bind.h"
 #include "core/verbs/handover.h"
 #include "core/verbs/id_life.h"
-#include "core/object/listener.h"
-#include "core/admit/rule_settings.h"
-#include "core/object/token.h"
-#include "core/admit/intent.h"
 #include "util/util.h"
 
 int handover_export(struct id *id, int *ret_fd, struct failure *failure)

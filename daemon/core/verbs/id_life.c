@@ -3,13 +3,13 @@
 #include <stdlib.h>
 
 #include "core/admit/decide.h"
-#include "core/object/undecided.h"
 #include "core/object/inquiry.h"
 #include "core/object/listener.h"
 #include "core/object/quota.h"
 #include "core/object/table.h"
 #include "core/object/timewait.h"
 #include "core/object/token.h"
+#include "core/object/undecided.h"
 #include "core/object/wait.h"
 #include "core/object/whois.h"
 #include "core/verbs/group.h"

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "core/admit/decide.h"
-#include "core/verbs/lease.h"
 #include "core/object/session.h"
+#include "core/verbs/lease.h"
 #include "takeover/ledger.h"
 #include "util/util.h"
 

@@ -3,12 +3,12 @@
 #include <stdio.h>
 
 #include "core/admit/decide.h"
+#include "core/admit/intent.h"
 #include "core/admit/notify.h"
 #include "core/admit/rule_settings.h"
-#include "core/admit/intent.h"
 #include "core/facts/peerid.h"
-#include "core/object/undecided.h"
 #include "core/object/listener.h"
+#include "core/object/undecided.h"
 #include "core/object/wait.h"
 #include "core/verbs/bind.h"
 #include "core/verbs/id_life.h"

@@ -2,8 +2,8 @@
 #include <errno.h>
 
 #include "core/admit/decide.h"
-#include "core/admit/rule_settings.h"
 #include "core/admit/intent.h"
+#include "core/admit/rule_settings.h"
 #include "core/object/listener.h"
 #include "core/verbs/id_life.h"
 #include "core/verbs/renew.h"
