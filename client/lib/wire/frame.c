@@ -5,8 +5,11 @@
 #include "client/lib/wire/frame.h"
 #include "proto/arena.h"
 
-/* In bytes. Enough for most events; packets that need more memory get further blocks. */
-#define FIRST_BLOCK 4096
+/*
+ * In bytes. Enough for most events; packets that need more memory get further blocks. With the block's header it is small
+ * enough for the cache of each thread in glibc's malloc(), which has chunks of 1032 bytes at most.
+ */
+#define FIRST_BLOCK 976
 /* In bytes: a packet whose further blocks have more than this gets no other block, and is refused. */
 #define MORE_MAX (1 << 20)
 
