@@ -18,6 +18,11 @@
 #include "output.h"
 #include "proto/notifier.h"
 
+/*
+ * The verb cdi: which nodes and libraries a container needs for RDMA, as files of the Container Device Interface. It
+ * finds the devices in /sys, and asks the daemon nothing.
+ */
+
 #define SOCKET_DEFAULT "/run/rdmabroker/rdmabroker.sock"
 #define SUBSYSTEM "infiniband_verbs"
 #define FILE_RDMA "rdmabroker-rdma.json"

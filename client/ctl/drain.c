@@ -9,6 +9,8 @@
 #include "read.h"
 #include "table.h"
 
+/* The verb drain: no new work, and then a wait until no connection is left. */
+
 #define POLL_MS 500
 
 enum {

@@ -15,6 +15,11 @@
 #include "read.h"
 #include "who.h"
 
+/*
+ * The verb events: the notices of the daemon, one line for each, as they come. The daemon selects nothing: what the
+ * options do not want is left out here.
+ */
+
 enum {
 	OPTION_KIND,
 	OPTION_OPERATION,

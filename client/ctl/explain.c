@@ -9,6 +9,11 @@
 #include "proto/jsonout.h"
 #include "question.h"
 
+/*
+ * The verb explain: what policy would decide, asked of the running daemon, and so by the rules in force. question.c
+ * makes the question from the options.
+ */
+
 static bool is_loopback(const struct sockaddr_storage *addr)
 {
 	return addr->ss_family && addr_is_loopback((const struct sockaddr *)addr);

@@ -5,6 +5,11 @@
 #include "ctl.h"
 #include "table.h"
 
+/*
+ * The texts of --help and of the verb help, made from the table of verbs. As JSON they are what the completion and the
+ * tests read.
+ */
+
 static void json_values(const void *at, struct jsonout *json, const char *key)
 {
 	const char *const *values = *(const char *const *const *)at;

@@ -10,6 +10,8 @@
 #include "read.h"
 #include "table.h"
 
+/* The verb kick: ends a session, or one of its ids. */
+
 struct target {
 	uint64_t session;
 	uint32_t id; /* 0: the whole session */

@@ -10,6 +10,11 @@
 #include "read.h"
 #include "who.h"
 
+/*
+ * The verb list: sessions and ids, once or on a screen that is drawn again and again. The daemon sends all of them,
+ * and what the options do not want is left out here.
+ */
+
 #define WATCH_MS 2000
 
 enum {

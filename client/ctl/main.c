@@ -8,6 +8,11 @@
 #include "output.h"
 #include "proto/names.h"
 
+/*
+ * rdmabrokerctl: its verbs, and the choice of the socket. A verb opens its session by ctl_open_session(), and main()
+ * closes it.
+ */
+
 static const struct verb verbs[] = {
 	{
 		.name = "cdi",

@@ -5,6 +5,8 @@
 #include "ctl.h"
 #include "table.h"
 
+/* The verb metrics: the daemon's text, as it is. */
+
 int verb_metrics(struct ctl *ctl)
 {
 	static const struct column columns[] = { { NULL, "openmetrics", .type = COLUMN_TEXT },

@@ -7,6 +7,11 @@
 #include "output.h"
 #include "proto/word.h"
 
+/*
+ * The options of rdmabrokerctl and of its verbs, which are rows of the verbs' tables: getopt_long() with a table that
+ * is made for the verb.
+ */
+
 enum {
 	COMMON_HELP,
 	COMMON_INSTANCE,

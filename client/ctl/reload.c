@@ -5,6 +5,8 @@
 #include "ctl.h"
 #include "table.h"
 
+/* The verb reload: the daemon reads its files again, and its errors are printed here. */
+
 static const struct column columns[] = {
 	{ NULL, "ok", COLUMN_OF(struct rdmabroker_reload_result, ok) },
 	{ NULL, "rules", COLUMN_OF(struct rdmabroker_reload_result, n_rules) },

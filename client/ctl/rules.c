@@ -6,6 +6,8 @@
 #include "ctl.h"
 #include "table.h"
 
+/* The verb rules: the rules in force, and how often each of them has decided. */
+
 enum {
 	OPTION_FULL,
 };

@@ -8,6 +8,8 @@
 #include "proto/addr.h"
 #include "table.h"
 
+/* The verb status: what an admin wants to know first. Problems come at the end, where they stay on the screen. */
+
 #define STATUS(member) COLUMN_OF(struct rdmabroker_status, member)
 #define DEVICE(member) COLUMN_OF(struct rdmabroker_device_status, member)
 #define FOREIGN(member) COLUMN_OF(struct rdmabroker_foreign_ids, member)

@@ -5,6 +5,8 @@
 #include "ctl.h"
 #include "table.h"
 
+/* The verb version, of this program. `status` has the daemon's. */
+
 int verb_version(struct ctl *ctl)
 {
 	static const struct column columns[] = { { NULL, "version", .type = COLUMN_TEXT },

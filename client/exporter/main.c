@@ -11,6 +11,11 @@
 #include "proto/notifier.h"
 #include "settings.h"
 
+/*
+ * rdmabroker-exporter: the daemon's metrics by HTTP, for Prometheus. It has a session of its own, and no right but to
+ * observe.
+ */
+
 #ifndef EXPORTER_CONFIG
 #define EXPORTER_CONFIG "/etc/rdmabroker/exporter.conf"
 #endif

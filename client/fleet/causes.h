@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
+/*
+ * Why a version was refused, as a list of texts for the fleet's admin. It is limited, because etcd limits what a host
+ * can report.
+ */
+
 #include <stddef.h>
 #include <stdint.h>
 

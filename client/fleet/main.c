@@ -11,6 +11,11 @@
 #include "common/service.h"
 #include "settings.h"
 
+/*
+ * rdmabroker-fleet, the agent of a host: it takes the version that the fleet wants from etcd, and reports what became
+ * of it.
+ */
+
 #ifndef FLEET_CONFIG
 #define FLEET_CONFIG "/etc/rdmabroker/fleet.conf"
 #endif

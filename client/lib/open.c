@@ -28,6 +28,11 @@
 #include "proto/proof.h"
 #include "proto/version.h"
 
+/*
+ * How a session begins and ends: the socket, hello and the proof that it may require, adopting a released session,
+ * goodbye. Nothing here waits longer than the options allow.
+ */
+
 #define TRIES 3 /* how often a session is opened, if the broker closes it at once */
 #define PROOFS \
 	4 /* how often the broker may require a proof; two, and more if it is restarted meanwhile */

@@ -12,6 +12,11 @@
 #include "server.h"
 #include "settings.h"
 
+/*
+ * rdmabroker-peerd: tells other hosts who is behind an address here, and asks them the same for the daemon. It opens
+ * no RDMA device, and decides nothing.
+ */
+
 #ifndef PEERD_CONFIG
 #define PEERD_CONFIG "/etc/rdmabroker/peerd.conf"
 #endif

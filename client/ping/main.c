@@ -8,6 +8,11 @@
 
 #include "ping.h"
 
+/*
+ * rdmabroker-ping: the example of a whole program with the library, which tests use, too. The client is in client.c,
+ * the server in server.c, what both do in ping.c and data.c.
+ */
+
 enum {
 	EXIT_REFUSED = 3,
 };

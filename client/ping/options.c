@@ -9,6 +9,8 @@
 
 #include "ping.h"
 
+/* The options of rdmabroker-ping, as rows of a table, and the addresses that they name. */
+
 enum {
 	EXIT_USAGE = 2,
 	OPTION_QPN = 0x100,

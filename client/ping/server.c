@@ -4,6 +4,8 @@
 
 #include "ping.h"
 
+/* The server: it serves one client after the other, and goes on when a client fails. */
+
 #define RETRY_MS 200 /* between attempts to listen while the device is removed */
 
 static int start_listening(struct ping *ping)

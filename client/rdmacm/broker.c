@@ -6,6 +6,11 @@
 
 #include "rdmacm.h"
 
+/*
+ * The sessions behind the drop-in's channels: when one is opened, when it is kept for the next channel, and when the
+ * program goes to the kernel without the broker, which is only where the admin allows it.
+ */
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /*
  * The process's own sessions, one for each user and group that it has been. The newest is first. A session whose broker is

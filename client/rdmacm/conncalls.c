@@ -5,6 +5,11 @@
 
 #include "rdmacm.h"
 
+/*
+ * librdmacm's calls about connections, by the library's: the parameters and the errors are translated here, and
+ * nothing is decided.
+ */
+
 static uint8_t choose(uint8_t wanted, uint8_t none, uint8_t other)
 {
 	return wanted == none ? other : wanted;

@@ -4,6 +4,8 @@
 
 #include "rdmacm.h"
 
+/* librdmacm's calls about multicast groups, by the library's. */
+
 static unsigned to_bits(uint32_t flags)
 {
 	return flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER ? 2 : 1;

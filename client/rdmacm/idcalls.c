@@ -4,6 +4,11 @@
 
 #include "rdmacm.h"
 
+/*
+ * librdmacm's calls about ids, their addresses and options, by the library's. An id that has no broker behind it goes
+ * to the real librdmacm (FORWARD_ID).
+ */
+
 int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
 		   enum rdma_port_space ps)
 {

@@ -4,6 +4,11 @@
 
 #include "rdmacm.h"
 
+/*
+ * The multicast groups that an id has joined: librdmacm's events name a group by the program's pointer, which is kept
+ * here.
+ */
+
 struct join *join_new(const struct sockaddr *addr, uint32_t flags, void *context)
 {
 	struct join *join = calloc(1, sizeof(*join));

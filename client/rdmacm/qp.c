@@ -5,6 +5,11 @@
 
 #include "rdmacm.h"
 
+/*
+ * librdmacm's calls that make a queue pair and change its state. The broker gives the attributes; the queue pair is
+ * the program's own.
+ */
+
 int rdma_init_qp_attr(struct rdma_cm_id *public, struct ibv_qp_attr *qp_attr, int *qp_attr_mask)
 {
 	struct id *id = to_id(public);

@@ -7,6 +7,10 @@
 
 #include "rdmacm.h"
 
+/*
+ * What the drop-in says on stderr: with RDMABROKER_DEBUG=1 each step, without it only what a user must know, once.
+ */
+
 __attribute__((format(printf, 1, 0))) static void say(const char *fmt, va_list ap)
 {
 	char line[1200];

@@ -12,6 +12,11 @@
 #include "ctl/output.h"
 #include "fleetctl.h"
 
+/*
+ * rdmabroker-fleetctl, which rdmabrokerctl starts for the verb fleet, so that it needs neither curl nor jansson
+ * itself: the options, the connection to etcd, and what the actions share.
+ */
+
 #define CALL_MS 5000 /* the limit of silence of a call of etcd */
 #define ANSWER_MAX (16 * 1024 * 1024) /* bytes: a page of the largest states, as base64 */
 

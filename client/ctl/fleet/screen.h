@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
+/* The fleet as a screen, drawn once or again and again, and its parts that other files print, too. */
+
 #include <stdio.h>
 
 #include "ctl/table.h"

@@ -10,6 +10,8 @@
 #include "client/lib/wire/sessionparts.h"
 #include "client/rdmabroker-admin.h"
 
+/* The metrics, which come in pages: the pages are put together here. */
+
 int rdmabroker_get_metrics(struct rdmabroker *session, char **ret)
 {
 	REQUEST(request, m, GetMetrics, GET_METRICS, get_metrics);

@@ -14,6 +14,11 @@
 #include "client/lib/wire/message.h"
 #include "client/lib/wire/sessionparts.h"
 
+/*
+ * The active side of a connection: connect, alone or with the resolution before it, and the forms that wait for the
+ * peer's response.
+ */
+
 static int connect_id(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
 		      struct call *call, int timeout_ms)
 {

@@ -4,6 +4,8 @@
 #include "client/lib/wire/deadline.h"
 #include "client/rdmabroker.h"
 
+/* rdmabroker_create_ep(): an id with address, device and queue pair in one call, as rdma_create_ep() makes it. */
+
 int rdmabroker_create_ep(struct rdmabroker *session, const struct addrinfo *info,
 			 enum rdmabroker_port_space ps, struct ibv_pd *pd,
 			 struct ibv_qp_init_attr *attr, int timeout_ms, struct rdmabroker_id **ret)

@@ -8,6 +8,8 @@
 #include "proto/addr.h"
 #include "proto/address.h"
 
+/* Leaving a multicast group, with the events about it that are still in the queue. */
+
 static bool is_of_group(const struct raw_event *raw, const void *userdata)
 {
 	struct sockaddr_storage addr;
