@@ -8,7 +8,7 @@
 #include "proto/addr.h"
 #include "table.h"
 
-/* The verb status: what an admin wants to know first. Problems come at the end, where they stay on the screen. */
+/* The verb status: what an admin wants to know first, with the problems before the numbers. */
 
 #define STATUS(member) COLUMN_OF(struct rdmabroker_status, member)
 #define DEVICE(member) COLUMN_OF(struct rdmabroker_device_status, member)

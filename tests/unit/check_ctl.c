@@ -89,7 +89,7 @@ START_TEST(help)
 	ck_assert_int_eq(ctl("help", "--json"), 0);
 	assert_json(
 		"[v[\"name\"] for v in d[\"verbs\"]] == [\"cdi\", \"check\", \"drain\", \"events\", \"explain\", \"fleet\", \"help\", "
-		"\"kick\", \"list\", \"metrics\", \"reload\", \"restrict\", \"rules\", \"run\", \"site\", \"status\", \"version\"]");
+		"\"kick\", \"limits\", \"list\", \"metrics\", \"reload\", \"restrict\", \"rules\", \"run\", \"site\", \"status\", \"version\"]");
 	ck_assert_int_eq(ctl("--json", "help", "rules"), 0);
 	assert_json("[o[\"name\"] for o in d[\"verbs\"][0][\"options\"]] == [\"full\"]");
 	ck_assert_int_eq(ctl("help", "rulez"), 2);
