@@ -386,7 +386,7 @@ help:
 	@echo '                    waits of a connection, memory of an object; HOST_ROUNDS=21'
 	@echo 'make bench-fleet    agents of HOSTS=1000 hosts with a real etcd: roll-outs, restarts, lists'
 	@echo 'make bench-peers    what it costs to know who the peer is, with a real munged'
-	@echo 'make bench-check    instructions of a connection, against tests/bench/instructions (in check)'
+	@echo 'make bench-check    instructions and system calls of a connection, against those recorded (in check)'
 	@echo 'make bench-record   write them anew'
 	@echo 'make bench-grow     instructions for one of many objects, against one of few (in check)'
 	@echo 'make format-check   clang-format has nothing to change'
