@@ -311,7 +311,7 @@ START_TEST(attributes_that_no_event_carries)
 
 	/* No event has carried these attributes, so the broker queries the connection manager. */
 	ck_assert_int_eq(rdmabroker_init_qp_attr(id, &attr, &mask), 0);
-	ck_assert_int_eq(mask, IBV_QP_STATE | IBV_QP_AV);
+	ck_assert_int_eq(mask, IBV_QP_STATE | IBV_QP_AV | IBV_QP_MIN_RNR_TIMER);
 	ck_assert_int_eq(attr.ah_attr.is_global, 1);
 	for (int i = 0; i < 16; i++)
 		ck_assert_uint_eq(attr.ah_attr.grh.dgid.raw[i], FAKE_DGID);

@@ -519,7 +519,7 @@ case_systemd_does_not_read() {
 	end_load
 }
 
-# The broker dies meanwhile. So many sessions have ended that a new vault is due: what systemd has must stay complete.
+# The broker dies meanwhile. So many sessions have ended that a new socket store is due: what systemd has must stay complete.
 case_killed_while_systemd_does_not_read() {
 	local daemon
 	users_policy
