@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What nearly every file uses: ownership of pointers and descriptors within a function, containers, arrays.
+ * What nearly every file uses: ownership of pointers and descriptors within a function, arrays, sorted ones.
  */
 
 #include <stdlib.h>

@@ -281,116 +281,6 @@ START_TEST(quotas)
 }
 END_TEST
 
-static int get_min_rnr_timer(struct rdmabroker_id *id)
-{
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR };
-	int mask;
-
-	ck_assert_int_eq(rdmabroker_init_qp_attr(id, &attr, &mask), 0);
-	ck_assert(mask & IBV_QP_MIN_RNR_TIMER);
-	return attr.min_rnr_timer;
-}
-
-/* The program's value is in force as long as no rule forces another one. Then the QP of an accept gets the rule's. */
-START_TEST(limits_of_the_user)
-{
-	struct rdmabroker *s = open_session(0);
-	struct rdmabroker_limits *limits;
-	bool has_sessions = false, has_listeners = false;
-
-	set_policy("allow any\n");
-	start_listening(s, 7471);
-	ck_assert_int_eq(rdmabroker_get_limits(s, &limits), 0);
-	for (size_t i = 0; i < limits->n_limits; i++) {
-		const struct rdmabroker_limit *limit = limits->limits[i];
-
-		ck_assert_uint_le(limit->used, limit->limit);
-		has_sessions |= !strcmp(limit->key, "SessionsPerUser") && limit->used == 1;
-		has_listeners |= !strcmp(limit->what, "listeners") && limit->used == 1;
-	}
-	ck_assert(has_sessions);
-	ck_assert(has_listeners);
-	rdmabroker_free_limits(limits);
-	rdmabroker_close(s);
-}
-END_TEST
-
-START_TEST(min_rnr_timer)
-{
-	struct rdmabroker *s = open_session(0), *c = open_session(0);
-	struct rdmabroker_conn_param p = { .size = sizeof(p), .qp_num = 17 };
-	struct rdmabroker_event *event;
-	struct rdmabroker_id *active;
-	int value;
-
-	set_policy("allow session\nallow listen\nallow connect\nallow accept min-rnr-timer 12\n");
-	start_listening(s, 7471);
-	active = resolve(c, 7471);
-	ck_assert_int_eq(rdmabroker_get_option(active, RDMABROKER_OPTION_MIN_RNR_TIMER, &value), 0);
-	ck_assert_int_eq(value, -1);
-	ck_assert_int_eq(rdmabroker_set_option(active, RDMABROKER_OPTION_MIN_RNR_TIMER, 32),
-			 -EINVAL);
-	ck_assert_int_eq(rdmabroker_set_option(active, RDMABROKER_OPTION_MIN_RNR_TIMER, 7), 0);
-	ck_assert_int_eq(rdmabroker_connect(active, &p), 0);
-	event = expect(s, RDMABROKER_EVENT_CONNECT_REQUEST);
-	ck_assert_int_eq(get_min_rnr_timer(event->id), 12);
-	ck_assert_int_eq(rdmabroker_set_option(event->id, RDMABROKER_OPTION_MIN_RNR_TIMER, 9), 0);
-	ck_assert_int_eq(get_min_rnr_timer(event->id), 12);
-	ck_assert_int_eq(rdmabroker_accept(event->id, &p), 0);
-	rdmabroker_free_event(event);
-	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_CONNECT_RESPONSE));
-	ck_assert_int_eq(get_min_rnr_timer(active), 7);
-	rdmabroker_close(c);
-	rdmabroker_close(s);
-}
-END_TEST
-
-START_TEST(caps_and_ack_timeout)
-{
-	struct rdmabroker *s = open_session(0), *c = open_session(0);
-	struct rdmabroker_conn_param p = {
-		.size = sizeof(p),
-		.qp_num = 17,
-		.responder_resources = 16,
-		.initiator_depth = 2,
-		.retry_count = 7,
-		.rnr_retry_count = 3,
-	};
-	struct rdmabroker_event *event;
-	struct rdmabroker_id *active;
-	int value;
-
-	set_policy(
-		"allow session\nallow listen\n"
-		"allow connect ack-timeout 9 responder-resources 4 initiator-depth 8 retry-count 2\n"
-		"allow accept ack-timeout 11 rnr-retry-count 1\n");
-	start_listening(s, 7471);
-	active = resolve(c, 7471);
-	ck_assert_int_eq(rdmabroker_get_option(active, RDMABROKER_OPTION_ACK_TIMEOUT, &value), 0);
-	ck_assert_int_eq(value, 9);
-	ck_assert_int_eq(rdmabroker_set_option(active, RDMABROKER_OPTION_ACK_TIMEOUT, 20), 0);
-	ck_assert_int_eq(rdmabroker_get_option(active, RDMABROKER_OPTION_ACK_TIMEOUT, &value), 0);
-	ck_assert_int_eq(value, 9);
-	ck_assert_int_eq(rdmabroker_connect(active, &p), 0);
-	event = expect(s, RDMABROKER_EVENT_CONNECT_REQUEST);
-	/* The connection request has the program's values, capped by the rule for connects. */
-	ck_assert_uint_eq(event->conn->responder_resources, 4);
-	ck_assert_uint_eq(event->conn->initiator_depth, 2);
-	ck_assert_uint_eq(event->conn->retry_count, 2);
-	ck_assert_uint_eq(event->conn->rnr_retry_count, 3);
-	ck_assert_int_eq(rdmabroker_get_option(event->id, RDMABROKER_OPTION_ACK_TIMEOUT, &value),
-			 0);
-	ck_assert_int_eq(value, 11);
-	ck_assert_int_eq(rdmabroker_accept(event->id, &p), 0);
-	rdmabroker_free_event(event);
-	event = expect(c, RDMABROKER_EVENT_CONNECT_RESPONSE);
-	ck_assert_uint_eq(event->conn->rnr_retry_count, 1);
-	rdmabroker_free_event(event);
-	rdmabroker_close(c);
-	rdmabroker_close(s);
-}
-END_TEST
-
 static void write_rules(const char *text)
 {
 	FILE *f = fopen(harness.rules_path, "w");
@@ -757,7 +647,6 @@ START_TEST(a_rate_under_overload)
 END_TEST
 
 UNIT_MAIN("admin", set_up, tear_down, busy_at_the_peers_broker, busy_at_the_clients_broker,
-	  busy_by_event, objects_of_every_kind_are_limited, quotas, limits_of_the_user,
-	  min_rnr_timer, caps_and_ack_timeout, reload_over_the_wire, many_rules_are_listed,
-	  rules_are_counted, explain, private_data_decides, a_thousand_reloads_under_load,
-	  a_rate_under_overload)
+	  busy_by_event, objects_of_every_kind_are_limited, quotas, reload_over_the_wire,
+	  many_rules_are_listed, rules_are_counted, explain, private_data_decides,
+	  a_thousand_reloads_under_load, a_rate_under_overload)
