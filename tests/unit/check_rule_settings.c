@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <netinet/in.h>
 #include <string.h>
 
 #include "client/rdmabroker-admin.h"
@@ -71,6 +72,27 @@ START_TEST(min_rnr_timer)
 }
 END_TEST
 
+/* A rule's ack-timeout does nothing to datagrams, and the program's value has no effect either. */
+START_TEST(ack_timeout_of_datagrams)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(7471) };
+	struct rdmabroker *c = open_session(0);
+	struct rdmabroker_id *id;
+	int value;
+
+	set_policy("allow session\nallow connect ack-timeout 9\n");
+	to.sin_addr.s_addr = htonl(0x0a090001);
+	ck_assert_int_eq(rdmabroker_create_id(c, RDMABROKER_PS_UDP, NULL, &id), 0);
+	ck_assert_int_eq(rdmabroker_resolve_addr_wait(id, NULL, (struct sockaddr *)&to,
+						      PATIENCE_TEST_S * 1000),
+			 0);
+	ck_assert_int_eq(rdmabroker_set_option(id, RDMABROKER_OPTION_ACK_TIMEOUT, 20), 0);
+	ck_assert_int_eq(rdmabroker_get_option(id, RDMABROKER_OPTION_ACK_TIMEOUT, &value), 0);
+	ck_assert_int_eq(value, -1);
+	rdmabroker_close(c);
+}
+END_TEST
+
 START_TEST(caps_and_ack_timeout)
 {
 	struct rdmabroker *s = open_session(0), *c = open_session(0);
@@ -118,4 +140,4 @@ START_TEST(caps_and_ack_timeout)
 END_TEST
 
 UNIT_MAIN("rule_settings", set_up, tear_down, limits_of_the_user, min_rnr_timer,
-	  caps_and_ack_timeout)
+	  caps_and_ack_timeout, ack_timeout_of_datagrams)

@@ -57,17 +57,17 @@ static const struct {
 	{ OPTION_MIN_RNR_TIMER, offsetof(struct policy_settings, min_rnr_timer) },
 };
 
-static int get_forced(size_t i, const struct id *id, const struct policy_rule *rule)
+static int get_forced(size_t i, const struct policy_rule *rule)
 {
-	return id_is_datagram(id) ? -1 : *(int *)((char *)&rule->settings + forced[i].offset);
+	return *(const int *)((const char *)&rule->settings + forced[i].offset);
 }
 
 static int apply_forced(struct id *id, struct failure *failure)
 {
 	int r = 0, value;
 
-	for (size_t i = 0; i < ELEMENTS_OF(forced) && r == 0; i++) {
-		value = get_forced(i, id, id->grant.rule);
+	for (size_t i = 0; i < ELEMENTS_OF(forced) && !id_is_datagram(id); i++) {
+		value = get_forced(i, id->grant.rule);
 		if (value >= 0)
 			r = id_set_option(id, forced[i].option, value);
 		if (r < 0)
@@ -77,21 +77,21 @@ static int apply_forced(struct id *id, struct failure *failure)
 	return r;
 }
 
-bool settings_force(const struct id *id, enum option option)
+bool rule_settings_force(const struct id *id, enum option option)
 {
 	/* A listener's rule does not apply to connections. */
 	if (!id->grant.rule || id->listener)
 		return false;
 	for (size_t i = 0; i < ELEMENTS_OF(forced); i++)
 		if (forced[i].option == option)
-			return get_forced(i, id, id->grant.rule) >= 0;
+			return get_forced(i, id->grant.rule) >= 0;
 	return false;
 }
 
-bool settings_allow_forced(const struct id *id, const struct policy_rule *rule)
+bool rule_settings_allow_forced(const struct id *id, const struct policy_rule *rule)
 {
 	for (size_t i = 0; i < ELEMENTS_OF(forced); i++) {
-		int value = get_forced(i, id, rule);
+		int value = get_forced(i, rule);
 
 		if (value >= 0 && value != id->options.now[forced[i].option])
 			return false;

@@ -26,9 +26,9 @@ int rule_settings_admit(struct id *id, const struct policy_verdict *verdict,
 /* Applies the TOS and the options that the id's rule forces. No effect on a listener, or on an id without a rule. */
 int rule_settings_apply(struct id *id, struct failure *failure);
 /* True: the id's rule forces OPTION, besides the TOS, so the client's value has no effect. */
-bool settings_force(const struct id *id, enum option option);
+bool rule_settings_force(const struct id *id, enum option option);
 /* True: the options that RULE forces have the values that are in force. */
-bool settings_allow_forced(const struct id *id, const struct policy_rule *rule);
+bool rule_settings_allow_forced(const struct id *id, const struct policy_rule *rule);
 /* The traffic class that RULE gives the id; -1: the kernel's default. */
 int rule_settings_choose_tos(const struct id *id, const struct policy_rule *rule);
 

@@ -58,7 +58,7 @@ static int set(struct id *id, int number, int value, struct failure *failure)
 		return 0;
 	default:
 		/* If the id's rule sets the option, the client's value is ignored. */
-		if (settings_force(id, option))
+		if (rule_settings_force(id, option))
 			return 0;
 		return set_in_kernel(id, option, value, failure);
 	}

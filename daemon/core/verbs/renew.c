@@ -103,7 +103,7 @@ static bool allows_what_was_told(const struct id *id, const struct policy_rule *
 	const struct policy_settings *now = &rule->settings;
 
 	return allows_tos(id, rule, id->options.now[OPTION_TOS]) &&
-	       settings_allow_forced(id, rule) &&
+	       rule_settings_allow_forced(id, rule) &&
 	       allows_cap(told->responder_resources, now->responder_resources) &&
 	       allows_cap(told->initiator_depth, now->initiator_depth) &&
 	       allows_cap(told->retry_count, now->retry_count) &&
