@@ -125,11 +125,19 @@ struct rdmabroker_options {
 	const char *socket; /* NULL: $RDMABROKER_SOCKET, else /run/rdmabroker/rdmabroker.sock */
 	unsigned flags; /* of enum rdmabroker_flags; others are refused with -EOPNOTSUPP */
 	int call_timeout_ms; /* for calls that the broker answers at once; 0: RDMABROKER_TIMEOUT_DEFAULT */
+	/*
+	 * Another session of this process, by whose socket the replies come; NULL: by the session's own. The session
+	 * then takes one descriptor, its socket, see rdmabroker_get_fd(). A program opens one session for replies,
+	 * usually with RDMABROKER_NO_POLL, and one with these options for each event channel. Not with
+	 * RDMABROKER_NONBLOCK or RDMABROKER_NO_POLL. rdmabroker_close() of the other session takes effect when all
+	 * such sessions are closed.
+	 */
+	struct rdmabroker *replies;
 };
 
-#define RDMABROKER_OPTIONS_INIT                               \
-	{                                                     \
-		sizeof(struct rdmabroker_options), NULL, 0, 0 \
+#define RDMABROKER_OPTIONS_INIT                                     \
+	{                                                           \
+		sizeof(struct rdmabroker_options), NULL, 0, 0, NULL \
 	}
 
 enum rdmabroker_port_space {
@@ -375,12 +383,30 @@ struct rdmabroker *rdmabroker_close(struct rdmabroker *session);
  * Description:
  *   Readable when rdmabroker_get_event() should be called. The call can still return -EAGAIN, because some received
  *   packets do not become events.
+ *
+ *   With options.replies it is the session's socket, on which only events come: readable when rdmabroker_get_event()
+ *   returns an event, once for each. Its O_NONBLOCK flag, which the program may set, is for rdmabroker_await_event().
+ *   If the program closes it, and opens something else under its number, that is read and written instead.
  * Ownership:
  *   The session's: do not read, write or close it.
  * Returns:
  *   The descriptor; -1: the session was opened with RDMABROKER_NO_POLL.
  */
 int rdmabroker_get_fd(const struct rdmabroker *session);
+
+/**
+ * rdmabroker_await_event - Wait for an event as a read of the session's descriptor would.
+ * Description:
+ *   Waits without limit, or not at all if the descriptor has the flag O_NONBLOCK, until rdmabroker_get_event() with
+ *   timeout 0 returns an event for this thread, or the loss of the session. With options.replies the wait is one system
+ *   call. Without, there is perhaps no event, see rdmabroker_get_fd(). A cancellation point. A program that holds a lock
+ *   of its own while it takes events waits here without that lock.
+ * Returns:
+ *   0; -EAGAIN: there is no event, and O_NONBLOCK is set; -EINTR: a signal came whose handler has no SA_RESTART;
+ *   -EINVAL: the session has no descriptor.
+ * See also: rdmabroker_get_event, rdma_get_cm_event
+ */
+int rdmabroker_await_event(struct rdmabroker *session);
 
 /**
  * rdmabroker_check - Whether a session can still be used.

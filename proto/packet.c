@@ -36,9 +36,9 @@ static size_t collect_fds(struct msghdr *msg, int *fds)
 	return n;
 }
 
-static ssize_t receive(int sock, struct msghdr *msg, struct mmsghdr *note)
+static ssize_t receive(int sock, struct msghdr *msg, struct mmsghdr *note, bool blocks)
 {
-	const int flags = MSG_DONTWAIT | MSG_CMSG_CLOEXEC;
+	const int flags = MSG_CMSG_CLOEXEC | (blocks ? 0 : MSG_DONTWAIT);
 	ssize_t n;
 
 	do {
@@ -49,14 +49,14 @@ static ssize_t receive(int sock, struct msghdr *msg, struct mmsghdr *note)
 		} else {
 			n = recvmsg(sock, msg, flags);
 		}
-	} while (n < 0 && errno == EINTR);
+	} while (n < 0 && errno == EINTR && !blocks);
 	if (n < 0)
 		return errno == EWOULDBLOCK ? -EAGAIN : -errno;
 	return note ? (ssize_t)note->msg_len : n;
 }
 
 static ssize_t receive_into(int sock, struct iovec *iov, size_t n_iov, int *fds, size_t max_fds,
-			    size_t *ret_n_fds, struct mmsghdr *note)
+			    size_t *ret_n_fds, struct mmsghdr *note, bool blocks)
 {
 	union control control;
 	struct msghdr msg = {
@@ -70,7 +70,7 @@ static ssize_t receive_into(int sock, struct iovec *iov, size_t n_iov, int *fds,
 	*ret_n_fds = 0;
 	if (max_fds % 2 != 0 || max_fds > PACKET_ALL_FDS)
 		return -EINVAL;
-	len = receive(sock, &msg, note);
+	len = receive(sock, &msg, note, blocks);
 	if (len < 0)
 		return len;
 	*ret_n_fds = collect_fds(&msg, fds);
@@ -85,7 +85,14 @@ ssize_t packet_recv(int sock, uint8_t buf[PACKET_MAX], int *fds, size_t max_fds,
 {
 	struct iovec iov = { .iov_base = buf, .iov_len = PACKET_MAX };
 
-	return receive_into(sock, &iov, 1, fds, max_fds, ret_n_fds, NULL);
+	return receive_into(sock, &iov, 1, fds, max_fds, ret_n_fds, NULL, /* blocks= */ false);
+}
+
+ssize_t packet_await(int sock, uint8_t buf[PACKET_MAX], int *fds, size_t max_fds, size_t *ret_n_fds)
+{
+	struct iovec iov = { .iov_base = buf, .iov_len = PACKET_MAX };
+
+	return receive_into(sock, &iov, 1, fds, max_fds, ret_n_fds, NULL, /* blocks= */ true);
 }
 
 ssize_t packet_recv_noted(int sock, void *first, size_t first_len, void *rest, int *fds,
@@ -94,7 +101,7 @@ ssize_t packet_recv_noted(int sock, void *first, size_t first_len, void *rest, i
 	struct iovec iov[] = { { .iov_base = first, .iov_len = first_len },
 			       { .iov_base = rest, .iov_len = PACKET_MAX - first_len } };
 
-	return receive_into(sock, iov, 2, fds, max_fds, ret_n_fds, note);
+	return receive_into(sock, iov, 2, fds, max_fds, ret_n_fds, note, /* blocks= */ false);
 }
 
 void packet_end(int sock)

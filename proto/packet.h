@@ -34,6 +34,13 @@ struct mmsghdr;
 ssize_t packet_recv(int sock, uint8_t buf[PACKET_MAX], int *fds, size_t max_fds, size_t *ret_n_fds);
 
 /*
+ * As packet_recv(), but blocks as the socket's O_NONBLOCK flag and SO_RCVTIMEO say, and returns -EINTR after a signal
+ * whose handler has no SA_RESTART or, with SO_RCVTIMEO, after any. A cancellation point.
+ */
+ssize_t packet_await(int sock, uint8_t buf[PACKET_MAX], int *fds, size_t max_fds,
+		     size_t *ret_n_fds);
+
+/*
  * As packet_recv(). The packet's first FIRST_LEN bytes are put into FIRST, the rest into REST, which has space for
  * PACKET_MAX bytes less FIRST_LEN. NOTE->msg_len must be 0: the system call that receives the packet sets it to the
  * packet's length. So if FIRST and NOTE are shared with another process, that process has the packet whenever this one

@@ -7,10 +7,12 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "client/lib/admin/notices.h"
+#include "client/lib/event/blocking.h"
 #include "client/lib/event/lifetime.h"
 #include "client/lib/event/queue.h"
 #include "client/lib/event/receive.h"
@@ -22,6 +24,7 @@
 #include "client/lib/wire/frame.h"
 #include "client/lib/wire/message.h"
 #include "client/lib/wire/pending.h"
+#include "client/lib/wire/pump.h"
 #include "client/lib/wire/sessionparts.h"
 #include "client/lib/wire/sized.h"
 #include "proto/packet.h"
@@ -69,6 +72,7 @@ static const struct wire_ops ops = {
 	.on_notice = notices_receive,
 	.on_outcome = receive_outcome,
 	.has_news = has_news,
+	.settle = blocking_settle,
 };
 
 /*
@@ -124,9 +128,34 @@ static int make_fds(struct wire *wire)
 	return 0;
 }
 
+/* Nobody polls the socket, so a wait for a reply can be one system call. If that fails, it is two. */
+static void let_block(struct wire *wire)
+{
+	const struct timeval timeout = { .tv_sec = wire->call_timeout_ms / 1000,
+					 .tv_usec = wire->call_timeout_ms % 1000 * 1000 };
+
+	if (setsockopt(wire->sock.fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) == 0 &&
+	    fcntl(wire->sock.fd, F_SETFL, 0) == 0)
+		wire->block_ms = wire->call_timeout_ms;
+}
+
+/* A program that polls the socket itself decides whether reading it blocks, as with librdmacm's descriptor. */
+static int be_direct(struct rdmabroker *session, struct rdmabroker *replies)
+{
+	if (fcntl(session->wire.sock.fd, F_SETFL, 0) < 0)
+		return fail(errno, "open: cannot make the socket block: %s", strerror(errno));
+	session->wire.block_ms = -1;
+	wire_lock(&replies->wire);
+	replies->n_direct++;
+	wire_unlock(&replies->wire);
+	session->replies = replies;
+	wire_be_direct(&session->wire, &replies->wire);
+	return 0;
+}
+
 /* PROOF: the result of proof_new(), to be sent with the request; -1: none. */
-static int call_hello(struct rdmabroker *session, int proof, int timeout_ms,
-		      Rdmabroker__Frame **ret)
+static int call_hello(struct rdmabroker *session, const struct rdmabroker *replies, int proof,
+		      int timeout_ms, Rdmabroker__Frame **ret)
 {
 	struct call call = { .name = "open", .send_fd = proof >= 0 ? &proof : NULL };
 	REQUEST(request, m, Hello, HELLO, hello);
@@ -137,6 +166,7 @@ static int call_hello(struct rdmabroker *session, int proof, int timeout_ms,
 	m.features |= RDMABROKER__FEATURE__FEATURE_GOODBYE;
 	if (session->flags & RDMABROKER_CONFIRM_DISCONNECT)
 		m.features |= RDMABROKER__FEATURE__FEATURE_CONFIRMS_DISCONNECT;
+	m.replies_to = replies ? replies->number : 0;
 	r = call_wait_like(&session->wire, &call, &request, timeout_ms, ret);
 	if (r == 0 && (*ret)->reply->result_case != RDMABROKER__REPLY__RESULT_HELLO) {
 		frame_free(*ret);
@@ -160,21 +190,23 @@ static int make_proof(const char *name, const char *kind, int *ret)
 }
 
 /* KIND: the kind of proofs that the broker may require. */
-static int say_hello(struct rdmabroker *session, const char *kind, int timeout_ms)
+static int say_hello(struct rdmabroker *session, struct rdmabroker *replies, const char *kind,
+		     int timeout_ms)
 {
 	int64_t deadline = deadline_after(timeout_ms);
 	Rdmabroker__Frame *frame;
 	uint32_t max_ids;
 	int r;
 
-	r = call_hello(session, -1, timeout_ms, &frame);
+	r = call_hello(session, replies, -1, timeout_ms, &frame);
 	if (r == 0 && frame->reply->hello->proof[0]) {
 		int proof;
 
 		r = make_proof(frame->reply->hello->proof, kind, &proof);
 		frame_free(frame);
 		if (r == 0)
-			r = call_hello(session, proof, (int)deadline_left(deadline), &frame);
+			r = call_hello(session, replies, proof, (int)deadline_left(deadline),
+				       &frame);
 		if (proof >= 0)
 			close(proof);
 	}
@@ -193,6 +225,9 @@ static int say_hello(struct rdmabroker *session, const char *kind, int timeout_m
 		session->takes_goodbye = frame->reply->hello->features &
 					 RDMABROKER__FEATURE__FEATURE_GOODBYE;
 		session->devices->had_any = frame->reply->hello->has_devices;
+		session->number = frame->reply->hello->session;
+		if (replies && frame->reply->hello->apart)
+			r = be_direct(session, replies);
 	}
 	frame_free(frame);
 	return r;
@@ -249,14 +284,40 @@ static const char *choose_socket(unsigned flags)
 	return DEFAULT_SOCKET;
 }
 
+/* A session with RDMABROKER_NONBLOCK gets outcomes of calls by its own socket, and one without a descriptor needs none. */
+static int check_replies(const struct rdmabroker_options *options)
+{
+	const unsigned others = RDMABROKER_NONBLOCK | RDMABROKER_NO_POLL;
+	int r;
+
+	if (options->flags & others || options->replies->flags & RDMABROKER_NONBLOCK)
+		return fail(EINVAL,
+			    "open: options.replies does not go with RDMABROKER_NONBLOCK and "
+			    "RDMABROKER_NO_POLL");
+	if (options->replies->replies)
+		return fail(EINVAL,
+			    "open: options.replies is a session that has options.replies itself");
+	r = wire_check_process(&options->replies->wire);
+	if (r < 0)
+		return r;
+	/* Notice here that its broker is gone: it is read only when a call waits. */
+	wire_lock(&options->replies->wire);
+	pump_drain(&options->replies->wire);
+	wire_unlock(&options->replies->wire);
+	return rdmabroker_check(options->replies);
+}
+
 static int take_options(struct rdmabroker_options *ret, const struct rdmabroker_options *options)
 {
 	int r = 0;
 
 	*ret = (struct rdmabroker_options)RDMABROKER_OPTIONS_INIT;
 	if (options)
-		r = SIZED_TAKE(ret, options, "open", rdmabroker_options, call_timeout_ms,
-			       call_timeout_ms);
+		r = SIZED_TAKE(ret, options, "open", rdmabroker_options, call_timeout_ms, replies);
+	if (r < 0)
+		return r;
+	if (ret->replies)
+		r = check_replies(ret);
 	if (r < 0)
 		return r;
 	if (ret->flags & ~FLAGS)
@@ -274,6 +335,7 @@ static int open_once(const struct rdmabroker_options *options, int sock, int64_t
 		     struct rdmabroker **ret)
 {
 	struct rdmabroker *session = new_session(options->call_timeout_ms, options->flags);
+	struct rdmabroker *replies = sock < 0 ? options->replies : NULL;
 	int r = 0;
 
 	if (!session) {
@@ -284,15 +346,21 @@ static int open_once(const struct rdmabroker_options *options, int sock, int64_t
 	session->wire.sock = ownfd_of(sock);
 	if (sock < 0)
 		r = connect_to(&session->wire, options->socket, deadline);
-	if (r == 0 && !(session->flags & RDMABROKER_NO_POLL))
+	if (r == 0 && !replies && !(session->flags & RDMABROKER_NO_POLL))
 		r = make_fds(&session->wire);
 	if (r == 0)
-		r = say_hello(session, sock < 0 ? PROOF_OPENS : PROOF_ADOPTS,
+		r = say_hello(session, replies, sock < 0 ? PROOF_OPENS : PROOF_ADOPTS,
 			      (int)deadline_left(deadline));
+	/* The broker does not know how, so replies come by the session's own socket. */
+	if (r == 0 && replies && !wire_is_direct(&session->wire) &&
+	    !(session->flags & RDMABROKER_NO_POLL))
+		r = make_fds(&session->wire);
 	if (r < 0) {
 		rdmabroker_close(session);
 		return r;
 	}
+	if (session->flags & RDMABROKER_NO_POLL)
+		let_block(&session->wire);
 	*ret = session;
 	return 0;
 }
@@ -400,14 +468,46 @@ static void say_goodbye(struct rdmabroker *session)
 		call_post(&session->wire, &like, &request, 0);
 }
 
+static bool stays_open(struct rdmabroker *session)
+{
+	bool stays = session->n_direct > 0;
+
+	if (wire_check_process(&session->wire) < 0)
+		return stays;
+	wire_lock(&session->wire);
+	stays = session->n_direct > 0;
+	session->closing = stays;
+	wire_unlock(&session->wire);
+	return stays;
+}
+
+/* A session that has got its replies by REPLIES is closed. True: REPLIES was to be closed, and it was the last one. */
+static bool is_last(struct rdmabroker *replies)
+{
+	bool last;
+
+	if (wire_check_process(&replies->wire) < 0)
+		return false;
+	wire_lock(&replies->wire);
+	last = --replies->n_direct == 0 && replies->closing;
+	wire_unlock(&replies->wire);
+	return last;
+}
+
 struct rdmabroker *rdmabroker_close(struct rdmabroker *session)
 {
 	struct parts *parts = (struct parts *)session;
+	struct rdmabroker *replies = session ? session->replies : NULL;
 	struct failure_copy copy;
 
 	if (!parts)
 		return NULL;
 	fail_save(&copy);
+	/* It is closed with the last session whose replies it gets. */
+	if (stays_open(session)) {
+		fail_restore(&copy);
+		return NULL;
+	}
 	say_goodbye(session);
 	/* Send no more requests: when the socket is closed, the daemon destroys all ids and leases of the session. */
 	if (!session->wire.dead)
@@ -420,6 +520,8 @@ struct rdmabroker *rdmabroker_close(struct rdmabroker *session)
 	pending_free_all(&session->wire);
 	wire_done(&session->wire);
 	free(parts);
+	if (replies && is_last(replies))
+		rdmabroker_close(replies);
 	fail_restore(&copy);
 	return NULL;
 }
@@ -435,7 +537,7 @@ int rdmabroker_get_fd(const struct rdmabroker *session)
 		wire_be_polled(&s->wire);
 		wire_unlock(&s->wire);
 	}
-	return s->wire.epoll;
+	return wire_get_fd(&s->wire);
 }
 
 int rdmabroker_check(struct rdmabroker *session)
@@ -445,7 +547,9 @@ int rdmabroker_check(struct rdmabroker *session)
 	if (r < 0)
 		return r;
 	wire_lock(&session->wire);
-	r = wire_check_socket(&session->wire);
+	r = wire_check_own(&session->wire);
+	if (r == 0)
+		r = wire_check_own(session->wire.replies);
 	wire_unlock(&session->wire);
 	return r;
 }

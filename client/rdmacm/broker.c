@@ -62,8 +62,8 @@ static bool look_for_devices(void)
 	return n > 0;
 }
 
-/* FLAGS: more flags of rdmabroker_open(). */
-static int open_session(struct session *ret, unsigned flags)
+/* FLAGS: more flags of rdmabroker_open(). REPLIES: see struct rdmabroker_options. */
+static int open_session(struct session *ret, unsigned flags, struct rdmabroker *replies)
 {
 	struct rdmabroker_options options = RDMABROKER_OPTIONS_INIT;
 	static atomic_bool has_devices;
@@ -73,6 +73,7 @@ static int open_session(struct session *ret, unsigned flags)
 		return -ENODEV;
 	atomic_store(&has_devices, true);
 	options.flags = RDMABROKER_FAIL_BY_EVENT | RDMABROKER_CONFIRM_DISCONNECT | flags;
+	options.replies = replies;
 	*ret = (struct session){ .pid = getpid(), .uid = geteuid(), .gid = getegid() };
 	return BROKER(rdmabroker_open(&options, &ret->broker));
 }
@@ -98,8 +99,16 @@ static int fail_to_open(int r)
 
 int broker_open(struct session *ret)
 {
-	int r = open_session(ret, /* flags= */ 0);
+	struct rdmabroker *replies;
+	int r = -ECONNRESET;
 
+	/* A broker that is gone is noticed by the first one who uses the process's own session. */
+	for (unsigned i = 0; r == -ECONNRESET && i < 2; i++) {
+		replies = broker_get_session(NULL);
+		if (!replies)
+			return -1;
+		r = open_session(ret, /* flags= */ 0, replies);
+	}
 	return r < 0 ? fail_to_open(r) : 0;
 }
 
@@ -199,7 +208,7 @@ static int open_shared(bool of_user, struct rdmabroker **ret)
 	shared = calloc(1, sizeof(*shared));
 	if (!shared)
 		return -ENOMEM;
-	r = open_session(&shared->session, RDMABROKER_NO_POLL);
+	r = open_session(&shared->session, RDMABROKER_NO_POLL, /* replies= */ NULL);
 	if (r < 0) {
 		free(shared);
 		return r;

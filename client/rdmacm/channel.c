@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "rdmacm.h"
@@ -29,6 +30,7 @@ static void end_session(struct channel *channel, bool keep)
 		broker_keep(&channel->session);
 	else
 		BROKER(rdmabroker_close(channel->session.broker));
+	channel->session.broker = NULL;
 }
 
 struct channel *channel_new(bool sync)
@@ -107,9 +109,17 @@ void channel_leave(struct channel *channel)
 	bool is_last;
 
 	is_last = --channel->n_inside == 0 && channel->closed;
+	if (is_last && channel->session.broker)
+		end_session(channel, /* keep= */ false);
 	pthread_mutex_unlock(&channel->lock);
 	if (is_last)
 		forget(channel);
+}
+
+/* False: the session's descriptor is no socket, and threads wait without using the session. */
+static bool wake_readers(const struct channel *channel)
+{
+	return shutdown(rdmabroker_get_fd(channel->session.broker), SHUT_RDWR) == 0;
 }
 
 /* Ids that are left on CHANNEL lose their handle, so that they can only be destroyed. */
@@ -124,11 +134,15 @@ void channel_free(struct channel *channel)
 		id->handle = NULL;
 		id->public.channel = NULL;
 	}
-	/* If a thread still waits for events, as at the end of cmtime, that thread frees the channel. */
+	/*
+	 * If a thread still waits for events, as at the end of cmtime, that thread frees the channel. If it waits in the
+	 * session's socket, it wakes up, and closes the session, too.
+	 */
 	pthread_mutex_lock(&channel->lock);
 	channel->closed = true;
 	is_used = channel->n_inside > 0;
-	end_session(channel, /* keep= */ !is_used && !channel->lost);
+	if (!is_used || !wake_readers(channel))
+		end_session(channel, /* keep= */ !is_used && !channel->lost);
 	pthread_mutex_unlock(&channel->lock);
 	if (!is_used)
 		forget(channel);
@@ -152,21 +166,6 @@ void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 	channel_free(to_channel(channel));
 }
 
-/*
- * After a signal whose handler has SA_RESTART the kernel restarts librdmacm's wait, but not poll(). The signal is not
- * known here, so poll() is restarted only if all handlers have SA_RESTART.
- */
-static bool may_be_restarted(void)
-{
-	struct sigaction action;
-
-	for (int i = 1; i < NSIG; i++)
-		if (sigaction(i, NULL, &action) == 0 && action.sa_handler != SIG_DFL &&
-		    action.sa_handler != SIG_IGN && !(action.sa_flags & SA_RESTART))
-			return false;
-	return true;
-}
-
 static void leave_cancelled(void *channel)
 {
 	pthread_mutex_lock(&((struct channel *)channel)->lock);
@@ -178,17 +177,18 @@ int channel_wait(struct channel *channel)
 	struct pollfd p = { .fd = channel->public.fd, .events = POLLIN };
 	int r;
 
+	/* The descriptor of a sync id's channel is not the session's. */
+	if (channel->sync && fcntl(channel->public.fd, F_GETFL) & O_NONBLOCK)
+		return poll(&p, 1, 0) == 0 ? -EAGAIN : 0;
 	pthread_mutex_unlock(&channel->lock);
-	/* poll() is a cancellation point, like librdmacm's wait. */
+	/* A cancellation point, like librdmacm's wait. */
 	pthread_cleanup_push(leave_cancelled, channel);
-	do
-		r = poll(&p, 1, -1);
-	while (r < 0 && errno == EINTR && may_be_restarted());
+	r = rdmabroker_await_event(channel->session.broker);
 	pthread_cleanup_pop(0);
 	pthread_mutex_lock(&channel->lock);
 	if (channel->closed) {
 		channel_leave(channel);
 		wait_for_ever();
 	}
-	return r < 0 ? -errno : 0;
+	return r;
 }

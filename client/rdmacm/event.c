@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -257,11 +256,13 @@ static int take_or_wait(struct channel *channel, struct cm_event *event)
 	int r;
 
 	channel_enter(channel);
-	while ((r = take(channel, event)) == -EAGAIN) {
-		if (fcntl(channel->public.fd, F_GETFL) & O_NONBLOCK)
-			break;
-		r = channel_wait(channel);
+	for (;;) {
+		r = channel->lost ? 0 : channel_wait(channel);
 		if (r < 0)
+			break;
+		r = take(channel, event);
+		/* -EAGAIN: there was one that the program does not get, or another thread has taken it. */
+		if (r != -EAGAIN)
 			break;
 	}
 	channel_leave(channel);

@@ -76,6 +76,8 @@ static int describe_broker(struct call *call)
 	space_of(call)->hello.daemon_version = (char *)RDMABROKER_VERSION;
 	space_of(call)->hello.max_ids = core_get_settings(core)->max_ids_per_session;
 	space_of(call)->hello.has_devices = lease_count(call->session) > 0;
+	space_of(call)->hello.session = session_get_number(call->session);
+	space_of(call)->hello.apart = session_is_apart(call->session);
 	return 0;
 }
 
@@ -112,7 +114,8 @@ int do_hello(struct call *call)
 				   hello->version);
 	rdmabroker__hello_result__init(result);
 	result->version = 1;
-	result->features = RDMABROKER__FEATURE__FEATURE_GOODBYE;
+	result->features = RDMABROKER__FEATURE__FEATURE_GOODBYE |
+			   RDMABROKER__FEATURE__FEATURE_APART;
 	REPLY(call, hello, HELLO, result);
 	if (session_is_released(call->session))
 		return failure_set(&call->failure, STATUS_BAD_STATE,
@@ -136,7 +139,17 @@ int do_hello(struct call *call)
 		r = session_greet(call->session, &call->failure);
 	if (r != 0)
 		return r;
+	session_set_replies_to(call->session, hello->replies_to);
 	return describe_broker(call);
+}
+
+int do_wake(struct call *call)
+{
+	if (!session_is_apart(call->session))
+		return failure_set(&call->failure, STATUS_BAD_STATE,
+				   "wake: the session gets its replies by its own socket");
+	session_wake(call->session);
+	return 0;
 }
 
 int do_goodbye(struct call *call)

@@ -47,5 +47,6 @@
 	X(SERVE_PEERS, serve_peers, SESSION_PERMIT_PEERS, 1)                         \
 	X(ANSWER_PEER, answer_peer, SESSION_PERMIT_PEERS, 1)                         \
 	X(FIND_PEER, find_peer, SESSION_PERMIT_PEERS, 1)                             \
+	X(WAKE, wake, SESSION_PERMIT_CLIENT, 1)                                      \
 	X(ADOPT_SESSION, adopt_session, 0, 1)                                        \
 	X(LEND_DEVICE, lend_device, SESSION_PERMIT_ADMIN, 1)

@@ -30,6 +30,27 @@ struct packet {
 	uint8_t data[];
 };
 
+void outbox_count_sent(struct outbox *outbox, struct ledger_session *row)
+{
+	outbox->n_sent++;
+	if (row)
+		row->n_sent = outbox->n_sent;
+}
+
+void outbox_note_sending(const struct outbox *outbox, struct ledger_session *row, bool own)
+{
+	if (row)
+		row->n_sent_next = outbox->n_sent + own;
+}
+
+void outbox_restore_count(struct outbox *outbox, const struct ledger_session *old,
+			  struct ledger_session *row)
+{
+	outbox->n_sent = ledger_note_length(&old->sent) ? old->n_sent_next : old->n_sent;
+	if (row)
+		row->n_sent = outbox->n_sent;
+}
+
 void outbox_init(struct outbox *outbox, size_t max_bytes)
 {
 	*outbox = (struct outbox){ .max_bytes = max_bytes };
@@ -209,7 +230,8 @@ void outbox_forget(struct id *id)
 static int refuse(const struct packet *packet, int sock)
 {
 	uint8_t buf[1024];
-	size_t len = request_pack_refusal(packet->serial, -ETOOMANYREFS, buf, sizeof(buf));
+	size_t len = request_pack_refusal(packet->serial, /* n_sent= */ 0, -ETOOMANYREFS, buf,
+					  sizeof(buf));
 
 	return packet_send(sock, buf, len, NULL, 0);
 }
@@ -223,10 +245,15 @@ static int send_one(struct packet *packet, int sock)
 		ledger_note_set(&row->sent, 0);
 		row->sent_what = LEDGER_SENT_PACKET;
 		row->sent_number = packet->part->number;
+		outbox_note_sending(packet->outbox, row, /* own= */ true);
 	}
 	r = packet_send_noted(sock, packet->data, packet->len, &packet->fd, packet->fd >= 0,
 			      row ? ledger_note_header(&row->sent) : NULL);
-	return r == -ETOOMANYREFS ? refuse(packet, sock) : r;
+	if (r == -ETOOMANYREFS)
+		r = refuse(packet, sock);
+	if (r == 0)
+		outbox_count_sent(packet->outbox, packet->row);
+	return r;
 }
 
 int outbox_flush(struct outbox *outbox, int sock)

@@ -15,6 +15,7 @@
 
 struct id;
 struct ledger_packet;
+struct ledger_session;
 struct session;
 struct session_event;
 
@@ -23,6 +24,7 @@ struct outbox {
 	size_t bytes, max_bytes; /* of the packets that are charged as bytes */
 	unsigned n_fds; /* packets that have a descriptor */
 	uint32_t last; /* the number of the last row in the ledger */
+	uint32_t n_sent; /* packets that the socket has accepted, modulo 2^32, see Reply.n_sent */
 };
 
 void outbox_init(struct outbox *outbox, size_t max_bytes);
@@ -48,6 +50,13 @@ int outbox_add(struct outbox *outbox, struct session *session, const uint8_t *da
  */
 int outbox_restore(struct outbox *outbox, struct session *session, const struct ledger_packet *rows,
 		   size_t n);
+/* The socket has accepted a packet. ROW: the session's; NULL: it is not kept. */
+void outbox_count_sent(struct outbox *outbox, struct ledger_session *row);
+/* To be called before a packet is sent, see ledger_session.n_sent_next. OWN: it goes into this socket. */
+void outbox_note_sending(const struct outbox *outbox, struct ledger_session *row, bool own);
+/* The previous process has sent as many packets as OLD says. ROW: the session's new one; NULL: it is not kept. */
+void outbox_restore_count(struct outbox *outbox, const struct ledger_session *old,
+			  struct ledger_session *row);
 /* Sends what the socket accepts. Returns 0 or a negative errno. */
 int outbox_flush(struct outbox *outbox, int sock);
 /* Drops the events that the charge of ID covers. */

@@ -25,6 +25,7 @@
 #include "rpc/peers.h"
 #include "rpc/published.h"
 #include "rpc/request.h"
+#include "rpc/sending.h"
 #include "rpc/sent_fds.h"
 #include "takeover/ledger.h"
 #include "takeover/socketstore.h"
@@ -34,8 +35,7 @@
 
 #define HELLO_USEC (10 * 1000000ULL)
 
-/* Disconnects the client. The peer is freed later, by the loop, because the caller still uses it. */
-static void peer_close(struct peer *peer)
+void peer_close(struct peer *peer)
 {
 	if (peer->ending)
 		return;
@@ -46,8 +46,7 @@ static void peer_close(struct peer *peer)
 	peers_reap(peer->peers, peer);
 }
 
-/* The client's socket is closed. */
-static void peer_hang_up(struct peer *peer)
+void peer_hang_up(struct peer *peer)
 {
 	if (!peer->ending)
 		peer->hung_up = true;
@@ -66,76 +65,6 @@ void peer_drop(struct peer *peer, const char *why)
 		session_set_end_reason(session, why);
 	}
 	peer_close(peer);
-}
-
-/* Sending */
-
-static uint32_t events_wanted(const struct peer *peer)
-{
-	if (!outbox_is_empty(&peer->outbox) || peer->n_lost > 0)
-		return EPOLLOUT;
-	/* While nothing is read, EPOLLRDHUP is selected, so that a hang-up is still noticed. */
-	return peer->waiting || peer->paused ? EPOLLRDHUP : EPOLLIN;
-}
-
-static void update_io(struct peer *peer)
-{
-	if (!peer->ending && peers_await(peer->peers, peer, events_wanted(peer)) < 0)
-		peer_close(peer);
-}
-
-static void on_outbox_change(struct peer *peer)
-{
-	sent_fds_hold(peer->sent_fds, peer->outbox.n_fds > 0);
-	update_io(peer);
-}
-
-/* What is being sent is in the ledger, so that the next process knows whether it was. */
-static struct mmsghdr *note_sending(struct peer *peer, const struct session_event *event,
-				    bool notice)
-{
-	struct ledger_session *row = session_get_row(peer->session);
-	const struct id *id = event ? event->request ?: event->id : NULL;
-
-	if (!row)
-		return NULL;
-	ledger_note_set(&row->sent, 0);
-	row->sent_what = id ? LEDGER_SENT_EVENT : notice ? LEDGER_SENT_NOTHING : LEDGER_SENT_REPLY;
-	row->sent_number = id ? id_get_handle(id) : 0;
-	return ledger_note_header(&row->sent);
-}
-
-static int send_packed(struct peer *peer, const uint8_t *buf, size_t len, int fd, uint64_t serial,
-		       const struct session_event *event, bool notice)
-{
-	struct mmsghdr *note = note_sending(peer, event, notice);
-	int r = -EAGAIN;
-
-	if (outbox_is_empty(&peer->outbox))
-		r = packet_send_noted(peer->sock, buf, len, &fd, fd >= 0, note);
-	if (r != -EAGAIN)
-		return r;
-	if (notice && !outbox_has_room_for_notice(&peer->outbox, peer->session, len))
-		return -EXFULL;
-	r = outbox_add(&peer->outbox, peer->session, buf, len, fd, serial, event);
-	/* The next process sends it from the ledger. */
-	if (r == 0 && note)
-		note->msg_len = (unsigned)len;
-	on_outbox_change(peer);
-	return r;
-}
-
-static void drop_on_failure(struct peer *peer, int r)
-{
-	if (r == -EXFULL)
-		peer_drop(peer, "it does not read its replies and events (QueuedBytesPerSession=)");
-	else if (r == -EDQUOT)
-		peer_drop(peer, "its user's clients do not read their replies and events "
-				"(QueuedBytesPerUser=)");
-	else if (r == -ECONNRESET)
-		peer_hang_up(peer);
-	else if (r < 0)
-		peer_drop(peer, strerror(-r));
 }
 
 /* Called when the session is charged, that is, when Hello waits or has succeeded. Idempotent. */
@@ -161,158 +90,15 @@ static void let_in(struct peer *peer)
 	packet_pass_fds(peer->sock, session_get_permits(session) & SESSION_PERMIT_CLIENT);
 }
 
-/*
- * True: REPLY is known to fit into a packet, because it has only numbers and texts of at most 255 bytes. Then its size
- * need not be computed, which takes nearly as long as packing.
- */
-static bool is_short(const Rdmabroker__Reply *reply)
-{
-	switch (reply->result_case) {
-	case RDMABROKER__REPLY__RESULT__NOT_SET:
-	case RDMABROKER__REPLY__RESULT_HELLO:
-	case RDMABROKER__REPLY__RESULT_ID_INFO:
-	case RDMABROKER__REPLY__RESULT_QP_ATTR:
-	case RDMABROKER__REPLY__RESULT_GET_OPTION:
-		return true;
-	default:
-		return false;
-	}
-}
-
-/*
- * Sends FRAME, a reply, with the descriptor FD; -1: none. If FD cannot be sent, returns the reason, which the caller
- * then sends as the reply. Otherwise returns 0; other errors end the session.
- */
 static int send_reply(void *userdata, const Rdmabroker__Frame *frame, int fd,
 		      struct failure *failure)
 {
 	struct peer *peer = userdata;
-	uint8_t buf[PACKET_MAX];
-	int r;
 
-	if (peer->ending)
-		return 0;
 	/* Do this before the client gets the reply, because its next packet may carry a descriptor. */
-	if (!peer->is_in && peer->progress.stage == REQUEST_SERVING)
+	if (!peer->ending && !peer->is_in && peer->progress.stage == REQUEST_SERVING)
 		let_in(peer);
-	if (!is_short(frame->reply) && rdmabroker__frame__get_packed_size(frame) > sizeof(buf)) {
-		peer_drop(peer, "a reply does not fit into a packet");
-		return 0;
-	}
-	if (fd >= 0) {
-		r = sent_fds_add(&peer->sent_fds, &peer->peers->sent_fds_list, peer->session,
-				 peer->sock, failure);
-		if (r != 0)
-			return r;
-	}
-	r = send_packed(peer, buf, rdmabroker__frame__pack(frame, buf), fd, frame->reply->serial,
-			/* event= */ NULL, /* notice= */ false);
-	if (r == -ETOOMANYREFS)
-		return r;
-	drop_on_failure(peer, r);
-	return 0;
-}
-
-static void on_session_event(void *userdata, const struct session_event *event)
-{
-	struct peer *peer = userdata;
-	uint8_t buf[PACKET_MAX];
-
-	if (peer->ending)
-		return;
-	/* Queue only one ADDR_CHANGE: the event can come any number of times, always with the same content. */
-	if (event->type == RDMA_CM_EVENT_ADDR_CHANGE && outbox_has_event(event->id, event->type))
-		return;
-	drop_on_failure(peer, send_packed(peer, buf, event_pack(event, buf), /* fd= */ -1,
-					  /* serial= */ 0, event, /* notice= */ false));
-}
-
-_Static_assert(NOTICE_PACKET_MAX == PACKET_MAX, "a notice is one packet");
-
-static int pack_notice(struct notice_packet *ret, Rdmabroker__Notice *notice, uint64_t n_lost)
-{
-	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
-	size_t len;
-
-	notice->lost = n_lost;
-	frame.body_case = RDMABROKER__FRAME__BODY_NOTICE;
-	frame.notice = notice;
-	len = rdmabroker__frame__get_packed_size(&frame);
-	if (len > sizeof(ret->data))
-		return -EMSGSIZE;
-	ret->len = rdmabroker__frame__pack(&frame, ret->data);
-	return 0;
-}
-
-/* PACKET: the packet of NOTICE for all who have lost none before it, which is made if it is empty; NULL: there is none. */
-static int send_notice(struct peer *peer, const struct notice *notice, struct notice_packet *packet)
-{
-	struct notice_packet own;
-	int r = 0;
-
-	if (!packet || peer->n_lost > 0)
-		packet = &own;
-	own.len = 0;
-	if (packet->len == 0) {
-		struct out_notice out;
-
-		out_notice(&out, notice);
-		r = pack_notice(packet, &out.notice, peer->n_lost);
-	}
-	if (r < 0)
-		return r;
-	return send_packed(peer, packet->data, packet->len, /* fd= */ -1, /* serial= */ 0,
-			   /* event= */ NULL, /* notice= */ true);
-}
-
-/* If a notice cannot be sent, it is dropped and counted; the session goes on, unless the client is gone. */
-static bool on_session_notice(void *userdata, const struct notice *notice)
-{
-	struct peer *peer = userdata;
-	int r;
-
-	if (peer->ending)
-		return true;
-	r = send_notice(peer, notice, notice->packet);
-	if (r == -ECONNRESET) {
-		peer_hang_up(peer);
-		return true;
-	}
-	peer->n_lost = r < 0 ? peer->n_lost + 1 : 0;
-	/* If notices were dropped, this selects EPOLLOUT; peer_on_io() reports their number when there is room. */
-	update_io(peer);
-	return r >= 0;
-}
-
-/* If notices were dropped and the queue is empty, reports to the client how many. */
-static int tell_lost(struct peer *peer)
-{
-	Rdmabroker__Notice notice = RDMABROKER__NOTICE__INIT;
-	struct notice_packet packet;
-	int r;
-
-	if (peer->n_lost == 0 || !outbox_is_empty(&peer->outbox))
-		return 0;
-	notice.kind = (char *)"lost";
-	notice.time_ns = notice_time_ns();
-	r = pack_notice(&packet, &notice, peer->n_lost);
-	if (r == 0)
-		r = send_packed(peer, packet.data, packet.len, /* fd= */ -1, /* serial= */ 0,
-				/* event= */ NULL, /* notice= */ true);
-	if (r < 0)
-		return r;
-	peer->n_lost = 0;
-	update_io(peer);
-	return 0;
-}
-
-/* Drops the queued events that the id's charge covers, as the kernel drops the events of an id that is destroyed. */
-static void on_session_forget(void *userdata, struct id *id)
-{
-	struct peer *peer = userdata;
-
-	outbox_forget(id);
-	on_outbox_change(peer);
+	return sending_reply(peer, frame, fd, failure);
 }
 
 static void on_session_end(void *userdata, const char *why)
@@ -346,7 +132,7 @@ static void wait_for_more(struct peer *peer, const uint8_t *data, size_t len)
 	}
 	memcpy(peer->waiting, data, len);
 	peer->waiting_len = len;
-	update_io(peer);
+	sending_update(peer);
 }
 
 /* The request that was received is answered. */
@@ -388,6 +174,7 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const i
 			  "it sent file descriptors with a request that takes none or only one");
 		return;
 	}
+	peer->apart = frame->request->apart && session_is_apart(peer->session);
 	turns_charge(&peer->turn, request_work(frame->request));
 	what_next = request_dispatch(peer->peers->control, peer->session, &peer->progress,
 				     frame->request, attempt, n_fds > 0 ? fds[0] : -1, send_reply,
@@ -428,22 +215,23 @@ void peer_go_on(struct peer *peer)
 		return;
 	on_frame(peer, data, peer->waiting_len, NULL, 0, REQUEST_AGAIN);
 	close_received(peer);
-	update_io(peer);
+	sending_update(peer);
 }
 
 static const struct session_ops session_ops = {
-	.event = on_session_event,
-	.forget = on_session_forget,
+	.event = sending_event,
+	.wake = sending_wake,
+	.forget = sending_forget,
 	.end = on_session_end,
 	.resume = on_session_resume,
-	.notice = on_session_notice,
+	.notice = sending_notice,
 };
 
 static void stop_reading(struct peer *peer)
 {
 	peer->paused = true;
 	peers_pause(peer->peers, peer);
-	update_io(peer);
+	sending_update(peer);
 }
 
 void peer_resume(struct peer *peer)
@@ -452,7 +240,7 @@ void peer_resume(struct peer *peer)
 		return;
 	peer->paused = false;
 	list_remove(&peer->pausing);
-	update_io(peer);
+	sending_update(peer);
 }
 
 /* Into the ledger, as far as there is room, and from there into BUF. */
@@ -509,14 +297,14 @@ void peer_on_io(struct peer *peer, uint32_t events)
 		return;
 	if (events & EPOLLOUT) {
 		r = outbox_flush(&peer->outbox, peer->sock);
-		on_outbox_change(peer);
+		sending_changed(peer);
 		if (r == 0)
-			r = tell_lost(peer);
+			r = sending_tell_lost(peer);
 		if (r < 0)
 			peer_close(peer);
 		return;
 	}
-	if (events_wanted(peer) != EPOLLIN) {
+	if (sending_wants(peer) != EPOLLIN) {
 		if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
 			peer_hang_up(peer);
 		return;
@@ -589,6 +377,8 @@ static int make(struct peer **ret, struct peers *peers, struct core *core, struc
 		  session_new(&peer->session, core, sock, door, restriction, &session_ops, peer);
 	if (r < 0)
 		return r;
+	if (row)
+		outbox_restore_count(&peer->outbox, row, session_get_row(peer->session));
 	peer->uid = owner_of(session_get_uid(peer->session));
 	/* Let the client send descriptors if a proof can be required at Hello, because the proof is a descriptor. */
 	if (identity_doubt(session_get_identity(peer->session)) ||
@@ -646,31 +436,34 @@ int peer_restore(struct peer **ret, struct peers *peers, struct core *core, stru
 	return 0;
 }
 
-static void send_answer(struct peer *peer, const uint8_t *buf, size_t len, uint32_t serial)
+void peer_confirm_request(struct peer *peer, const Rdmabroker__Request *request)
 {
-	drop_on_failure(peer, send_packed(peer, buf, len, /* fd= */ -1, serial, /* event= */ NULL,
-					  /* notice= */ false));
-}
-
-void peer_confirm_request(struct peer *peer, uint32_t serial)
-{
+	uint32_t serial = request->serial;
 	uint8_t buf[64];
 
-	send_answer(peer, buf, request_pack_success(serial, buf, sizeof(buf)), serial);
+	peer->apart = request->apart && session_is_apart(peer->session);
+	sending_packed_reply(peer, buf,
+			     request_pack_success(serial, peer->outbox.n_sent, buf, sizeof(buf)),
+			     serial);
 }
 
-void peer_refuse_request(struct peer *peer, uint32_t serial)
+void peer_refuse_request(struct peer *peer, const Rdmabroker__Request *request)
 {
+	uint32_t serial = request->serial;
 	uint8_t buf[1024];
 
-	send_answer(peer, buf, request_pack_refusal(serial, -EAGAIN, buf, sizeof(buf)), serial);
+	peer->apart = request->apart && session_is_apart(peer->session);
+	sending_packed_reply(peer, buf,
+			     request_pack_refusal(serial, peer->outbox.n_sent, -EAGAIN, buf,
+						  sizeof(buf)),
+			     serial);
 }
 
 int peer_restore_packets(struct peer *peer, const struct ledger_packet *rows, size_t n)
 {
 	int r = outbox_restore(&peer->outbox, peer->session, rows, n);
 
-	on_outbox_change(peer);
+	sending_changed(peer);
 	return r;
 }
 
@@ -684,7 +477,7 @@ void peer_repeat_request(struct peer *peer, const uint8_t *packet, size_t len)
 		ledger_note_set(&row->received, (uint32_t)len);
 	}
 	on_frame(peer, packet, len, NULL, 0, REQUEST_REPEATED);
-	update_io(peer);
+	sending_update(peer);
 }
 
 struct peer *peer_free(struct peer *peer)

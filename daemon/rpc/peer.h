@@ -59,6 +59,7 @@ struct peer {
 	struct request_progress progress;
 	bool is_in; /* Hello has succeeded, and let_in() has prepared the socket for further requests */
 	enum closer_class class; /* class of CLOSING */
+	bool apart; /* the reply to the request goes over another session's socket, see Request.apart */
 	uid_t uid; /* user of CLOSING */
 	/* closes the descriptors of the last packet, once its request is processed; NULL: none */
 	struct closing *received;
@@ -90,15 +91,18 @@ int peer_new(struct peers *peers, sd_event *loop, struct core *core, struct clos
 int peer_restore(struct peer **ret, struct peers *peers, struct core *core, struct closing *closing,
 		 int sock, size_t max_queued_bytes, const struct ledger_session *row, int pidfd);
 /*
- * For the request SERIAL, or the PACKET of a request, that a previous process has received and not answered: replies
- * that it has succeeded; replies that the broker was restarted while it carried the request out; carries it out again.
+ * For REQUEST, or its PACKET, that a previous process has received and not answered: replies that it has succeeded;
+ * replies that the broker was restarted while it carried the request out; carries it out again.
  */
-void peer_confirm_request(struct peer *peer, uint32_t serial);
-void peer_refuse_request(struct peer *peer, uint32_t serial);
+void peer_confirm_request(struct peer *peer, const Rdmabroker__Request *request);
+void peer_refuse_request(struct peer *peer, const Rdmabroker__Request *request);
 void peer_repeat_request(struct peer *peer, const uint8_t *packet, size_t len);
 /* Queues the packets that the socket had not accepted. ROWS is sorted. Returns 0 or a negative errno. */
 int peer_restore_packets(struct peer *peer, const struct ledger_packet *rows, size_t n);
-void peer_drop(struct peer *peer, const char *why);
+/* Disconnects the client. The peer is freed later, by the loop, because the caller still uses it. */
+void peer_close(struct peer *peer);
+void peer_hang_up(struct peer *peer); /* the same if the client has closed its socket */
+void peer_drop(struct peer *peer, const char *why); /* the same, with a line in the journal */
 /* Repeats the request that waits. */
 void peer_go_on(struct peer *peer);
 /* Reads from the client again, if reading was paused. */

@@ -212,10 +212,10 @@ void repeat_go_on(const struct repeat *repeat, struct peer *peer)
 		break;
 	case DONE:
 		if (!request->quiet)
-			peer_confirm_request(peer, request->serial);
+			peer_confirm_request(peer, request);
 		break;
 	case UNKNOWN:
-		peer_refuse_request(peer, request->serial);
+		peer_refuse_request(peer, request);
 		break;
 	}
 }

@@ -175,7 +175,7 @@ static size_t pack_reply(Rdmabroker__Reply *reply, uint8_t *buf, size_t size)
 		       0;
 }
 
-size_t request_pack_refusal(uint64_t serial, int r, uint8_t *buf, size_t size)
+size_t request_pack_refusal(uint64_t serial, uint32_t n_sent, int r, uint8_t *buf, size_t size)
 {
 	Rdmabroker__Reply reply = RDMABROKER__REPLY__INIT;
 	Rdmabroker__Failure out;
@@ -184,15 +184,17 @@ size_t request_pack_refusal(uint64_t serial, int r, uint8_t *buf, size_t size)
 	set_internal(&failure, r);
 	out_failure(&out, &failure);
 	reply.serial = (uint32_t)serial;
+	reply.n_sent = n_sent;
 	reply.failure = &out;
 	return pack_reply(&reply, buf, size);
 }
 
-size_t request_pack_success(uint64_t serial, uint8_t *buf, size_t size)
+size_t request_pack_success(uint64_t serial, uint32_t n_sent, uint8_t *buf, size_t size)
 {
 	Rdmabroker__Reply reply = RDMABROKER__REPLY__INIT;
 
 	reply.serial = (uint32_t)serial;
+	reply.n_sent = n_sent;
 	return pack_reply(&reply, buf, size);
 }
 

@@ -96,6 +96,15 @@ struct ledger_session {
 	uint32_t
 		charged_uid; /* whose quotas it uses; judged again by the next daemon, and here for people */
 	uint32_t reserved2;
+	uint64_t replies_to; /* session.replies_to; 0 if an older daemon has written the row */
+	/*
+	 * The permits of a session with REPLIES_TO. They are not in the members above, because a daemon that does not
+	 * know of REPLIES_TO would send replies where the client does not expect them, and must not take it over.
+	 */
+	uint32_t apart_permits;
+	uint32_t n_sent; /* outbox.n_sent */
+	uint32_t n_sent_next; /* the same, when what SENT is about was sent */
+	uint32_t reserved3;
 };
 
 struct ledger_id {
@@ -241,7 +250,8 @@ void ledger_note_set(struct ledger_note *note, uint32_t length);
 /* True: the session's Hello has succeeded, or it was released. */
 static inline bool ledger_session_is_open(const struct ledger_session *row)
 {
-	return row->permits != 0 || row->restricted_permits != 0 || row->released;
+	return row->permits != 0 || row->restricted_permits != 0 || row->apart_permits != 0 ||
+	       row->released;
 }
 
 #define OLD_LEDGERS_MAX 16

@@ -279,6 +279,7 @@ static void send_request(Rdmabroker__Request *request, const int *fds, size_t n_
 
 	request->serial = ++w.client->serial;
 	request->first = w.first.id ? &w.first : NULL;
+	request->apart = true; /* it is ignored in most sessions */
 	frame.body_case = RDMABROKER__FRAME__BODY_REQUEST;
 	frame.request = request;
 	if (rdmabroker__frame__get_packed_size(&frame) <= sizeof(buf))
@@ -509,6 +510,13 @@ static void ask_other(struct input *input, uint8_t step)
 	switch (step) {
 	case 'H':
 		ASK(HELLO, hello, Rdmabroker__Hello, m.version = take_number(input));
+		break;
+	case 'h':
+		ASK(HELLO, hello, Rdmabroker__Hello, m.version = 1;
+		    m.replies_to = take_digit(input));
+		break;
+	case 'J':
+		ASK(WAKE, wake, Rdmabroker__Wake, );
 		break;
 	case 'c':
 		ASK(CREATE_ID, create_id, Rdmabroker__CreateId, m.id = take_id(input);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "tests/hooks/inside.h"
@@ -74,10 +75,32 @@ ssize_t client_sendmsg(int fd, const struct msghdr *msg, int flags)
 	return n;
 }
 
+/* The daemon runs while the client blocks. False: the socket's timeout is over. */
+static bool wait_for(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	struct timeval timeout = { 0 };
+	socklen_t len = sizeof(timeout);
+	int ms = -1;
+
+	if (fcntl(fd, F_GETFL) & O_NONBLOCK)
+		return true;
+	getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, &len);
+	if (timeout.tv_sec > 0 || timeout.tv_usec > 0)
+		ms = (int)(timeout.tv_sec * 1000 + timeout.tv_usec / 1000);
+	return hook_poll(&p, 1, ms) != 0 || ms < 0;
+}
+
 ssize_t client_recvmsg(int fd, struct msghdr *msg, int flags)
 {
-	ssize_t n = hook_fails(HOOK_CLIENT, HOOK_RECEIVE) ? -1 : recvmsg(fd, msg, flags);
+	bool fails = hook_fails(HOOK_CLIENT, HOOK_RECEIVE);
+	ssize_t n;
 
+	if (!fails && !(flags & MSG_DONTWAIT) && !wait_for(fd)) {
+		errno = EAGAIN;
+		return -1;
+	}
+	n = fails ? -1 : recvmsg(fd, msg, flags);
 	if (n > 0)
 		hook_received();
 	return n;

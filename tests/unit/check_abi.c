@@ -83,7 +83,7 @@ static int give_question(void *given)
 
 /* A struct must end with its member LAST, without padding: see client/lib/wire/sized.h. */
 #define FILLED(type, last) _Static_assert(END(type, last) == sizeof(struct type), #type)
-FILLED(rdmabroker_options, call_timeout_ms);
+FILLED(rdmabroker_options, replies);
 FILLED(rdmabroker_conn_param, unused);
 FILLED(rdmabroker_ud_param, ah_attr);
 FILLED(rdmabroker_event, n_paths);

@@ -18,11 +18,17 @@
 
 /* Counts the packets and the waits of programs that use the drop-in. */
 
+/*
+ * A route that was resolved with the address needs no packets, but the program can poll the channel, which only a packet
+ * makes readable: it is requested, and received.
+ */
+#define WAKE 2
+
 START_TEST(bound_connection)
 {
 	warm_up();
 	connect_ends(addr(0));
-	COUNTS(&client, 7, 3);
+	COUNTS(&client, 7 + WAKE, 3);
 	client.traffic = (struct hooks_traffic){ 0 };
 	end_connection();
 	COUNTS(&client, 4, 2);
@@ -34,7 +40,7 @@ START_TEST(unbound_connection)
 {
 	warm_up();
 	connect_ends(NULL);
-	COUNTS(&client, 5, 2);
+	COUNTS(&client, 5 + WAKE, 2);
 	client.traffic = (struct hooks_traffic){ 0 };
 	end_connection();
 	COUNTS(&client, 4, 2);
@@ -49,7 +55,7 @@ START_TEST(connection_from_a_chosen_port)
 	for (int i = 0; i < 3; i++) {
 		forget_traffic();
 		connect_ends(addr(7000));
-		COUNTS(&client, 7, 3);
+		COUNTS(&client, 7 + WAKE, 3);
 		client.traffic = (struct hooks_traffic){ 0 };
 		end_connection();
 		COUNTS(&client, 4, 2);
@@ -99,7 +105,7 @@ START_TEST(many_connections)
 		connect_ends(NULL);
 		end_connection();
 	}
-	COUNTS(&client, n * (5 + 4), n * (2 + 2));
+	COUNTS(&client, n * (5 + WAKE + 4), n * (2 + 2));
 	COUNTS(&server, n * 6, n * 4);
 }
 END_TEST
@@ -155,7 +161,7 @@ START_TEST(migration_between_address_and_route)
 	forget_traffic();
 	DO(&other, rdma_resolve_route(client.id, 1000));
 	ck_assert_ptr_eq(await(&other, RDMA_CM_EVENT_ROUTE_RESOLVED), client.id);
-	COUNTS(&other, 0, 0);
+	COUNTS(&other, WAKE / 2, 0); /* it is requested, and received with the next request */
 	DO(&other, rdma_destroy_id(client.id));
 	rdma_destroy_event_channel(other.channel);
 }
@@ -455,7 +461,8 @@ START_TEST(a_kept_session_of_another_user)
 	ck_assert_int_eq(setegid(gid + 1), 0);
 	DO(&client, rdma_create_id(NULL, &client.id, NULL, RDMA_PS_TCP));
 	ck_assert_int_eq(setegid(gid), 0);
-	ck_assert_uint_eq(n_opened(), 1);
+	/* With the session that gets the replies of the other group's sessions. */
+	ck_assert_uint_eq(n_opened(), 2);
 	DO(&client, rdma_destroy_id(client.id));
 }
 END_TEST

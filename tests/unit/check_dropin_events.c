@@ -100,6 +100,7 @@ START_TEST(an_event_stays_behind_a_readable_descriptor)
 	end_server();
 	run_daemon();
 	end_client();
+	run_daemon();
 	ck_assert(is_readable(client.channel));
 	ck_assert_ptr_eq(await(&client, RDMA_CM_EVENT_ADDR_RESOLVED), other);
 	ck_assert(!is_readable(client.channel));

@@ -162,7 +162,7 @@ static void die_at_every_instant(void)
 		id = accepted = NULL;
 		hooks_run(hooks_get_loop());
 		status = get_status();
-		ck_assert_msg(status->n_ids == 1 && status->n_sessions == 2 &&
+		ck_assert_msg(status->n_ids == 1 && status->n_sessions == n_sessions() &&
 				      status->n_listeners == 1 && status->n_connections == 0,
 			      "%u ids, %u sessions, %u listeners, %u connections are left if the "
 			      "daemon dies at call %u",
@@ -199,7 +199,7 @@ static void expect_idle(unsigned n)
 	expect_nothing(client);
 	expect_nothing(server);
 	status = get_status();
-	ck_assert_msg(status->n_ids == 0 && status->n_sessions == 2,
+	ck_assert_msg(status->n_ids == 0 && status->n_sessions == n_sessions(),
 		      "%u ids, %u sessions are left if the daemon dies at call %u", status->n_ids,
 		      status->n_sessions, n);
 	rdmabroker_free_status(status);
@@ -246,8 +246,7 @@ END_TEST
  */
 static void be_newcomer(void)
 {
-	const struct rdmabroker_options options = { .size = sizeof(options),
-						    .call_timeout_ms = 500 };
+	struct rdmabroker_options options = { .size = sizeof(options), .call_timeout_ms = 500 };
 	uint64_t end = clock_ms() + options.call_timeout_ms;
 	struct rdmabroker *newcomer;
 	int r = rdmabroker_open(&options, &newcomer);
@@ -268,6 +267,22 @@ START_TEST(every_instant_of_a_session)
 	n_opened = 0;
 	survive(be_newcomer);
 	ck_assert_uint_gt(n_opened, 10);
+}
+END_TEST
+
+/* The same with sessions whose replies come by another session's socket, see Hello.replies_to. */
+START_TEST(every_instant_apart)
+{
+	be_apart();
+	new_numbers = 0;
+	die_at_every_instant();
+}
+END_TEST
+
+START_TEST(every_instant_of_a_listener_apart)
+{
+	be_apart();
+	survive(be_listener);
 }
 END_TEST
 
@@ -328,6 +343,13 @@ static void be_rejected(void)
 	rdmabroker_destroy_id(listener);
 }
 
+START_TEST(every_instant_of_a_member_of_a_group_apart)
+{
+	be_apart();
+	survive(be_member);
+}
+END_TEST
+
 START_TEST(every_instant_of_a_reject)
 {
 	survive(be_rejected);
@@ -387,7 +409,7 @@ static bool start_twice(unsigned n)
 	return true;
 }
 
-START_TEST(every_instant_of_a_take_over)
+static void die_while_taking_over(void)
 {
 	struct rdmabroker_status *status;
 	bool was_killed = true;
@@ -401,7 +423,7 @@ START_TEST(every_instant_of_a_take_over)
 		expect_nothing(client);
 		expect_nothing(server);
 		status = get_status();
-		ck_assert_msg(status->n_ids == 3 && status->n_sessions == 2 &&
+		ck_assert_msg(status->n_ids == 3 && status->n_sessions == n_sessions() &&
 				      status->n_listeners == 1 && status->n_connections == 2,
 			      "%u ids, %u sessions, %u listeners, %u connections are left if the "
 			      "daemon dies at call %u of a take-over",
@@ -413,9 +435,23 @@ START_TEST(every_instant_of_a_take_over)
 	connect_ids(19);
 	end_connection();
 }
+
+START_TEST(every_instant_of_a_take_over)
+{
+	die_while_taking_over();
+}
+END_TEST
+
+START_TEST(every_instant_of_a_take_over_apart)
+{
+	be_apart();
+	die_while_taking_over();
+}
 END_TEST
 
 UNIT_MAIN("instants", succession_set_up, succession_tear_down, every_instant,
 	  every_instant_without_a_time_wait, every_instant_of_a_listener,
 	  every_instant_of_a_session, every_instant_of_a_member_of_a_group,
-	  every_instant_of_a_reject, every_instant_of_a_look_up, every_instant_of_a_take_over)
+	  every_instant_of_a_reject, every_instant_of_a_look_up, every_instant_of_a_take_over,
+	  every_instant_apart, every_instant_of_a_listener_apart,
+	  every_instant_of_a_member_of_a_group_apart, every_instant_of_a_take_over_apart)

@@ -77,6 +77,7 @@ static const unsigned allowed[REQUEST_LAST + 1] = {
 	[OP(ANSWER_PEER)] = 0, /* nothing was asked */
 	[OP(FIND_PEER)] = 0, /* nobody has the address */
 	[OP(GOODBYE)] = GREETED,
+	[OP(WAKE)] = 0, /* replies come by the session's own socket */
 	[OP(LEND_DEVICE)] = GREETED & ~IN(ID_REMOVED), /* a removed device cannot be lent */
 };
 

@@ -15,6 +15,7 @@
 
 static struct broker *broker, *dead[4096];
 static unsigned n_dead;
+static struct rdmabroker *replies; /* NULL: the replies of a session come by its own socket */
 
 struct rdmabroker *server, *client;
 struct rdmabroker_id *listener, *accepted, *id;
@@ -109,9 +110,26 @@ struct rdmabroker *open_helper(void)
 	return session;
 }
 
+void be_apart(void)
+{
+	rdmabroker_close(client);
+	rdmabroker_close(server);
+	hooks_run(hooks_get_loop());
+	replies = open_session();
+	server = open_session();
+	client = open_session();
+	ck_assert_int_ge(rdmabroker_get_fd(server), 0);
+	ck_assert_int_ge(rdmabroker_get_fd(client), 0);
+}
+
+unsigned n_sessions(void)
+{
+	return replies ? 3 : 2;
+}
+
 struct rdmabroker *open_session(void)
 {
-	const struct rdmabroker_options options = { .size = sizeof(options) };
+	const struct rdmabroker_options options = { .size = sizeof(options), .replies = replies };
 	struct rdmabroker *session;
 
 	ck_assert_int_eq(rdmabroker_open(&options, &session), 0);
@@ -135,6 +153,7 @@ void succession_set_up(void)
 
 void succession_tear_down(void)
 {
+	rdmabroker_close(replies);
 	rdmabroker_close(client);
 	rdmabroker_close(server);
 	hooks_run(hooks_get_loop());

@@ -44,6 +44,9 @@ void restart(void);
 void restart_with(const char *rules); /* with OnReload=enforce */
 
 struct rdmabroker *open_session(void);
+/* SERVER and CLIENT become sessions whose replies come by a third one. They have descriptors that block. */
+void be_apart(void);
+unsigned n_sessions(void); /* that succession_set_up() and be_apart() have opened */
 struct rdmabroker *open_helper(void); /* by the helper's socket */
 struct rdmabroker_id *new_id(struct rdmabroker *session);
 const struct sockaddr *addr(uint16_t port);

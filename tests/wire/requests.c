@@ -93,6 +93,7 @@ static void put_operation(struct writer *w, int op, uint32_t id)
 	case OP(RELEASE_SESSION):
 	case OP(ADOPT_SESSION):
 	case OP(GOODBYE):
+	case OP(WAKE):
 		return;
 	case OP(RESTRICT_SESSION):
 		put_bytes(w, 1, "allow any port 7471", 19);

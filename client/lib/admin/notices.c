@@ -223,8 +223,14 @@ static bool set_wanted(struct rdmabroker *session, bool watching)
 int notices_request(struct rdmabroker *session, const char *name, Rdmabroker__Request *request)
 {
 	/* Before the request is sent, because notices can follow directly after its reply. */
-	bool was = set_wanted(session, true);
-	int r = call_wait(&session->wire, name, request);
+	bool was;
+	int r;
+
+	/* Its descriptor is readable once for each event, and a notice is none. */
+	if (wire_is_direct(&session->wire))
+		return fail(EINVAL, "%s: a session with options.replies gets no notices", name);
+	was = set_wanted(session, true);
+	r = call_wait(&session->wire, name, request);
 
 	/* Keep watching after a timeout, because the daemon may have accepted the request. */
 	if (r < 0 && r != -ETIMEDOUT && !was)

@@ -9,6 +9,7 @@
 #include "client/lib/id/idstate.h"
 #include "client/lib/id/idtable.h"
 #include "client/lib/id/opendevice.h"
+#include "client/lib/wire/calls.h"
 #include "client/lib/wire/fail.h"
 #include "client/lib/wire/frame.h"
 #include "client/lib/wire/message.h"
@@ -68,6 +69,21 @@ static struct rdmabroker_event *make_request(struct rdmabroker_id *id,
 	return digest_event(&raw);
 }
 
+/* What is held after the last import is of ids that were destroyed. */
+static void count_importing(struct rdmabroker *session, int n)
+{
+	struct queue *queue = session->queue;
+	Rdmabroker__Frame *frame;
+
+	if (!wire_is_direct(&session->wire))
+		return;
+	wire_lock(&session->wire);
+	queue->n_importing += (unsigned)n;
+	while (queue->n_importing == 0 && (frame = queue_release(queue, 0)))
+		frame_free(frame);
+	wire_unlock(&session->wire);
+}
+
 int rdmabroker_import_id(struct rdmabroker *session, int fd, struct rdmabroker_id **ret)
 {
 	REQUEST(request, m, ImportId, IMPORT_ID, import_id);
@@ -83,7 +99,9 @@ int rdmabroker_import_id(struct rdmabroker *session, int fd, struct rdmabroker_i
 
 	if (fd < 0)
 		return fail(EBADF, "import_id: fd is negative");
+	count_importing(session, 1);
 	r = call_wait_like(&session->wire, &like, &request, session->wire.call_timeout_ms, &frame);
+	count_importing(session, -1);
 	if (r < 0)
 		return r;
 	id = like.imported;
@@ -128,7 +146,10 @@ static uint32_t adopt(struct rdmabroker_id *id, struct rdmabroker_id *moved)
 	while (id->n_digesting > 0)
 		wire_wait(&session->wire);
 	/* Events that are still in the socket have to be moved too. */
-	pump_drain(&session->wire);
+	if (wire_is_direct(&session->wire))
+		pump_catch_up(&session->wire);
+	else
+		pump_drain(&session->wire);
 	queue_collect(session->queue, id, &events);
 	idtable_set_dying(session->ids, handle);
 	wire_unlock(&session->wire);
@@ -155,6 +176,28 @@ static uint32_t adopt(struct rdmabroker_id *id, struct rdmabroker_id *moved)
 	return handle;
 }
 
+/*
+ * Destroys what is left of the moved id in the broker's old session FROM. If replies come by another socket, does that
+ * first: the reply says how many events were sent before.
+ */
+static void leave(struct rdmabroker *from, struct rdmabroker_id *id, struct rdmabroker_id *moved)
+{
+	REQUEST(request, m, DestroyId, DESTROY_ID, destroy_id);
+	struct call like = { .name = "migrate_id" };
+	uint32_t handle = id->handle;
+
+	if (!wire_is_direct(&from->wire)) {
+		lifetime_give_up_handle(from, adopt(id, moved));
+		return;
+	}
+	m.id = handle;
+	call_wait_like(&from->wire, &like, &request, from->wire.call_timeout_ms, NULL);
+	adopt(id, moved);
+	wire_lock(&from->wire);
+	idtable_free(from->ids, handle);
+	wire_unlock(&from->wire);
+}
+
 /* Only the broker's id changes sessions: the program's struct is kept, with its QP. */
 int rdmabroker_migrate_id(struct rdmabroker_id *id, struct rdmabroker *session)
 {
@@ -169,7 +212,7 @@ int rdmabroker_migrate_id(struct rdmabroker_id *id, struct rdmabroker *session)
 	close(fd);
 	if (r < 0)
 		return r;
-	lifetime_give_up_handle(from, adopt(id, moved));
+	leave(from, id, moved);
 	lifetime_end_orphans(from);
 	if (id->device)
 		opendevice_move(id->device, from, session);

@@ -4,6 +4,7 @@
 #include "client/lib/id/idstate.h"
 #include "client/lib/id/multicast.h"
 #include "client/lib/wire/message.h"
+#include "client/lib/wire/pump.h"
 #include "client/lib/wire/sessionparts.h"
 #include "proto/addr.h"
 #include "proto/address.h"
@@ -37,6 +38,7 @@ int rdmabroker_leave_multicast(struct rdmabroker_id *id, const struct sockaddr *
 	r = idcall_do(id, "leave_multicast", &request, ANSWER_AS_EVENT, NULL);
 	/* The session's descriptor must not be readable because of an event that the program does not get any more. */
 	wire_lock(&id->session->wire);
+	pump_catch_up(&id->session->wire);
 	queue_drop(id->session->queue, id, is_of_group, &copy);
 	wire_unlock(&id->session->wire);
 	return r;

@@ -18,8 +18,8 @@
 #include "client/lib/wire/sessionparts.h"
 
 /*
- * Sends a request only for its reply, which implies that all earlier requests were processed. Does not wait for the
- * reply.
+ * Sends a request only for its reply, which implies that all earlier requests were processed. Waits for the reply only
+ * if it comes by another socket.
  */
 static int ask_for_an_answer(struct rdmabroker *session, bool wait)
 {
@@ -30,6 +30,8 @@ static int ask_for_an_answer(struct rdmabroker *session, bool wait)
 		.must_reply = true,
 	};
 
+	if (wire_is_direct(&session->wire))
+		return call_wait(&session->wire, like.name, &request);
 	return call_post(&session->wire, &like, &request, wait ? session->wire.call_timeout_ms : 0);
 }
 
@@ -56,9 +58,10 @@ static int choose_handle(struct rdmabroker *session, struct rdmabroker_id *id)
 	if (r < 0)
 		return r;
 	wire_lock(&session->wire);
+	pump_catch_up(&session->wire);
 	do
 		r = idtable_add(session->ids, id, &id->handle);
-	while (r == -EDQUOT && idtable_has_dying(session->ids) &&
+	while (r == -EDQUOT && idtable_has_dying(session->ids) && !wire_is_direct(&session->wire) &&
 	       pump_packet(&session->wire, deadline) == 0 &&
 	       !pump_is_past(deadline, /* looked= */ false));
 	wire_unlock(&session->wire);
@@ -195,6 +198,19 @@ void lifetime_end_orphans(struct rdmabroker *session)
 	wire_unlock(&session->wire);
 }
 
+/*
+ * The id was destroyed, with the result R, in a session whose replies come by another socket: its events that are still
+ * in the socket are dropped, and the number is free then. It is not if no reply has come.
+ */
+static void free_number(struct rdmabroker *session, uint32_t handle, int r)
+{
+	wire_lock(&session->wire);
+	pump_catch_up(&session->wire);
+	if (r != -ETIMEDOUT)
+		idtable_free(session->ids, handle);
+	wire_unlock(&session->wire);
+}
+
 int lifetime_give_up(struct rdmabroker_id *id, int timeout_ms)
 {
 	struct rdmabroker *session = id->session;
@@ -237,6 +253,8 @@ int lifetime_give_up(struct rdmabroker_id *id, int timeout_ms)
 		return 0;
 	}
 	r = call_wait_like(&session->wire, &like, &request, timeout_ms, NULL);
+	if (wire_is_direct(&session->wire))
+		free_number(session, like.handle, r);
 	lifetime_end_orphans(session);
 	return r;
 }

@@ -11,12 +11,16 @@
 void queue_init(struct queue *queue)
 {
 	TAILQ_INIT(&queue->events);
+	TAILQ_INIT(&queue->held);
 }
 
 void queue_done(struct queue *queue)
 {
+	Rdmabroker__Frame *frame;
 	struct raw_event *raw;
 
+	while ((frame = queue_release(queue, 0)))
+		frame_free(frame);
 	while ((raw = TAILQ_FIRST(&queue->events))) {
 		TAILQ_REMOVE(&queue->events, raw, link);
 		queue_free_event(raw); /* raw->request was freed with all ids of the session */
@@ -43,10 +47,12 @@ bool queue_has_room(const struct queue *queue, const struct raw_event *raw)
 
 static void count(struct queue *queue, const struct raw_event *raw, int n)
 {
-	if (raw->id)
+	if (raw->id) {
 		raw->id->n_queued += (unsigned)n;
-	else
+		queue->n_events += (unsigned)n;
+	} else {
 		queue->n_orphans += (unsigned)n;
+	}
 }
 
 void queue_add(struct queue *queue, struct raw_event *raw)
@@ -54,6 +60,29 @@ void queue_add(struct queue *queue, struct raw_event *raw)
 	count(queue, raw, 1);
 	queue->n_bytes += raw_size(raw);
 	TAILQ_INSERT_TAIL(&queue->events, raw, link);
+}
+
+void queue_hold(struct queue *queue, struct raw_event *raw)
+{
+	queue->n_bytes += raw_size(raw);
+	TAILQ_INSERT_TAIL(&queue->held, raw, link);
+}
+
+Rdmabroker__Frame *queue_release(struct queue *queue, uint32_t handle)
+{
+	Rdmabroker__Frame *frame;
+	struct raw_event *raw;
+
+	TAILQ_FOREACH(raw, &queue->held, link)
+		if (handle == 0 || raw->frame->event->id == handle)
+			break;
+	if (!raw)
+		return NULL;
+	queue->n_bytes -= raw_size(raw);
+	TAILQ_REMOVE(&queue->held, raw, link);
+	frame = raw->frame;
+	free(raw);
+	return frame;
 }
 
 void queue_put_back(struct queue *queue, struct raw_event *raw)

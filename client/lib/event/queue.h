@@ -33,6 +33,14 @@ TAILQ_HEAD(raw_events, raw_event);
 struct queue {
 	struct raw_events events;
 	size_t n_bytes; /* size of the frames in EVENTS */
+	unsigned n_events; /* in EVENTS, without the orphans */
+	unsigned n_reserved; /* threads that are about to take one, see blocking.h */
+	/*
+	 * While ids are imported (N_IMPORTING calls), whose numbers come by another socket: events of ids that are not
+	 * known. They are received again once the id is known.
+	 */
+	struct raw_events held;
+	unsigned n_importing;
 	/* The connection requests in EVENTS whose listener was destroyed here, or migrated. */
 	unsigned n_orphans;
 	bool lost_taken; /* the program has taken LOST, which is never in EVENTS */
@@ -42,6 +50,10 @@ void queue_init(struct queue *queue);
 void queue_done(struct queue *queue);
 bool queue_has_room(const struct queue *queue, const struct raw_event *raw);
 void queue_add(struct queue *queue, struct raw_event *raw);
+/* Add RAW, an event of an id that can be one that is being imported, to HELD. */
+void queue_hold(struct queue *queue, struct raw_event *raw);
+/* Remove the frame of the first held event of the id with the number HANDLE; 0: of any id. NULL: there is none. */
+Rdmabroker__Frame *queue_release(struct queue *queue, uint32_t handle);
 /* Insert RAW, which was removed, at the head. */
 void queue_put_back(struct queue *queue, struct raw_event *raw);
 void queue_remove(struct queue *queue, struct raw_event *raw);

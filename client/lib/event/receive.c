@@ -42,6 +42,11 @@ int receive_event(struct rdmabroker *session, Rdmabroker__Frame *frame)
 		queue_free_event(raw);
 		return -ENOBUFS;
 	}
+	if (session->queue->n_importing > 0 && event->id >= FIRST_REQUEST &&
+	    !idtable_find(session->ids, event->id)) {
+		queue_hold(session->queue, raw);
+		return 0;
+	}
 	raw->type = (enum rdmabroker_event_type)event->type;
 	pending_settle_outcome(&session->wire, event->id, event->type);
 	raw->id = idtable_find(session->ids, event->id);
@@ -100,24 +105,43 @@ static int enqueue_outcome(struct rdmabroker *session, struct rdmabroker_id *id,
 	return 0;
 }
 
+static int import(struct rdmabroker *session, struct call *call,
+		  const Rdmabroker__ImportIdResult *result)
+{
+	Rdmabroker__Frame *frame;
+	int r = call->import_error = idstate_new_request(
+		session, result->id, (enum rdmabroker_port_space)result->port_space,
+		&call->imported);
+
+	while (r == 0 && (frame = queue_release(session->queue, result->id)))
+		r = receive_event(session, frame);
+	/* -ENOMEM fails only the import, -EPROTO ends the session. */
+	return r == -EPROTO ? r : 0;
+}
+
+/*
+ * In a session whose replies come by another socket, events of the id can still be in its own socket, so the number is
+ * freed later, see lifetime_give_up().
+ */
+static bool frees_number(const struct call *call)
+{
+	return call->effect == EFFECT_DESTROYS &&
+	       !(wire_is_direct(call->of) && pending_is_waited(call));
+}
+
 int receive_outcome(struct rdmabroker *session, struct call *call, const Rdmabroker__Reply *reply)
 {
 	struct rdmabroker_id *id;
 	int r = 0;
 
-	if (call->effect == EFFECT_DESTROYS)
+	if (frees_number(call))
 		idtable_free(session->ids, call->handle);
 	if (!reply)
 		return 0;
 	/* Create the imported id now, because the next packets can be its events. */
 	if (call->effect == EFFECT_IMPORTS &&
-	    reply->result_case == RDMABROKER__REPLY__RESULT_IMPORT_ID) {
-		r = call->import_error = idstate_new_request(
-			session, reply->import_id->id,
-			(enum rdmabroker_port_space)reply->import_id->port_space, &call->imported);
-		/* -ENOMEM fails only the import, -EPROTO ends the session. */
-		return r == -EPROTO ? r : 0;
-	}
+	    reply->result_case == RDMABROKER__REPLY__RESULT_IMPORT_ID)
+		return import(session, call, reply->import_id);
 	id = call->effect == EFFECT_DESTROYS ? NULL : idtable_find(session->ids, call->handle);
 	if (id && call->effect == EFFECT_CREATES && reply->failure)
 		id->is_new = true;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 
+#include "client/lib/event/blocking.h"
 #include "client/lib/event/digest.h"
 #include "client/lib/event/eventbuf.h"
 #include "client/lib/event/lifetime.h"
@@ -33,16 +34,20 @@ int take_event(struct rdmabroker *session, struct rdmabroker_id *id, uint64_t ty
 {
 	struct rdmabroker_event *event;
 	struct raw_event *raw;
-	bool looked = false;
+	bool looked = false, reserved;
 	int r = wire_check_process(&session->wire);
 
 	if (r < 0)
 		return r;
 	lifetime_end_orphans(session);
 	wire_lock(&session->wire);
+	reserved = !id && session->queue->n_reserved > 0;
+	session->queue->n_reserved -= reserved;
 	for (;;) {
 		raw = queue_find(session->queue, id, types);
 		if (raw) {
+			if (!id && !reserved)
+				blocking_prepare(session);
 			queue_remove(session->queue, raw);
 			raw->id->n_digesting++;
 			break;

@@ -16,6 +16,13 @@
 #define UNANSWERED_MAX \
 	16 /* with this many pending calls that get no reply on success, call_send() requests one */
 
+static uint32_t next_serial(struct wire *wire)
+{
+	if (++wire->serial == 0)
+		wire->serial = 1;
+	return wire->serial;
+}
+
 static int pack_and_send(struct wire *wire, struct call *call, Rdmabroker__Request *request,
 			 int64_t deadline)
 {
@@ -24,9 +31,7 @@ static int pack_and_send(struct wire *wire, struct call *call, Rdmabroker__Reque
 	size_t len;
 	int r;
 
-	if (++wire->serial == 0)
-		wire->serial = 1;
-	request->serial = call->serial = wire->serial;
+	request->serial = call->serial = next_serial(request->apart ? wire->replies : wire);
 	request->quiet = call->only_failure;
 	frame.body_case = RDMABROKER__FRAME__BODY_REQUEST;
 	frame.request = request;
@@ -57,6 +62,7 @@ static int pack_and_send(struct wire *wire, struct call *call, Rdmabroker__Reque
 	}
 	if (r < 0)
 		return fail(-r, "%s: cannot send the request: %s", call->name, strerror(-r));
+	wire->ahead = false;
 	call->order = ++wire->n_sent;
 	return 0;
 }
@@ -64,25 +70,30 @@ static int pack_and_send(struct wire *wire, struct call *call, Rdmabroker__Reque
 int call_exchange(struct wire *wire, struct call *call, Rdmabroker__Request *request,
 		  int timeout_ms)
 {
+	struct wire *replies = wire->replies;
 	int64_t deadline = deadline_after(timeout_ms);
 	int r = wire_check_socket(wire);
 
+	if (r == 0 && wire_is_direct(wire))
+		r = wire_check_socket(replies);
 	if (r < 0)
 		return r;
 	call->answer = ANSWER_TO_THREAD;
-	pending_add(wire, call);
-	wire_count_waiting(wire, 1);
+	call->of = wire;
+	request->apart = wire_is_direct(wire);
+	pending_add(replies, call);
+	wire_count_waiting(replies, 1);
 	r = pack_and_send(wire, call, request, deadline);
 	while (r == 0 && call->state != CALL_REPLIED) {
-		r = wire_check(wire);
+		r = wire_check(replies);
 		if (r == 0 && deadline_left(deadline) <= 0)
 			r = fail(ETIMEDOUT, "%s: the broker did not answer in time", call->name);
 		if (r == 0)
-			pump_poll(wire, POLLIN, deadline);
+			pump_poll(replies, POLLIN, deadline);
 	}
-	wire_count_waiting(wire, -1);
+	wire_count_waiting(replies, -1);
 	if (call->state == CALL_PENDING)
-		pending_remove(wire, call);
+		pending_remove(replies, call);
 	return call->state == CALL_REPLIED ? 0 : r;
 }
 
@@ -130,10 +141,29 @@ int call_begin(struct wire *wire, struct call *call, Rdmabroker__Request *reques
 		return r;
 	call->answer = ANSWER_FAILURE_TO_THREAD;
 	call->only_failure = true;
+	call->of = wire;
 	pending_add(wire, call);
 	r = pack_and_send(wire, call, request, deadline_after(timeout_ms));
 	if (r < 0)
 		call_end(wire, call);
+	return r;
+}
+
+/* If there are many calls that the broker answers only if they fail, asks something for its reply, which settles them. */
+static int limit_unanswered(struct wire *wire, int timeout_ms)
+{
+	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
+	Rdmabroker__ListDevices m = RDMABROKER__LIST_DEVICES__INIT;
+	struct call call = { .name = "list_devices" };
+	int r;
+
+	if (wire->n_unanswered < UNANSWERED_MAX || timeout_ms == 0)
+		return 0;
+	request.op_case = RDMABROKER__REQUEST__OP_LIST_DEVICES;
+	request.list_devices = &m;
+	r = call_exchange(wire, &call, &request, timeout_ms);
+	if (r == 0)
+		frame_free(call.frame);
 	return r;
 }
 
@@ -145,11 +175,18 @@ int call_send(struct wire *wire, struct call *like, Rdmabroker__Request *request
 	if (!call)
 		return fail(ENOMEM, "%s: out of memory", like->name);
 	*call = *like;
+	call->of = wire;
 	r = wire_check_socket(wire);
+	if (r == 0 && wire_is_direct(wire))
+		r = limit_unanswered(wire, timeout_ms);
 	if (r == 0) {
-		/* Sometimes request a reply: it implies that the earlier calls that got no reply have succeeded. */
-		call->only_failure = call->answer != ANSWER_AS_EVENT && !call->must_reply &&
-				     wire->n_unanswered < UNANSWERED_MAX;
+		/*
+		 * Sometimes request a reply: it implies that the earlier calls that got no reply have succeeded. By a
+		 * direct wire no such reply may come.
+		 */
+		call->only_failure = wire_is_direct(wire) ||
+				     (call->answer != ANSWER_AS_EVENT && !call->must_reply &&
+				      wire->n_unanswered < UNANSWERED_MAX);
 		pending_add(wire, call);
 		r = pack_and_send(wire, call, request, timeout_ms ? deadline_after(timeout_ms) : 0);
 		if (r < 0)
@@ -158,6 +195,18 @@ int call_send(struct wire *wire, struct call *like, Rdmabroker__Request *request
 	if (r < 0)
 		free(call);
 	return r;
+}
+
+int call_tell(struct wire *wire, Rdmabroker__Request *request)
+{
+	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
+	uint8_t buf[64];
+
+	request->serial = next_serial(wire);
+	request->quiet = true;
+	frame.body_case = RDMABROKER__FRAME__BODY_REQUEST;
+	frame.request = request;
+	return packet_send(wire->sock.fd, buf, rdmabroker__frame__pack(&frame, buf), NULL, 0);
 }
 
 /* The functions that take the lock */

@@ -47,5 +47,7 @@ int call_take_reply(struct call *call, Rdmabroker__Frame **ret);
 int call_begin(struct wire *wire, struct call *call, Rdmabroker__Request *request, int timeout_ms);
 /* End CALL. Returns the failure that the broker replied; 0: none has come. */
 int call_end(struct wire *wire, struct call *call);
+/* Send REQUEST, whose outcome does not matter, by a direct wire. Never waits. Returns 0 or a negative errno. */
+int call_tell(struct wire *wire, Rdmabroker__Request *request);
 /* Like call_post(), with the lock held. */
 int call_send(struct wire *wire, struct call *like, Rdmabroker__Request *request, int timeout_ms);

@@ -57,13 +57,29 @@ static void settle_before(struct wire *wire, uint64_t order)
 	}
 }
 
+void pending_settle_received(struct wire *wire)
+{
+	if (wire->settles == 0 || (int32_t)(wire->n_told - wire->n_received) > 0)
+		return;
+	settle_before(wire, wire->settles);
+	wire->settles = 0;
+}
+
 int pending_answer(struct wire *wire, struct call *call, Rdmabroker__Frame *frame)
 {
+	struct wire *of = call->of;
 	int r;
 
-	settle_before(wire, call->order);
+	if (of == wire) {
+		settle_before(wire, call->order);
+	} else {
+		/* A failure of an earlier call can still be in the socket. */
+		of->n_told = frame->reply->n_sent;
+		of->settles = call->order;
+		pending_settle_received(of);
+	}
 	pending_remove(wire, call);
-	r = wire->ops->on_outcome(wire->session, call, frame->reply);
+	r = of->ops->on_outcome(of->session, call, frame->reply);
 	if (pending_is_waited(call)) {
 		call->frame = frame;
 		call->state = CALL_REPLIED;

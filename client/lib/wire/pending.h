@@ -48,6 +48,8 @@ enum call_effect {
 
 struct call {
 	TAILQ_ENTRY(call) link; /* wire.calls */
+	struct wire
+		*of; /* the wire by which the request is sent; its reply can come by another one */
 	const char *name;
 	uint32_t handle; /* the number of the id that the call is about; 0: none */
 	uint32_t serial;
@@ -76,8 +78,11 @@ static inline bool pending_is_waited(const struct call *call)
 	return call->answer == ANSWER_TO_THREAD || call->answer == ANSWER_FAILURE_TO_THREAD;
 }
 
+/* WIRE: the one by which the reply to CALL comes. */
 void pending_add(struct wire *wire, struct call *call);
 void pending_remove(struct wire *wire, struct call *call);
+/* A packet was received by WIRE, which is direct: completes the calls that it settles, see wire.settles. */
+void pending_settle_received(struct wire *wire);
 /* The call that a reply with SERIAL answers; NULL: none. */
 struct call *pending_find(struct wire *wire, uint32_t serial);
 /*

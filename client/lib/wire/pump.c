@@ -16,7 +16,7 @@
  */
 #define GRACE_MS 500
 
-static void on_packet(struct wire *wire, const uint8_t *data, size_t len, int *fd)
+static void dispatch(struct wire *wire, const uint8_t *data, size_t len, int *fd)
 {
 	Rdmabroker__Frame *frame = frame_unpack(data, len);
 	struct call *call;
@@ -26,7 +26,11 @@ static void on_packet(struct wire *wire, const uint8_t *data, size_t len, int *f
 		wire_die(wire, -EBADMSG);
 		return;
 	}
+	wire->n_received++;
 	switch (frame->body_case) {
+	case RDMABROKER__FRAME__BODY_WOKEN:
+		wire->woken = false;
+		break;
 	case RDMABROKER__FRAME__BODY_EVENT:
 		r = wire->ops->on_event(wire->session, frame);
 		if (r < 0)
@@ -54,6 +58,26 @@ static void on_packet(struct wire *wire, const uint8_t *data, size_t len, int *f
 	frame_free(frame);
 }
 
+static void on_packet(struct wire *wire, const uint8_t *data, size_t len, int *fd)
+{
+	dispatch(wire, data, len, fd);
+	pending_settle_received(wire);
+}
+
+/* Handles what was received: N bytes, unless N is a negative errno, and the descriptors. */
+static void handle(struct wire *wire, const uint8_t *buf, ssize_t n, int *fds, size_t n_fds)
+{
+	if (n_fds == 0)
+		fds[0] = -1;
+	if (n > 0)
+		on_packet(wire, buf, (size_t)n, &fds[0]);
+	else if (n != -EAGAIN && n != -EINTR && n != -ECONNRESET)
+		wire_die(wire, (int)n);
+	for (size_t i = 0; i < n_fds; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+}
+
 /* Receives one packet. False: there is none now, or the session is dead. */
 static bool receive(struct wire *wire)
 {
@@ -70,15 +94,9 @@ static bool receive(struct wire *wire)
 		n = packet_recv(wire->sock.fd, buf, fds, PACKET_MAX_FDS, &n_fds);
 	if (n == -EAGAIN)
 		return false;
-	if (n_fds == 0)
-		fds[0] = -1;
 	if (n < 0)
 		wire_die(wire, (int)n);
-	else
-		on_packet(wire, buf, (size_t)n, &fds[0]);
-	for (size_t i = 0; i < n_fds; i++)
-		if (fds[i] >= 0)
-			close(fds[i]);
+	handle(wire, buf, n, fds, n_fds);
 	return n >= 0;
 }
 
@@ -93,6 +111,9 @@ void pump_drain(struct wire *wire)
 {
 	int64_t begin = deadline_after(0);
 
+	/* The thread that blocks in the socket can have a packet already, and events have to stay in their order. */
+	if (wire->blocking)
+		return;
 	/*
 	 * Another thread can be polling meanwhile, without the lock. It receives the packets that are left, if any.
 	 */
@@ -101,12 +122,89 @@ void pump_drain(struct wire *wire)
 	wire_wake(wire);
 }
 
+void pump_catch_up(struct wire *wire)
+{
+	int64_t deadline = deadline_after(wire->call_timeout_ms);
+
+	while (wire_is_direct(wire) && !wire->dead &&
+	       (int32_t)(wire->n_told - wire->n_received) > 0) {
+		/* The thread that reads has the packet, or gets it at once. */
+		if (wire->reading ? wire_wait_until(wire, deadline) < 0 : !receive(wire))
+			break;
+	}
+	wire_wake(wire);
+}
+
+bool pump_try(struct wire *wire)
+{
+	bool received = receive(wire);
+
+	wire_wake(wire);
+	return received;
+}
+
+/*
+ * A thread that is cancelled in the system call has received nothing. The lock is not held then, and the next thread
+ * reads.
+ */
+static void leave_cancelled(void *userdata)
+{
+	struct wire *wire = userdata;
+
+	wire_lock(wire);
+	wire->reading = wire->blocking = false;
+	wire_wake(wire);
+	wire_unlock(wire);
+}
+
+int pump_block(struct wire *wire, int cancel_state)
+{
+	uint8_t buf[PACKET_MAX];
+	int fds[PACKET_MAX_FDS] = { -1 }, ignored;
+	size_t n_fds = 0;
+	ssize_t n;
+
+	wire->reading = wire->blocking = true;
+	wire_unlock(wire);
+	pthread_cleanup_push(leave_cancelled, wire);
+	pthread_setcancelstate(cancel_state, &ignored);
+	n = packet_await(wire->sock.fd, buf, fds, PACKET_MAX_FDS, &n_fds);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &ignored);
+	pthread_cleanup_pop(0);
+	wire_lock(wire);
+	wire->reading = wire->blocking = false;
+	handle(wire, buf, n, fds, n_fds);
+	wire_wake(wire);
+	return n < 0 ? (int)n : 0;
+}
+
 /*
  * In ms. The broker may not read requests before its own packets are read. So a thread that waits for room has to
  * receive if no other thread does, and it notices within this time that the thread which did has returned to its
  * program. Both cannot poll for packets at once: one of them would go on sleeping if the other received the packet.
  */
 #define ROOM_SLICE_MS 20
+
+#define BLOCK_LATE_MS 20 /* so much too late a wait can end */
+
+/* Whether a wait of LEFT ms can be one system call. It can also end early. */
+static bool may_block(const struct wire *wire, int64_t left)
+{
+	return wire->block_ms > 0 && left >= wire->block_ms - BLOCK_LATE_MS && left > 0;
+}
+
+static int block(struct wire *wire)
+{
+	int cancel_state, ignored, r;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	r = pump_block(wire, PTHREAD_CANCEL_DISABLE);
+	pthread_setcancelstate(cancel_state, &ignored);
+	/* It is returned once, ahead of packets that can still be in the socket. */
+	if (r == -ECONNRESET)
+		r = pump_try(wire) ? 0 : -ETIMEDOUT;
+	return r == -EAGAIN ? -ETIMEDOUT : r == -EINTR ? 0 : r;
+}
 
 /*
  * One thread at a time polls and receives, for all threads. The others wait until it has polled; those that need room
@@ -128,6 +226,8 @@ int pump_poll(struct wire *wire, short events, int64_t deadline)
 	}
 
 	left = deadline_left(deadline);
+	if (reader && events == POLLIN && may_block(wire, left))
+		return block(wire);
 	if (!reader && left > ROOM_SLICE_MS)
 		left = ROOM_SLICE_MS;
 	/* Without a wait, there is no need to ask first whether there is a packet. */

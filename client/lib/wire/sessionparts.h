@@ -14,6 +14,10 @@ struct rdmabroker {
 	struct wire wire;
 	unsigned flags; /* of struct rdmabroker_options */
 	bool takes_goodbye; /* the broker knows Goodbye */
+	uint64_t number; /* in the broker */
+	struct rdmabroker *replies; /* the session by which the replies come; NULL: this one */
+	unsigned n_direct; /* sessions whose replies come by this one */
+	bool closing; /* the program has closed it, and there are still such sessions */
 	struct idtable *ids;
 	struct opendevices *devices;
 	struct queue *queue; /* of events */

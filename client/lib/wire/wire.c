@@ -16,14 +16,22 @@ void wire_init(struct wire *wire, const struct wire_ops *ops, struct rdmabroker 
 		.ops = ops,
 		.session = session,
 		.call_timeout_ms = call_timeout_ms,
+		.replies = wire,
+		.lock = &wire->own_lock,
 		.sock = OWNFD_NONE,
 		.bell = OWNFD_NONE,
 		.epoll = -1,
 	};
 	fork_mark_init(&wire->fork_mark);
-	pthread_mutex_init(&wire->lock, NULL);
+	pthread_mutex_init(&wire->own_lock, NULL);
 	pthread_cond_init(&wire->cond, NULL);
 	TAILQ_INIT(&wire->calls);
+}
+
+void wire_be_direct(struct wire *wire, struct wire *replies)
+{
+	wire->replies = replies;
+	wire->lock = replies->lock;
 }
 
 void wire_done(struct wire *wire)
@@ -34,7 +42,7 @@ void wire_done(struct wire *wire)
 	ownfd_close(&wire->bell);
 	ownfd_close(&wire->sock);
 	pthread_cond_destroy(&wire->cond);
-	pthread_mutex_destroy(&wire->lock);
+	pthread_mutex_destroy(&wire->own_lock);
 	fork_mark_done(&wire->fork_mark);
 }
 
@@ -55,7 +63,7 @@ static void look_at_socket(struct wire *wire, bool look)
 }
 
 /*
- * Once the program polls: makes the epoll instance readable if there is news, by the bell. Called only before the lock is
+ * Makes the epoll instance readable if there is news, by the bell. Called only before the lock is
  * released, so that an event that a thread receives and takes under one lock costs no system call.
  */
 static void settle_bell(struct wire *wire)
@@ -63,8 +71,6 @@ static void settle_bell(struct wire *wire)
 	struct epoll_event event = { .events = EPOLLIN };
 	bool waits;
 
-	if (!wire->polled)
-		return;
 	if (wire->unwatched && wire->n_waiting == 0)
 		look_at_socket(wire, true);
 	waits = wire->dead || wire->unwatched || wire->ops->has_news(wire->session);
@@ -76,21 +82,48 @@ static void settle_bell(struct wire *wire)
 		wire->rings = waits;
 }
 
+static void settle(struct wire *wire)
+{
+	if (!wire->polled)
+		return;
+	if (wire_is_direct(wire))
+		wire->ops->settle(wire->session);
+	else
+		settle_bell(wire);
+}
+
 void wire_lock(struct wire *wire)
 {
-	pthread_mutex_lock(&wire->lock);
+	pthread_mutex_lock(wire->lock);
 }
 
 void wire_unlock(struct wire *wire)
 {
-	settle_bell(wire);
-	pthread_mutex_unlock(&wire->lock);
+	settle(wire);
+	pthread_mutex_unlock(wire->lock);
 }
 
 void wire_wait(struct wire *wire)
 {
-	settle_bell(wire);
-	pthread_cond_wait(&wire->cond, &wire->lock);
+	settle(wire);
+	pthread_cond_wait(&wire->cond, wire->lock);
+}
+
+static void unlock(void *lock)
+{
+	pthread_mutex_unlock(lock);
+}
+
+void wire_wait_cancellable(struct wire *wire, int cancel_state)
+{
+	int ignored;
+
+	settle(wire);
+	pthread_cleanup_push(unlock, wire->lock);
+	pthread_setcancelstate(cancel_state, &ignored);
+	pthread_cond_wait(&wire->cond, wire->lock);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &ignored);
+	pthread_cleanup_pop(0);
 }
 
 int wire_wait_until(struct wire *wire, int64_t deadline)
@@ -100,8 +133,8 @@ int wire_wait_until(struct wire *wire, int64_t deadline)
 		.tv_nsec = deadline % 1000 * 1000000,
 	};
 
-	settle_bell(wire);
-	return pthread_cond_clockwait(&wire->cond, &wire->lock, CLOCK_MONOTONIC, &ts) == ETIMEDOUT ?
+	settle(wire);
+	return pthread_cond_clockwait(&wire->cond, wire->lock, CLOCK_MONOTONIC, &ts) == ETIMEDOUT ?
 		       -ETIMEDOUT :
 		       0;
 }
@@ -128,7 +161,7 @@ void wire_count_waiting(struct wire *wire, int n)
 
 void wire_be_polled(struct wire *wire)
 {
-	if (!wire->polled && wire->n_waiting > 0)
+	if (!wire->polled && wire->n_waiting > 0 && !wire_is_direct(wire))
 		look_at_socket(wire, false);
 	wire->polled = true;
 }
@@ -163,6 +196,11 @@ int wire_check(struct wire *wire)
 }
 
 int wire_check_socket(struct wire *wire)
+{
+	return wire_is_direct(wire) ? wire_check(wire) : wire_check_own(wire);
+}
+
+int wire_check_own(struct wire *wire)
 {
 	if (!wire->dead && !ownfd_is_ours(&wire->sock)) {
 		wire_die(wire, -EBADF);

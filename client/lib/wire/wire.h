@@ -4,6 +4,15 @@
 /*
  * The connection to the broker: its socket, the descriptor that programs poll, and the lock, which guards the whole
  * session, in all layers. Received packets go to the layers above through an ops table.
+ *
+ * A wire can be direct: its replies come by the wire of another session, and share that one's lock. Then programs poll
+ * the socket itself, because it has only events. For each time that it is readable there is an event:
+ *
+ *   - If events were received that the program has not taken, or were made by the library, the broker is requested to
+ *     send a packet that only makes the socket readable (Wake). WOKEN is true until that packet is received.
+ *   - While WOKEN is true, the last event that is left is taken together with that packet, if the packet is there. If it
+ *     is not, the program has not polled, and gets the event at once. The packet is received after the next request.
+ *   - Events of destroyed ids are received, and dropped, before the call that destroys returns, see pump_catch_up().
  */
 
 #include <pthread.h>
@@ -37,6 +46,8 @@ struct wire_ops {
 			  const Rdmabroker__Reply *reply);
 	/* Whether there is something that the program can take, apart from the loss of the connection. */
 	bool (*has_news)(const struct rdmabroker *session);
+	/* Of a direct wire, before the lock is released: see settle() in event/blocking.c. */
+	void (*settle)(struct rdmabroker *session);
 };
 
 struct wire {
@@ -45,20 +56,32 @@ struct wire {
 	struct fork_mark fork_mark; /* of the process that opened the session */
 	int call_timeout_ms;
 
-	pthread_mutex_t lock;
+	struct wire
+		*replies; /* the wire by which the replies come: this one, unless it is direct */
+	pthread_mutex_t *lock, own_lock; /* LOCK: that of REPLIES */
 	pthread_cond_t cond; /* broadcast when something that a thread can wait for has happened */
-	bool reading; /* a thread polls the socket, with the lock released */
+	bool reading; /* a thread polls the socket, or blocks in it, with the lock released */
+	bool blocking; /* it blocks, so that it can have a packet that was not handled yet */
+	int block_ms; /* the longest time that it blocks; 0: nobody may block, and -1: there is no limit */
 	unsigned n_waiting; /* threads that wait for the answer to a call */
 
 	struct ownfd sock; /* none: not connected yet */
 	struct ownfd bell; /* always readable: a socket whose peer is closed */
 	bool rings; /* EPOLL watches BELL, because there is news */
-	int epoll; /* watches SOCK; the descriptor that programs get; -1: none */
-	bool polled; /* a program has got EPOLL: until then BELL is not kept up to date */
+	int epoll; /* watches SOCK; the descriptor that programs get; -1: none, or the wire is direct */
+	bool polled; /* a program has got EPOLL, or SOCK: until then BELL is not kept up to date */
 	bool unwatched; /* memory ran out, so EPOLL does not watch SOCK, and BELL rings */
 	int dead; /* negative errno, why the connection is lost; 0: it is not */
 
-	uint32_t serial;
+	/* Of a direct wire: */
+	bool woken; /* see above */
+	bool ahead; /* the last event was taken without the packet, and no request was sent since */
+	uint32_t n_received; /* packets, modulo 2^32 */
+	/* what the last reply has said: so many packets were sent before it, and it answers the call SETTLES */
+	uint32_t n_told;
+	uint64_t settles; /* 0: the calls before it are settled */
+
+	uint32_t serial; /* of a direct wire: for calls whose reply comes by its own socket */
 	uint64_t n_sent;
 	TAILQ_HEAD(, call) calls; /* see pending.h */
 	unsigned n_unanswered; /* how many of CALLS the broker answers only if they fail */
@@ -67,6 +90,12 @@ struct wire {
 /* Initialize WIRE. Its descriptors are opened later. */
 void wire_init(struct wire *wire, const struct wire_ops *ops, struct rdmabroker *session,
 	       int call_timeout_ms);
+/* WIRE, which no other thread uses yet, becomes direct. REPLIES must outlive it. */
+void wire_be_direct(struct wire *wire, struct wire *replies);
+static inline bool wire_is_direct(const struct wire *wire)
+{
+	return wire->replies != wire;
+}
 /* Close the descriptors. The caller has freed the calls before, see pending_free_all(). */
 void wire_done(struct wire *wire);
 
@@ -78,8 +107,16 @@ void wire_lock(struct wire *wire);
 void wire_unlock(struct wire *wire);
 void wire_wait(struct wire *wire);
 int wire_wait_until(struct wire *wire, int64_t deadline); /* 0, or -ETIMEDOUT */
+/* As wire_wait(). Cancellation is disabled, except with CANCEL_STATE during the wait. */
+void wire_wait_cancellable(struct wire *wire, int cancel_state);
 /* Wake all threads that wait. Lock held. */
 void wire_wake(struct wire *wire);
+
+/* The descriptor that programs poll; -1: none. */
+static inline int wire_get_fd(const struct wire *wire)
+{
+	return wire_is_direct(wire) ? wire->sock.fd : wire->epoll;
+}
 
 /* The program polls the session's descriptor from now on. Lock held. */
 void wire_be_polled(struct wire *wire);
@@ -94,9 +131,11 @@ void wire_lose(struct wire *wire, int r);
 int wire_check(struct wire *wire);
 /*
  * Like wire_check(), but also looks whether the socket is still ours. If not, the connection is lost, and none of the
- * descriptors is used any more. Lock held.
+ * descriptors is used any more. The socket of a direct wire is the program's, as the descriptor of an event channel is,
+ * and only wire_check_own() looks at it. Lock held.
  */
 int wire_check_socket(struct wire *wire);
+int wire_check_own(struct wire *wire);
 /*
  * -EPERM in a child of the process that opened the session, else 0. Call it before locking: in the child the lock can
  * be a copy that was made while a thread of the parent held it, and that is never released.

@@ -48,6 +48,32 @@ void session_set_keeps_leases(struct session *session, bool keeps)
 	session_save(session);
 }
 
+struct session *session_find_replies(const struct session *session)
+{
+	struct session *to = roster_get(&session->core->by_number, session->replies_to);
+
+	return to && to->opened && !to->ending && !to->lingers ? to : NULL;
+}
+
+/*
+ * The number is the client's word, so all has to agree that the kernel has said about both: nobody can make the broker
+ * send to a session of another process.
+ */
+bool session_set_replies_to(struct session *session, uint64_t number)
+{
+	const struct identity *own = &session->identity, *other;
+	struct session *to;
+
+	session->replies_to = number;
+	to = number ? session_find_replies(session) : NULL;
+	other = to ? &to->identity : NULL;
+	if (!to || to == session || to->replies_to || own->pid <= 0 || other->pid != own->pid ||
+	    other->uid != own->uid || to->restriction != session->restriction)
+		session->replies_to = 0;
+	session_save(session);
+	return session->replies_to != 0;
+}
+
 void session_set_end_reason(struct session *session, const char *why)
 {
 	snprintf(session->end_reason, sizeof(session->end_reason), "%s", why);
@@ -93,15 +119,20 @@ void session_load_workload(struct session *session, const struct ledger_session 
 }
 
 /* If a restriction has no row, its number is not found after a restart. Then the session ends with this process. */
-static void save_restricted(const struct session *session)
+static void save_permits(const struct session *session)
 {
 	struct ledger_session *row = session->row;
+	unsigned permits = session->opened ? session->permits : 0;
+	bool apart = session->replies_to != 0, restricted = session->restriction != NULL;
 
-	row->restriction = session->restriction ? session->restriction->number : 0;
+	row->restriction = restricted ? session->restriction->number : 0;
 	row->released = session->released;
 	row->confirms = session->confirms;
 	row->keeps_leases = session->keeps_leases;
-	row->restricted_permits = session->opened && session->restriction ? session->permits : 0;
+	row->replies_to = session->replies_to;
+	row->apart_permits = apart ? permits : 0;
+	row->restricted_permits = !apart && restricted ? permits : 0;
+	row->permits = !apart && !restricted ? permits : 0;
 }
 
 void session_save(struct session *session)
@@ -112,8 +143,7 @@ void session_save(struct session *session)
 	if (!row)
 		return;
 	row->since_ms = session->since_ms;
-	row->permits = session->opened && !session->restriction ? session->permits : 0;
-	save_restricted(session);
+	save_permits(session);
 	row->proven = identity->proven;
 	row->door = session->door;
 	row->charged_uid = owner_of(session->identity.uid);

@@ -67,6 +67,8 @@ struct session_event {
 struct session_ops {
 	/* Sends EVENT to the client. The callee must not free the session. */
 	void (*event)(void *userdata, const struct session_event *event);
+	/* Makes the client's socket readable, though there is no event, see Wake in rdmabroker.proto. */
+	void (*wake)(void *userdata);
 	/* Drops ID's events that wait to be sent (id.events). Can be called while the session ends. */
 	void (*forget)(void *userdata, struct id *id);
 	/* Policy or an admin ends the session: the callee has to free it, but not from within this call. */
@@ -97,6 +99,8 @@ struct session {
 	struct ledger_leases *more_leases; /* in the ledger; NULL: ROW has all leases */
 	unsigned permits;
 	bool opened; /* its Hello has succeeded */
+	/* number of the session by whose socket the client gets replies, see session_find_replies(); 0: its own */
+	uint64_t replies_to;
 	bool confirms; /* the client itself replies to a peer's disconnect, see handshake.unconfirmed */
 	bool lingers; /* the client has lost its socket, see linger.h */
 	/* the client says goodbye before it closes its socket, and has not said it yet, see linger.h */
@@ -150,6 +154,13 @@ void session_save(struct session *session);
 void session_load_workload(struct session *session, const struct ledger_session *row);
 /* See session.keeps_leases. */
 void session_set_keeps_leases(struct session *session, bool keeps);
+/*
+ * The client's session NUMBER gets the replies from now on. False: it is not a session of the same process, user and
+ * restriction that gets its own replies.
+ */
+bool session_set_replies_to(struct session *session, uint64_t number);
+/* The session by whose socket SESSION's client gets replies; NULL: it has ended. Only if session_is_apart(). */
+struct session *session_find_replies(const struct session *session);
 /* Sets the reason for the notice of SESSION's end, which the sessions that watch get. */
 void session_set_end_reason(struct session *session, const char *why);
 
@@ -209,6 +220,22 @@ static inline size_t session_take_examined(struct session *session)
 
 	session->n_examined = 0;
 	return n;
+}
+
+/* See Hello.replies_to in rdmabroker.proto. */
+static inline bool session_is_apart(const struct session *session)
+{
+	return session->replies_to != 0;
+}
+
+static inline void *session_get_userdata(const struct session *session)
+{
+	return session->userdata;
+}
+
+static inline void session_wake(struct session *session)
+{
+	session->ops->wake(session->userdata);
 }
 
 static inline bool session_lingers(const struct session *session)

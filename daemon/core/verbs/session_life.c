@@ -232,6 +232,9 @@ int session_release(struct session *session, struct failure *failure)
 	if (!session->restriction)
 		return failure_set(failure, STATUS_BAD_STATE,
 				   "release: the session has no restriction");
+	if (session->replies_to)
+		return failure_set(failure, STATUS_BAD_STATE,
+				   "release: the session gets its replies by another one");
 	if (session_count_ids(session) > 0 || !list_is_empty(&session->leases) || session->watch ||
 	    session->serves || session->published)
 		return failure_set(
@@ -381,7 +384,11 @@ void session_restore(struct session *session, int pidfd, const struct ledger_ses
 	 * such rights on the common socket.
 	 */
 	session->door = row->door < _DOOR_MAX ? (enum door)row->door : DOOR_COMMON;
-	session->permits = (row->permits ?: row->restricted_permits) & SESSION_PERMIT_CLIENT;
+	session->replies_to = row->replies_to;
+	session->permits = (row->permits                    ?:
+				    row->restricted_permits ?:
+							      row->apart_permits) &
+			   SESSION_PERMIT_CLIENT;
 	session->permits |= session_permits_over_others(session, /* counts= */ false);
 	session->opened = true;
 	/* If the charge fails, for example because the limit is lower now, the session goes on without a charge. */

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "core/admit/watch.h"
+#include "core/object/id.h"
+#include "core/object/notice.h"
+#include "proto/packet.h"
+#include "proto/rdmabroker.pb-c.h"
+#include "rpc/convert.h"
+#include "rpc/event.h"
+#include "rpc/outbox.h"
+#include "rpc/peer.h"
+#include "rpc/peers.h"
+#include "rpc/sending.h"
+#include "rpc/sent_fds.h"
+#include "takeover/ledger.h"
+
+uint32_t sending_wants(const struct peer *peer)
+{
+	if (!outbox_is_empty(&peer->outbox) || peer->n_lost > 0)
+		return EPOLLOUT;
+	/* While nothing is read, EPOLLRDHUP is selected, so that a hang-up is still noticed. */
+	return peer->waiting || peer->paused ? EPOLLRDHUP : EPOLLIN;
+}
+
+void sending_update(struct peer *peer)
+{
+	if (!peer->ending && peers_await(peer->peers, peer, sending_wants(peer)) < 0)
+		peer_close(peer);
+}
+
+void sending_changed(struct peer *peer)
+{
+	sent_fds_hold(peer->sent_fds, peer->outbox.n_fds > 0);
+	sending_update(peer);
+}
+
+/*
+ * What is being sent is in the ledger, so that the next process knows whether it was. OWN: it goes to PEER's own
+ * client's socket.
+ */
+static struct mmsghdr *note_sending(struct peer *peer, const struct session_event *event,
+				    bool notice, bool own)
+{
+	struct ledger_session *row = session_get_row(peer->session);
+	const struct id *id = event ? event->request ?: event->id : NULL;
+
+	if (!row)
+		return NULL;
+	ledger_note_set(&row->sent, 0);
+	row->sent_what = id ? LEDGER_SENT_EVENT : notice ? LEDGER_SENT_NOTHING : LEDGER_SENT_REPLY;
+	row->sent_number = id ? id_get_handle(id) : 0;
+	outbox_note_sending(&peer->outbox, row, own);
+	return ledger_note_header(&row->sent);
+}
+
+/* TO: the peer over whose socket PEER's packet is sent. */
+static int send_packed_to(struct peer *peer, struct peer *to, const uint8_t *buf, size_t len,
+			  int fd, uint64_t serial, const struct session_event *event, bool notice)
+{
+	struct mmsghdr *note = note_sending(peer, event, notice, to == peer);
+	int r = -EAGAIN;
+
+	if (outbox_is_empty(&to->outbox))
+		r = packet_send_noted(to->sock, buf, len, &fd, fd >= 0, note);
+	if (r == 0)
+		outbox_count_sent(&to->outbox, session_get_row(to->session));
+	if (r != -EAGAIN)
+		return r;
+	if (notice && !outbox_has_room_for_notice(&to->outbox, to->session, len))
+		return -EXFULL;
+	outbox_note_sending(&peer->outbox, session_get_row(peer->session), /* own= */ false);
+	r = outbox_add(&to->outbox, to->session, buf, len, fd, serial, event);
+	/* The next process sends it from the ledger. */
+	if (r == 0 && note)
+		note->msg_len = (unsigned)len;
+	sending_changed(to);
+	return r;
+}
+
+static int send_packed(struct peer *peer, const uint8_t *buf, size_t len, int fd, uint64_t serial,
+		       const struct session_event *event, bool notice)
+{
+	return send_packed_to(peer, peer, buf, len, fd, serial, event, notice);
+}
+
+static void drop_on_failure(struct peer *peer, int r)
+{
+	if (r == -EXFULL)
+		peer_drop(peer, "it does not read its replies and events (QueuedBytesPerSession=)");
+	else if (r == -EDQUOT)
+		peer_drop(peer, "its user's clients do not read their replies and events "
+				"(QueuedBytesPerUser=)");
+	else if (r == -ECONNRESET)
+		peer_hang_up(peer);
+	else if (r < 0)
+		peer_drop(peer, strerror(-r));
+}
+
+/*
+ * True: REPLY is known to fit into a packet, because it has only numbers and texts of at most 255 bytes. Then its size
+ * need not be computed, which takes nearly as long as packing.
+ */
+static bool is_short(const Rdmabroker__Reply *reply)
+{
+	switch (reply->result_case) {
+	case RDMABROKER__REPLY__RESULT__NOT_SET:
+	case RDMABROKER__REPLY__RESULT_HELLO:
+	case RDMABROKER__REPLY__RESULT_ID_INFO:
+	case RDMABROKER__REPLY__RESULT_QP_ATTR:
+	case RDMABROKER__REPLY__RESULT_GET_OPTION:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/*
+ * The peer over whose socket the reply to PEER's request is sent. NULL: it has ended. Then PEER ends, too: its client
+ * would wait for the reply in vain.
+ */
+static struct peer *find_receiver(struct peer *peer)
+{
+	struct session *to;
+
+	if (!peer->apart)
+		return peer;
+	to = session_find_replies(peer->session);
+	if (to)
+		return session_get_userdata(to);
+	peer_hang_up(peer);
+	return NULL;
+}
+
+int sending_reply(struct peer *peer, const Rdmabroker__Frame *frame, int fd,
+		  struct failure *failure)
+{
+	struct peer *to = peer->ending ? NULL : find_receiver(peer);
+	uint8_t buf[PACKET_MAX];
+	int r;
+
+	if (!to || to->ending)
+		return 0;
+	if (to != peer)
+		frame->reply->n_sent = peer->outbox.n_sent;
+	if (!is_short(frame->reply) && rdmabroker__frame__get_packed_size(frame) > sizeof(buf)) {
+		peer_drop(peer, "a reply does not fit into a packet");
+		return 0;
+	}
+	if (fd >= 0) {
+		r = sent_fds_add(&to->sent_fds, &to->peers->sent_fds_list, to->session, to->sock,
+				 failure);
+		if (r != 0)
+			return r;
+	}
+	r = send_packed_to(peer, to, buf, rdmabroker__frame__pack(frame, buf), fd,
+			   frame->reply->serial, /* event= */ NULL, /* notice= */ false);
+	if (r == -ETOOMANYREFS)
+		return r;
+	drop_on_failure(to, r);
+	return 0;
+}
+
+void sending_packed_reply(struct peer *peer, const uint8_t *buf, size_t len, uint32_t serial)
+{
+	struct peer *to = peer->ending ? NULL : find_receiver(peer);
+
+	if (to && !to->ending)
+		drop_on_failure(to, send_packed_to(peer, to, buf, len, /* fd= */ -1, serial,
+						   /* event= */ NULL, /* notice= */ false));
+}
+
+/* It counts as the reply to the request Wake, so that the next process does not send it again. */
+void sending_wake(void *userdata)
+{
+	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
+	Rdmabroker__Woken woken = RDMABROKER__WOKEN__INIT;
+	struct peer *peer = userdata;
+	uint8_t buf[16];
+
+	if (peer->ending)
+		return;
+	frame.body_case = RDMABROKER__FRAME__BODY_WOKEN;
+	frame.woken = &woken;
+	drop_on_failure(peer, send_packed(peer, buf, rdmabroker__frame__pack(&frame, buf),
+					  /* fd= */ -1, /* serial= */ 0, /* event= */ NULL,
+					  /* notice= */ false));
+}
+
+void sending_event(void *userdata, const struct session_event *event)
+{
+	struct peer *peer = userdata;
+	uint8_t buf[PACKET_MAX];
+
+	if (peer->ending)
+		return;
+	/* Queue only one ADDR_CHANGE: the event can come any number of times, always with the same content. */
+	if (event->type == RDMA_CM_EVENT_ADDR_CHANGE && outbox_has_event(event->id, event->type))
+		return;
+	drop_on_failure(peer, send_packed(peer, buf, event_pack(event, buf), /* fd= */ -1,
+					  /* serial= */ 0, event, /* notice= */ false));
+}
+
+_Static_assert(NOTICE_PACKET_MAX == PACKET_MAX, "a notice is one packet");
+
+static int pack_notice(struct notice_packet *ret, Rdmabroker__Notice *notice, uint64_t n_lost)
+{
+	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
+	size_t len;
+
+	notice->lost = n_lost;
+	frame.body_case = RDMABROKER__FRAME__BODY_NOTICE;
+	frame.notice = notice;
+	len = rdmabroker__frame__get_packed_size(&frame);
+	if (len > sizeof(ret->data))
+		return -EMSGSIZE;
+	ret->len = rdmabroker__frame__pack(&frame, ret->data);
+	return 0;
+}
+
+/* PACKET: the packet of NOTICE for all who have lost none before it, which is made if it is empty; NULL: there is none. */
+static int send_notice(struct peer *peer, const struct notice *notice, struct notice_packet *packet)
+{
+	struct notice_packet own;
+	int r = 0;
+
+	if (!packet || peer->n_lost > 0)
+		packet = &own;
+	own.len = 0;
+	if (packet->len == 0) {
+		struct out_notice out;
+
+		out_notice(&out, notice);
+		r = pack_notice(packet, &out.notice, peer->n_lost);
+	}
+	if (r < 0)
+		return r;
+	return send_packed(peer, packet->data, packet->len, /* fd= */ -1, /* serial= */ 0,
+			   /* event= */ NULL, /* notice= */ true);
+}
+
+/* If a notice cannot be sent, it is dropped and counted; the session goes on, unless the client is gone. */
+bool sending_notice(void *userdata, const struct notice *notice)
+{
+	struct peer *peer = userdata;
+	int r;
+
+	if (peer->ending)
+		return true;
+	r = send_notice(peer, notice, notice->packet);
+	if (r == -ECONNRESET) {
+		peer_hang_up(peer);
+		return true;
+	}
+	peer->n_lost = r < 0 ? peer->n_lost + 1 : 0;
+	/* If notices were dropped, this selects EPOLLOUT; peer_on_io() reports their number when there is room. */
+	sending_update(peer);
+	return r >= 0;
+}
+
+int sending_tell_lost(struct peer *peer)
+{
+	Rdmabroker__Notice notice = RDMABROKER__NOTICE__INIT;
+	struct notice_packet packet;
+	int r;
+
+	if (peer->n_lost == 0 || !outbox_is_empty(&peer->outbox))
+		return 0;
+	notice.kind = (char *)"lost";
+	notice.time_ns = notice_time_ns();
+	r = pack_notice(&packet, &notice, peer->n_lost);
+	if (r == 0)
+		r = send_packed(peer, packet.data, packet.len, /* fd= */ -1, /* serial= */ 0,
+				/* event= */ NULL, /* notice= */ true);
+	if (r < 0)
+		return r;
+	peer->n_lost = 0;
+	sending_update(peer);
+	return 0;
+}
+
+/* Drops the queued events that the id's charge covers, as the kernel drops the events of an id that is destroyed. */
+void sending_forget(void *userdata, struct id *id)
+{
+	struct peer *peer = userdata;
+
+	outbox_forget(id);
+	sending_changed(peer);
+}
