@@ -117,6 +117,20 @@ int main(int argc, char **argv)
 
 	ends_close(&ends);
 	single_run();
+	ends.apart = true;
+	ends_open(&ends);
+	begin_part();
+	connect_all(TIMES);
+	disconnect_all(TIMES);
+	end_part(WARM_UP);
+	begin_part();
+	connect_all(TIMES);
+	end_part("connect-apart");
+	begin_part();
+	disconnect_all(TIMES);
+	end_part("disconnect-apart");
+	ends_close(&ends);
+	single_run();
 	broker_free(broker);
 	place_remove();
 	return EXIT_SUCCESS;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -108,7 +109,7 @@ bool single_turn(void)
 	return r > 0;
 }
 
-/* Replaces poll(), the only function in which the library waits. The daemon calls it too, but must not wait. */
+/* Replaces poll(), in which the library waits. The daemon calls it too, but must not wait. */
 int poll(struct pollfd *fds, nfds_t n, int timeout)
 {
 	struct timespec now = { 0 };
@@ -128,6 +129,19 @@ int poll(struct pollfd *fds, nfds_t n, int timeout)
 		if (!single_turn() && !is_ready(THREAD_SECONDS))
 			die("the library waits for something that the daemon does not do");
 	} while (true);
+}
+
+/* Replaces recvmsg(), in which a session whose replies come by another one waits for its events. */
+ssize_t recvmsg(int sock, struct msghdr *msg, int flags)
+{
+	static ssize_t (*real)(int sock, struct msghdr *msg, int flags);
+	struct pollfd p = { .fd = sock, .events = POLLIN };
+
+	if (!real)
+		real = (ssize_t(*)(int, struct msghdr *, int))dlsym(RTLD_NEXT, "recvmsg");
+	if (!(flags & MSG_DONTWAIT))
+		poll(&p, 1, -1);
+	return real(sock, msg, flags);
 }
 
 void single_run(void)

@@ -86,10 +86,16 @@ struct sockaddr_in service_addr(uint16_t port)
 
 struct rdmabroker *open_session(unsigned flags)
 {
+	return open_session_apart(NULL, flags);
+}
+
+struct rdmabroker *open_session_apart(struct rdmabroker *replies, unsigned flags)
+{
 	struct rdmabroker_options options = {
 		.size = sizeof(options),
 		.flags = flags,
 		.call_timeout_ms = DEADLINE_MS,
+		.replies = replies,
 	};
 	struct rdmabroker *session;
 

@@ -4,16 +4,33 @@
 /* The listener is the daemon's first id: the fake fabric, which searches a list, finds it at once. */
 void ends_open(struct ends *ends)
 {
-	*ends = (struct ends){ .last_qpn = 16 };
-	ends->server = open_session(RDMABROKER_FAIL_BY_EVENT); /* as the drop-in */
+	const unsigned flags = RDMABROKER_FAIL_BY_EVENT; /* as the drop-in */
+
+	*ends = (struct ends){ .last_qpn = ends->last_qpn ?: 16, .apart = ends->apart };
+	if (ends->apart)
+		ends->replies = open_session(RDMABROKER_NO_POLL);
+	ends->server = open_session_apart(ends->replies, flags);
 	ends->listener = listen_on(ends->server, SERVICE_PORT);
-	ends->client = open_session(RDMABROKER_FAIL_BY_EVENT);
+	ends->client = open_session_apart(ends->replies, flags);
+	if (ends->apart) {
+		rdmabroker_get_fd(ends->server);
+		rdmabroker_get_fd(ends->client);
+	}
 }
 
 void ends_close(struct ends *ends)
 {
 	rdmabroker_close(ends->client);
 	rdmabroker_close(ends->server);
+	rdmabroker_close(ends->replies);
+}
+
+static struct rdmabroker_id *take(const struct ends *ends, struct rdmabroker *session,
+				  enum rdmabroker_event_type type)
+{
+	if (ends->apart)
+		must(rdmabroker_await_event(session), "await_event");
+	return await(session, type);
 }
 
 static void resolve(struct ends *ends, struct rdmabroker_id *id)
@@ -23,6 +40,13 @@ static void resolve(struct ends *ends, struct rdmabroker_id *id)
 
 	if (ends->resolves_at_once) {
 		must(rdmabroker_resolve_wait(id, NULL, addr, DEADLINE_MS), "resolve");
+		return;
+	}
+	if (ends->apart) {
+		must(rdmabroker_resolve_addr(id, NULL, addr, DEADLINE_MS), "resolve_addr");
+		take(ends, ends->client, RDMABROKER_EVENT_ADDR_RESOLVED);
+		must(rdmabroker_resolve_route(id, DEADLINE_MS), "resolve_route");
+		take(ends, ends->client, RDMABROKER_EVENT_ROUTE_RESOLVED);
 		return;
 	}
 	must(rdmabroker_resolve_addr_wait(id, NULL, addr, DEADLINE_MS), "resolve_addr");
@@ -41,20 +65,20 @@ void ends_connect(struct ends *ends, struct connection *ret)
 	resolve(ends, active);
 	param.qp_num = ++ends->last_qpn;
 	must(rdmabroker_connect(active, &param), "connect");
-	passive = await(server, RDMABROKER_EVENT_CONNECT_REQUEST);
+	passive = take(ends, server, RDMABROKER_EVENT_CONNECT_REQUEST);
 	param.qp_num = ++ends->last_qpn;
 	must(rdmabroker_accept(passive, &param), "accept");
-	await(client, RDMABROKER_EVENT_CONNECT_RESPONSE);
+	take(ends, client, RDMABROKER_EVENT_CONNECT_RESPONSE);
 	must(rdmabroker_establish(active), "establish");
-	await(server, RDMABROKER_EVENT_ESTABLISHED);
+	take(ends, server, RDMABROKER_EVENT_ESTABLISHED);
 	*ret = (struct connection){ active, passive };
 }
 
 void ends_disconnect(struct ends *ends, const struct connection *connection)
 {
 	must(rdmabroker_disconnect(connection->active), "disconnect");
-	await(ends->client, RDMABROKER_EVENT_DISCONNECTED);
-	await(ends->server, RDMABROKER_EVENT_DISCONNECTED);
+	take(ends, ends->client, RDMABROKER_EVENT_DISCONNECTED);
+	take(ends, ends->server, RDMABROKER_EVENT_DISCONNECTED);
 	must(rdmabroker_destroy_id_wait(connection->active, DEADLINE_MS), "destroy_id");
 	must(rdmabroker_destroy_id_wait(connection->passive, DEADLINE_MS), "destroy_id");
 }

@@ -30,6 +30,7 @@ sd_event *get_loop(void);
 struct sockaddr_in service_addr(uint16_t port);
 /* FLAGS: enum rdmabroker_flags */
 struct rdmabroker *open_session(unsigned flags);
+struct rdmabroker *open_session_apart(struct rdmabroker *replies, unsigned flags);
 struct rdmabroker_id *listen_on(struct rdmabroker *session, uint16_t port);
 struct rdmabroker_id *await(struct rdmabroker *session, enum rdmabroker_event_type type);
 
@@ -38,6 +39,12 @@ struct ends {
 	struct rdmabroker *server, *client;
 	struct rdmabroker_id *listener;
 	bool resolves_at_once; /* address and route in one request; false: separately */
+	/*
+	 * As the drop-in: replies come by a third session, and events are waited for in the socket. Set it before
+	 * ends_open().
+	 */
+	bool apart;
+	struct rdmabroker *replies;
 	uint32_t last_qpn; /* each end of each connection gets a new number, because of timewait */
 };
 
