@@ -34,5 +34,24 @@ struct arena {
  * arena_free() need not be called.
  */
 void arena_init(struct arena *arena, struct arena_block *first, size_t size, size_t more_max);
+/* SIZE bytes of the first block; NULL: it has no room. */
+static inline void *arena_take(struct arena *arena, size_t size)
+{
+	struct arena_block *block = arena->last;
+	const size_t mask = _Alignof(max_align_t) - 1;
+	void *ret = block->space + block->used;
+
+	if (size > block->size - block->used)
+		return NULL;
+	block->used += (size + mask) & ~mask;
+	return ret;
+}
+
+/* Gives back all that arena_take() has returned. Nothing may have been taken from a further block. */
+static inline void arena_give_back(struct arena *arena)
+{
+	arena->last->used = 0;
+}
+
 /* Frees FIRST, which must come from malloc(), and the further blocks. Takes NULL. */
 void arena_free(struct arena_block *first);

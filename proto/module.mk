@@ -1,5 +1,5 @@
 # Sources of the daemon and of the client library.
-PROTO_SRC := proto/addr.c proto/address.c proto/arena.c proto/handles.c proto/names.c proto/packet.c proto/path.c proto/proof.c proto/status.c proto/text.c
+PROTO_SRC := proto/addr.c proto/address.c proto/arena.c proto/codec.c proto/handles.c proto/names.c proto/packet.c proto/path.c proto/proof.c proto/status.c proto/text.c
 # Sources of the daemon and of rdmabrokerctl, which links a copy: the library does not export them.
 PROTO_TOOL_SRC := proto/jsonout.c proto/names.c proto/portspace.c proto/text.c proto/unixsock.c proto/word.c
 # Sources of programs that systemd runs.
@@ -10,3 +10,15 @@ $(PROTO_GEN).c $(PROTO_GEN).h &: proto/rdmabroker.proto
 	$(call say,PROTOC,$<)
 	$(Q)mkdir -p $(O)/proto
 	$(Q)protoc-c --c_out=$(O) $<
+
+# The straight-line coders: see proto/codec.h. The generator runs here, so a cross-compiler would need another one.
+$(O)/proto/codecgen: $(O)/obj/proto/codecgen.o $(PROTO_GEN).o
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs libprotobuf-c 2>/dev/null)
+
+$(O)/proto/coders.h: $(O)/proto/codecgen
+	$(call say,GEN,$@)
+	$(Q)$< > $@.new
+	$(Q)mv $@.new $@
+
+$(O)/obj/proto/codec.o: $(O)/proto/coders.h

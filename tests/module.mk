@@ -70,10 +70,6 @@ $(filter-out $(UNIT_FABRIC) $(UNIT_HOOKED) $(UNIT_FLEET) $(UNIT_PEERD) $(UNIT_TA
 		$(O)/daemon.a \
 		-L$(O) -Wl,-rpath,$(abspath $(O)) -Wl,--as-needed -lrdmabroker $(DAEMON_LIBS) $(CHECK_LIBS)
 
-# The library does not export bounded.c's function.
-$(O)/tests/unit/check_bounded: $(call objs,client/lib/wire/bounded.c)
-$(O)/tests/unit/check_bounded: HARNESS += $(call objs,client/lib/wire/bounded.c)
-
 # Random policies and questions.
 $(addprefix $(O)/tests/unit/check_policy_,property shadow): $(O)/obj/tests/unit/randompolicy.o $(O)/obj/tests/unit/oracle.o
 $(addprefix $(O)/tests/unit/check_policy_,property shadow): HARNESS += $(O)/obj/tests/unit/randompolicy.o $(O)/obj/tests/unit/oracle.o

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/object/id.h"
 #include "proto/address.h"
+#include "proto/codec.h"
 #include "proto/rdmabroker.pb-c.h"
 #include "rpc/convert.h"
 #include "rpc/event.h"
@@ -68,6 +69,6 @@ size_t event_pack(const struct session_event *event, uint8_t buf[PACKET_MAX])
 		out.caps = out_caps(&caps, event->caps);
 	frame.body_case = RDMABROKER__FRAME__BODY_EVENT;
 	frame.event = &out;
-	/* The size needs no check, because all parts together need at most an eighth of a packet. */
-	return rdmabroker__frame__pack(&frame, buf);
+	/* All parts together need at most an eighth of a packet. */
+	return codec_pack(&frame, buf, PACKET_MAX);
 }

@@ -15,6 +15,7 @@
 #include "core/verbs/linger.h"
 #include "core/verbs/session_life.h"
 #include "proto/arena.h"
+#include "proto/codec.h"
 #include "proto/packet.h"
 #include "proto/rdmabroker.pb-c.h"
 #include "rpc/convert.h"
@@ -163,7 +164,7 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const i
 	Rdmabroker__Frame *frame;
 
 	arena_init(&arena, &memory.block, REQUEST_SPACE, /* more_max= */ 0);
-	frame = rdmabroker__frame__unpack(&arena.allocator, len, data);
+	frame = codec_unpack(&arena, data, len);
 	if (!frame || frame->body_case != RDMABROKER__FRAME__BODY_REQUEST) {
 		peer_drop(peer, frame ? "it sent a packet that is not a request" :
 					"it sent a packet that cannot be decoded");

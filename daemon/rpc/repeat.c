@@ -3,6 +3,7 @@
 #include "core/verbs/id_life.h"
 #include "proto/address.h"
 #include "proto/arena.h"
+#include "proto/codec.h"
 #include "proto/rdmabroker.pb-c.h"
 #include "rpc/peer.h"
 #include "rpc/repeat.h"
@@ -27,7 +28,7 @@ static const Rdmabroker__Request *decode(const struct ledger_session *row, struc
 	if (len == 0 || len > sizeof(row->packet))
 		return NULL;
 	arena_init(arena, &memory->block, REQUEST_SPACE, /* more_max= */ 0);
-	frame = rdmabroker__frame__unpack(&arena->allocator, len, row->packet);
+	frame = codec_unpack(arena, row->packet, len);
 	return frame && frame->body_case == RDMABROKER__FRAME__BODY_REQUEST ? frame->request : NULL;
 }
 

@@ -6,6 +6,7 @@
 #include "core/object/id.h"
 #include "core/object/table.h"
 #include "core/verbs/id_life.h"
+#include "proto/codec.h"
 #include "rpc/call.h"
 #include "rpc/convert.h"
 #include "rpc/operations.h"
@@ -170,9 +171,7 @@ static size_t pack_reply(Rdmabroker__Reply *reply, uint8_t *buf, size_t size)
 
 	frame.body_case = RDMABROKER__FRAME__BODY_REPLY;
 	frame.reply = reply;
-	return rdmabroker__frame__get_packed_size(&frame) <= size ?
-		       rdmabroker__frame__pack(&frame, buf) :
-		       0;
+	return codec_pack(&frame, buf, size);
 }
 
 size_t request_pack_refusal(uint64_t serial, uint32_t n_sent, int r, uint8_t *buf, size_t size)

@@ -7,6 +7,7 @@
 #include "core/admit/watch.h"
 #include "core/object/id.h"
 #include "core/object/notice.h"
+#include "proto/codec.h"
 #include "proto/packet.h"
 #include "proto/rdmabroker.pb-c.h"
 #include "rpc/convert.h"
@@ -101,24 +102,6 @@ static void drop_on_failure(struct peer *peer, int r)
 }
 
 /*
- * True: REPLY is known to fit into a packet, because it has only numbers and texts of at most 255 bytes. Then its size
- * need not be computed, which takes nearly as long as packing.
- */
-static bool is_short(const Rdmabroker__Reply *reply)
-{
-	switch (reply->result_case) {
-	case RDMABROKER__REPLY__RESULT__NOT_SET:
-	case RDMABROKER__REPLY__RESULT_HELLO:
-	case RDMABROKER__REPLY__RESULT_ID_INFO:
-	case RDMABROKER__REPLY__RESULT_QP_ATTR:
-	case RDMABROKER__REPLY__RESULT_GET_OPTION:
-		return true;
-	default:
-		return false;
-	}
-}
-
-/*
  * The peer over whose socket the reply to PEER's request is sent. NULL: it has ended. Then PEER ends, too: its client
  * would wait for the reply in vain.
  */
@@ -140,13 +123,15 @@ int sending_reply(struct peer *peer, const Rdmabroker__Frame *frame, int fd,
 {
 	struct peer *to = peer->ending ? NULL : find_receiver(peer);
 	uint8_t buf[PACKET_MAX];
+	size_t len;
 	int r;
 
 	if (!to || to->ending)
 		return 0;
 	if (to != peer)
 		frame->reply->n_sent = peer->outbox.n_sent;
-	if (!is_short(frame->reply) && rdmabroker__frame__get_packed_size(frame) > sizeof(buf)) {
+	len = codec_pack(frame, buf, sizeof(buf));
+	if (len == 0) {
 		peer_drop(peer, "a reply does not fit into a packet");
 		return 0;
 	}
@@ -156,8 +141,8 @@ int sending_reply(struct peer *peer, const Rdmabroker__Frame *frame, int fd,
 		if (r != 0)
 			return r;
 	}
-	r = send_packed_to(peer, to, buf, rdmabroker__frame__pack(frame, buf), fd,
-			   frame->reply->serial, /* event= */ NULL, /* notice= */ false);
+	r = send_packed_to(peer, to, buf, len, fd, frame->reply->serial, /* event= */ NULL,
+			   /* notice= */ false);
 	if (r == -ETOOMANYREFS)
 		return r;
 	drop_on_failure(to, r);
@@ -179,13 +164,13 @@ void sending_wake(void *userdata)
 	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
 	Rdmabroker__Woken woken = RDMABROKER__WOKEN__INIT;
 	struct peer *peer = userdata;
-	uint8_t buf[16];
+	uint8_t buf[64];
 
 	if (peer->ending)
 		return;
 	frame.body_case = RDMABROKER__FRAME__BODY_WOKEN;
 	frame.woken = &woken;
-	drop_on_failure(peer, send_packed(peer, buf, rdmabroker__frame__pack(&frame, buf),
+	drop_on_failure(peer, send_packed(peer, buf, codec_pack(&frame, buf, sizeof(buf)),
 					  /* fd= */ -1, /* serial= */ 0, /* event= */ NULL,
 					  /* notice= */ false));
 }
@@ -209,16 +194,11 @@ _Static_assert(NOTICE_PACKET_MAX == PACKET_MAX, "a notice is one packet");
 static int pack_notice(struct notice_packet *ret, Rdmabroker__Notice *notice, uint64_t n_lost)
 {
 	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
-	size_t len;
-
 	notice->lost = n_lost;
 	frame.body_case = RDMABROKER__FRAME__BODY_NOTICE;
 	frame.notice = notice;
-	len = rdmabroker__frame__get_packed_size(&frame);
-	if (len > sizeof(ret->data))
-		return -EMSGSIZE;
-	ret->len = rdmabroker__frame__pack(&frame, ret->data);
-	return 0;
+	ret->len = codec_pack(&frame, ret->data, sizeof(ret->data));
+	return ret->len > 0 ? 0 : -EMSGSIZE;
 }
 
 /* PACKET: the packet of NOTICE for all who have lost none before it, which is made if it is empty; NULL: there is none. */

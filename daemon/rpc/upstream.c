@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "fabric/fabric.h"
+#include "proto/codec.h"
 #include "proto/packet.h"
 #include "proto/proof.h"
 #include "proto/rdmabroker.pb-c.h"
@@ -77,12 +78,14 @@ static int send_request(struct upstream *upstream, Rdmabroker__Request *request,
 {
 	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
 	uint8_t buf[256];
+	size_t len;
 
 	frame.body_case = RDMABROKER__FRAME__BODY_REQUEST;
 	frame.request = request;
-	if (rdmabroker__frame__get_packed_size(&frame) > sizeof(buf))
+	len = codec_pack(&frame, buf, sizeof(buf));
+	if (len == 0)
 		return -EMSGSIZE;
-	return packet_send(upstream->sock, buf, rdmabroker__frame__pack(&frame, buf), &fd, fd >= 0);
+	return packet_send(upstream->sock, buf, len, &fd, fd >= 0);
 }
 
 static int send_hello(struct upstream *upstream, int proof)

@@ -3,12 +3,16 @@
 
 #include "proto/address.h"
 #include "proto/arena.h"
+#include "proto/codec.h"
 #include "proto/packet.h"
 #include "rpc/convert.h"
 #include "rpc/request.h"
 #include "tests/fuzz/fuzz.h"
 
-/* Decodes a packet like the daemon: in its arena, then field by field. */
+/*
+ * Decodes a packet like the daemon: in its arena, then field by field. What the straight-line code reads, protobuf-c has
+ * to read in the same way.
+ */
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
@@ -96,6 +100,28 @@ static bool has_unknown(const ProtobufCMessage *message)
 	return message->n_unknown_fields > 0;
 }
 
+/* SLOW: what protobuf-c has read; NULL: nothing. */
+static void compare(const uint8_t *data, size_t size, const Rdmabroker__Frame *slow)
+{
+	static union request_memory memory;
+	static uint8_t theirs[4 * PACKET_MAX], ours[4 * PACKET_MAX];
+	const Rdmabroker__Frame *fast;
+	struct arena arena;
+	size_t n;
+
+	arena_init(&arena, &memory.block, REQUEST_SPACE, /* more_max= */ 0);
+	fast = codec_try_unpack(&arena, data, size);
+	if (!fast)
+		return;
+	must(slow);
+	n = rdmabroker__frame__get_packed_size(slow);
+	must(n <= sizeof(theirs));
+	must(rdmabroker__frame__get_packed_size(fast) == n);
+	must(rdmabroker__frame__pack(slow, theirs) == n);
+	must(codec_try_pack(fast, ours, sizeof(ours)) == n);
+	must(memcmp(ours, theirs, n) == 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static union request_memory memory, second;
@@ -109,6 +135,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	arena_init(&arena, &memory.block, REQUEST_SPACE, /* more_max= */ 0);
 	frame = rdmabroker__frame__unpack(&arena.allocator, size, data);
 	must(memory.block.used <= REQUEST_SPACE && !memory.block.next);
+	compare(data, size, frame);
 	if (!frame)
 		return 0;
 	if (frame->body_case == RDMABROKER__FRAME__BODY_REQUEST)

@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/lib/wire/bounded.h"
 #include "client/lib/wire/calls.h"
 #include "client/lib/wire/deadline.h"
 #include "client/lib/wire/fail.h"
 #include "client/lib/wire/frame.h"
 #include "client/lib/wire/pump.h"
 #include "client/lib/wire/wire.h"
+#include "proto/codec.h"
 #include "proto/packet.h"
 
 #define UNANSWERED_MAX \
@@ -35,9 +35,9 @@ static int pack_and_send(struct wire *wire, struct call *call, Rdmabroker__Reque
 	request->quiet = call->only_failure;
 	frame.body_case = RDMABROKER__FRAME__BODY_REQUEST;
 	frame.request = request;
-	if (!bounded_request(request) && rdmabroker__frame__get_packed_size(&frame) > sizeof(buf))
+	len = codec_pack(&frame, buf, sizeof(buf));
+	if (len == 0)
 		return fail(EMSGSIZE, "%s: the request is too long", call->name);
-	len = rdmabroker__frame__pack(&frame, buf);
 
 	for (;;) {
 		r = packet_send(wire->sock.fd, buf, len, call->send_fd, call->send_fd != NULL);
@@ -206,7 +206,7 @@ int call_tell(struct wire *wire, Rdmabroker__Request *request)
 	request->quiet = true;
 	frame.body_case = RDMABROKER__FRAME__BODY_REQUEST;
 	frame.request = request;
-	return packet_send(wire->sock.fd, buf, rdmabroker__frame__pack(&frame, buf), NULL, 0);
+	return packet_send(wire->sock.fd, buf, codec_pack(&frame, buf, sizeof(buf)), NULL, 0);
 }
 
 /* The functions that take the lock */

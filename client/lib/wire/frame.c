@@ -4,6 +4,7 @@
 
 #include "client/lib/wire/frame.h"
 #include "proto/arena.h"
+#include "proto/codec.h"
 
 /*
  * In bytes. Enough for most events; packets that need more memory get further blocks. With the block's header it is small
@@ -22,7 +23,7 @@ Rdmabroker__Frame *frame_unpack(const uint8_t *data, size_t len)
 	if (!first)
 		return NULL;
 	arena_init(&arena, first, FIRST_BLOCK, MORE_MAX);
-	frame = rdmabroker__frame__unpack(&arena.allocator, len, data);
+	frame = codec_unpack(&arena, data, len);
 	if (!frame) {
 		arena_free(first);
 		return NULL;
