@@ -23,17 +23,19 @@ struct who {
 	}
 
 /* Columns of ROW, which has a member "struct who who". */
-#define WHO_COLUMNS(row, text_width, pid_width)                                   \
-	{ NULL, "uid", COLUMN_OF(row, who.uid) },                                 \
-		{ "USER",                                                         \
-		  "user",                                                         \
-		  COLUMN_OF(row, who.uid),                                        \
-		  .width = text_width,                                            \
-		  .text = who_print_user,                                         \
-		  .json = who_json_user },                                        \
-		{ "WORKLOAD", NULL, COLUMN_OF(row, who.uid), .width = text_width, \
-		  .text = who_print_workload },                                   \
-		{ "PID", "pid", COLUMN_OF(row, who.pid), .width = pid_width },    \
+#define WHO_COLUMNS(row, text_width, pid_width)                                \
+	{ NULL, "uid", COLUMN_OF(row, who.uid) },                              \
+		{ "USER",                                                      \
+		  "user",                                                      \
+		  COLUMN_TEXT,                                                 \
+		  offsetof(row, who.uid),                                      \
+		  .width = text_width,                                         \
+		  .text = who_print_user,                                      \
+		  .json = who_json_user },                                     \
+		{ "WORKLOAD",          NULL,                                   \
+		  COLUMN_TEXT,         offsetof(row, who.uid),                 \
+		  .width = text_width, .text = who_print_workload },           \
+		{ "PID", "pid", COLUMN_OF(row, who.pid), .width = pid_width }, \
 		WORKLOAD_COLUMNS(row, who.)
 #define WORKLOAD_COLUMNS(row, in)                                                                 \
 	{ NULL, "unit", COLUMN_OF(row, in unit) },                                                \
