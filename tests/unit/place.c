@@ -58,7 +58,8 @@ void place_make(const char *rules, const char *config)
 
 void place_start(struct broker **ret)
 {
-	char config[64], common[64], admin[64], helper[64], rules[64];
+	/* The broker reads them again when it reloads. */
+	static char config[64], common[64], admin[64], helper[64], rules[64];
 	struct broker_options options = {
 		.config_path = place_path("rdmabrokerd.conf", config),
 		.socket_path = place_path("common", common),

@@ -2,7 +2,8 @@
 
 /*
  * What the daemon does for N objects, for callgrind (tests/bench/count/run): with a hundred times the objects, it must
- * not do more than a little over a hundred times the work. The argument is N. Prints "part NAME N" for each part.
+ * not do more than a little over a hundred times the work. The argument is N. Prints for each part "part NAME" and the
+ * number of objects, or of requests.
  */
 
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include "tests/unit/place.h"
 
 #define CONNECTIONS_MAX 2000 /* more would take long */
+#define ASKED 20 /* requests of an admin */
 
 static unsigned n;
 static struct rdmabroker **sessions;
@@ -28,12 +30,17 @@ static void begin_part(void)
 	single_collects = true;
 }
 
-static void end_part(const char *name)
+static void end_part_of(const char *name, unsigned times)
 {
 	single_run();
 	single_collects = false;
 	CALLGRIND_DUMP_STATS_AT(name);
-	printf("part %s %u\n", name, n);
+	printf("part %s %u\n", name, times);
+}
+
+static void end_part(const char *name)
+{
+	end_part_of(name, n);
 }
 
 static void *allocate(size_t size)
@@ -111,6 +118,31 @@ static void count_connections(void)
 	n = all;
 }
 
+/* What an admin asks takes as long whatever the number of sessions is. A reload may look at each of them once. */
+static void count_admin(struct rdmabroker *admin)
+{
+	struct rdmabroker_reload_result *result;
+	struct rdmabroker_status *status;
+	char *text;
+
+	begin_part();
+	for (unsigned i = 0; i < ASKED; i++) {
+		must(rdmabroker_get_status(admin, &status), "status");
+		rdmabroker_free_status(status);
+	}
+	end_part_of("status", ASKED);
+	begin_part();
+	for (unsigned i = 0; i < ASKED; i++) {
+		must(rdmabroker_get_metrics(admin, &text), "metrics");
+		free(text);
+	}
+	end_part_of("metrics", ASKED);
+	begin_part();
+	must(rdmabroker_reload(admin, &result), "reload");
+	end_part("reload");
+	rdmabroker_free_reload_result(result);
+}
+
 static void count_sessions(struct rdmabroker *observer)
 {
 	const struct rdmabroker_filter filter = RDMABROKER_FILTER_INIT;
@@ -127,6 +159,7 @@ static void count_sessions(struct rdmabroker *observer)
 	if (list->n_sessions < n)
 		die("%zu sessions are listed", list->n_sessions);
 	rdmabroker_free_list(list);
+	count_admin(observer);
 
 	/* Each session causes an event, which is told to one of them all. */
 	watcher = open_session(0);
