@@ -118,6 +118,12 @@ enum rdmabroker_flags {
 	RDMABROKER_AS_ADMIN = 1 << 6,
 	/* The same with /run/rdmabroker-helper/rdmabroker.sock, for the helper that answers who peers are. */
 	RDMABROKER_AS_HELPER = 1 << 7,
+	/*
+	 * With options.replies: the program does not close the session's descriptor, and then open something else under its
+	 * number, as librdmacm trusts it not to with a channel's. Without the flag the library looks before each use
+	 * whether the descriptor is still its own, which takes one more system call each time.
+	 */
+	RDMABROKER_TRUST_FD = 1 << 8,
 };
 
 struct rdmabroker_options {
@@ -386,7 +392,6 @@ struct rdmabroker *rdmabroker_close(struct rdmabroker *session);
  *
  *   With options.replies it is the session's socket, on which only events come: readable when rdmabroker_get_event()
  *   returns an event, once for each. Its O_NONBLOCK flag, which the program may set, is for rdmabroker_await_event().
- *   If the program closes it, and opens something else under its number, that is read and written instead.
  * Ownership:
  *   The session's: do not read, write or close it.
  * Returns:

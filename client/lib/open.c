@@ -46,7 +46,8 @@
 #define FLAGS                                                                            \
 	((unsigned)(RDMABROKER_NONBLOCK | RDMABROKER_FORK_SAFE | RDMABROKER_RETRY_BUSY | \
 		    RDMABROKER_FAIL_BY_EVENT | RDMABROKER_CONFIRM_DISCONNECT |           \
-		    RDMABROKER_NO_POLL | RDMABROKER_AS_ADMIN | RDMABROKER_AS_HELPER))
+		    RDMABROKER_NO_POLL | RDMABROKER_AS_ADMIN | RDMABROKER_AS_HELPER |    \
+		    RDMABROKER_TRUST_FD))
 
 /* All parts of a session, in one block of memory. */
 struct parts {
@@ -145,6 +146,7 @@ static int be_direct(struct rdmabroker *session, struct rdmabroker *replies)
 	if (fcntl(session->wire.sock.fd, F_SETFL, 0) < 0)
 		return fail(errno, "open: cannot make the socket block: %s", strerror(errno));
 	session->wire.block_ms = -1;
+	session->wire.trusts = session->flags & RDMABROKER_TRUST_FD;
 	wire_lock(&replies->wire);
 	replies->n_direct++;
 	wire_unlock(&replies->wire);
@@ -318,6 +320,8 @@ static int take_options(struct rdmabroker_options *ret, const struct rdmabroker_
 		return r;
 	if (ret->replies)
 		r = check_replies(ret);
+	else if (ret->flags & RDMABROKER_TRUST_FD)
+		r = fail(EINVAL, "open: RDMABROKER_TRUST_FD is only for options.replies");
 	if (r < 0)
 		return r;
 	if (ret->flags & ~FLAGS)

@@ -97,8 +97,9 @@ static int fail_to_open(int r)
 	return fail(to_errno(r));
 }
 
-int broker_open(struct session *ret)
+int broker_open(struct session *ret, bool hidden)
 {
+	const unsigned flags = hidden ? 0 : RDMABROKER_TRUST_FD;
 	struct rdmabroker *replies;
 	int r = -ECONNRESET;
 
@@ -107,7 +108,7 @@ int broker_open(struct session *ret)
 		replies = broker_get_session(NULL);
 		if (!replies)
 			return -1;
-		r = open_session(ret, /* flags= */ 0, replies);
+		r = open_session(ret, flags, replies);
 	}
 	return r < 0 ? fail_to_open(r) : 0;
 }
@@ -152,11 +153,11 @@ static bool take_kept(struct session *ret)
 int broker_reuse(struct session *ret)
 {
 	while (take_kept(ret)) {
-		if (is_ours(ret) && is_idle(ret))
+		if (is_ours(ret) && BROKER(rdmabroker_check(ret->broker)) == 0 && is_idle(ret))
 			return 0;
 		BROKER(rdmabroker_close(ret->broker));
 	}
-	return broker_open(ret);
+	return broker_open(ret, /* hidden= */ true);
 }
 
 void broker_keep(const struct session *session)

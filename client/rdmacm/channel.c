@@ -43,7 +43,8 @@ struct channel *channel_new(bool sync)
 		return NULL;
 	}
 	channel->sync = sync;
-	if ((sync ? broker_reuse : broker_open)(&channel->session) < 0) {
+	if ((sync ? broker_reuse(&channel->session) :
+		    broker_open(&channel->session, /* hidden= */ false)) < 0) {
 		free(channel);
 		return NULL;
 	}

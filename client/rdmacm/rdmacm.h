@@ -211,8 +211,11 @@ __attribute__((format(printf, 1, 2))) void report_once(const char *fmt, ...);
  * Called first in API calls that have no object yet: decides between the broker and librdmacm. 0, or -1 with errno.
  */
 int broker_start(void);
-/* Opens a session. 0, or -1 with the errno that librdmacm sets in a similar case. */
-int broker_open(struct session *ret);
+/*
+ * Opens a session. HIDDEN: the program does not see its descriptor, and can close it without knowing. 0, or -1 with the
+ * errno that librdmacm sets in a similar case.
+ */
+int broker_open(struct session *ret, bool hidden);
 /* Like broker_open(), but takes a session of this process and user that broker_keep() has kept, if there is one. */
 int broker_reuse(struct session *ret);
 /* Keep SESSION, which has no ids and no device. If enough sessions are kept, it is closed. */

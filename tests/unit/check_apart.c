@@ -535,6 +535,66 @@ START_TEST(threads_that_take_events)
 }
 END_TEST
 
+static void *call_often(void *arg)
+{
+	struct waiter *waiter = arg;
+	struct rdmabroker_id *id = new_id(waiter - waiters < 2 ? session : other);
+	int value;
+
+	note_tid(waiter);
+	for (int i = 0; i < 200; i++)
+		waiter->r |= rdmabroker_get_option(id, RDMABROKER_OPTION_TOS, &value);
+	waiter->r |= rdmabroker_destroy_id_wait(id, T);
+	return NULL;
+}
+
+/* Their replies come by one socket, which one of them reads at a time. */
+START_TEST(threads_that_call)
+{
+	for (int k = 0; k < 5; k++) {
+		for (int i = 0; i < 4; i++)
+			start(&waiters[i], call_often);
+		for (int i = 0; i < 4; i++) {
+			pthread_join(waiters[i].thread, NULL);
+			ck_assert_int_eq(waiters[i].r, 0);
+		}
+	}
+	expect_no_event(session);
+}
+END_TEST
+
+/* The socket of the session for replies, which is the first that set_up_apart() opens with a timeout. */
+static int find_socket(void)
+{
+	struct timeval timeout;
+
+	for (int fd = 0; fd < 100; fd++) {
+		socklen_t len = sizeof(timeout);
+
+		if (getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, &len) == 0 &&
+		    timeout.tv_sec == T / 1000)
+			return fd;
+	}
+	ck_abort_msg("no socket has a timeout of %d ms", T);
+}
+
+/* All that wait for a reply learn that none comes. */
+START_TEST(threads_that_call_when_the_broker_ends)
+{
+	hang_server();
+	for (int i = 0; i < 4; i++)
+		start(&waiters[i], call_often);
+	for (int i = 0; i < 4; i++)
+		await_sleep(&waiters[i]);
+	ck_assert_int_eq(shutdown(find_socket(), SHUT_RDWR), 0);
+	for (int i = 0; i < 4; i++) {
+		pthread_join(waiters[i].thread, NULL);
+		ck_assert_int_ne(waiters[i].r, 0);
+	}
+	resume_server();
+}
+END_TEST
+
 /* Moving ids */
 
 START_TEST(migration_with_an_event)
@@ -744,6 +804,34 @@ START_TEST(child_process)
 }
 END_TEST
 
+/* Without RDMABROKER_TRUST_FD. */
+START_TEST(descriptor_that_the_program_has_closed)
+{
+	int fd = rdmabroker_get_fd(session), pair[2], value;
+	struct rdmabroker_id *id = new_resolving(session);
+	struct rdmabroker_event *event;
+	char byte = 'x';
+
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0);
+	ck_assert_int_eq(send(pair[0], &byte, 1, 0), 1);
+	ck_assert_int_eq(dup2(pair[1], fd), fd);
+	expect_failure(rdmabroker_resolve_route(id, T), ECONNRESET, "closed the socket");
+	expect_failure(rdmabroker_get_option(id, RDMABROKER_OPTION_TOS, &value), ECONNRESET,
+		       "closed the socket");
+	ck_assert_int_eq(rdmabroker_await_event(session), 0);
+	ck_assert_int_eq(rdmabroker_get_event(session, 0, &event), 0);
+	ck_assert_int_eq(event->type, RDMABROKER_EVENT_LOST);
+	rdmabroker_free_event(event);
+	rdmabroker_close(session);
+	session = NULL;
+	/* What the program has opened there is as it was. */
+	ck_assert_int_eq(recv(pair[0], &byte, 1, 0), -1);
+	ck_assert_int_eq(errno, EAGAIN);
+	ck_assert_int_eq(recv(fd, &byte, 1, 0), 1);
+	close(fd);
+}
+END_TEST
+
 START_TEST(what_does_not_go_together)
 {
 	struct rdmabroker_options options = {
@@ -757,6 +845,9 @@ START_TEST(what_does_not_go_together)
 	expect_failure(rdmabroker_open(&options, &ret), EINVAL, "does not go with");
 	options.flags = RDMABROKER_NO_POLL;
 	expect_failure(rdmabroker_open(&options, &ret), EINVAL, "does not go with");
+	options.flags = RDMABROKER_TRUST_FD;
+	options.replies = NULL;
+	expect_failure(rdmabroker_open(&options, &ret), EINVAL, "only for options.replies");
 	options.flags = 0;
 	options.replies = session;
 	expect_failure(rdmabroker_open(&options, &ret), EINVAL, "has options.replies itself");
@@ -904,5 +995,6 @@ UNIT_MAIN("apart", set_up_apart, tear_down_apart, one_descriptor, replies_do_not
 	  flag_that_is_set_while_a_thread_blocks, threads_that_take_events, migration_with_an_event,
 	  migration_while_the_peer_disconnects, listener_that_is_destroyed, broker_that_ends,
 	  session_for_replies_that_is_ended, session_for_replies_that_is_closed_first,
-	  child_process, what_does_not_go_together, numbers_of_other_sessions,
-	  requests_without_another_session, ordinary_session)
+	  child_process, descriptor_that_the_program_has_closed, threads_that_call,
+	  threads_that_call_when_the_broker_ends, what_does_not_go_together,
+	  numbers_of_other_sessions, requests_without_another_session, ordinary_session)

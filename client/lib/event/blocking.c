@@ -46,7 +46,7 @@ void blocking_settle(struct rdmabroker *session)
 
 	if (wire->dead)
 		return;
-	if (count_free(queue) > 0 && !wire->woken)
+	if (count_free(queue) > 0 && !wire->woken && (wire->trusts || ownfd_is_ours(&wire->sock)))
 		wire->woken = call_tell(wire, &request) == 0;
 	while (wire->woken && !wire->ahead && queue->n_events == 0 && !wire->reading &&
 	       pump_try(wire))
@@ -80,8 +80,10 @@ static int await_direct(struct rdmabroker *session, int cancel_state)
 			queue->n_reserved++;
 			return 0;
 		}
-		r = wire->reading ? await_reader(wire, cancel_state) :
-				    pump_block(wire, cancel_state);
+		r = wire_check_socket(wire);
+		if (r == 0)
+			r = wire->reading ? await_reader(wire, cancel_state) :
+					    pump_block(wire, cancel_state);
 		/* It is returned once, ahead of packets that can still be in the socket. */
 		if (r == -ECONNRESET)
 			r = pump_try(wire) ? 0 : -ECONNRESET;

@@ -88,12 +88,16 @@ int call_exchange(struct wire *wire, struct call *call, Rdmabroker__Request *req
 		r = wire_check(replies);
 		if (r == 0 && deadline_left(deadline) <= 0)
 			r = fail(ETIMEDOUT, "%s: the broker did not answer in time", call->name);
-		if (r == 0)
+		if (r == 0 && replies->reading)
+			wire_wait_for_call(replies, call, deadline);
+		else if (r == 0)
 			pump_poll(replies, POLLIN, deadline);
 	}
 	wire_count_waiting(replies, -1);
 	if (call->state == CALL_PENDING)
 		pending_remove(replies, call);
+	/* If this thread was to read the socket, another one does now. */
+	wire_wake(replies);
 	return call->state == CALL_REPLIED ? 0 : r;
 }
 

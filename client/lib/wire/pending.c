@@ -83,6 +83,8 @@ int pending_answer(struct wire *wire, struct call *call, Rdmabroker__Frame *fram
 	if (pending_is_waited(call)) {
 		call->frame = frame;
 		call->state = CALL_REPLIED;
+		if (call->cond)
+			pthread_cond_signal(call->cond);
 	} else {
 		frame_free(frame);
 		free(call);

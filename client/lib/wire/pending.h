@@ -3,6 +3,7 @@
 
 /* Pending calls: those that are sent, or about to be sent, and not answered. All functions need the lock. */
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
@@ -48,8 +49,8 @@ enum call_effect {
 
 struct call {
 	TAILQ_ENTRY(call) link; /* wire.calls */
-	struct wire
-		*of; /* the wire by which the request is sent; its reply can come by another one */
+	pthread_cond_t *cond; /* of the thread that waits for the reply; NULL: none, or it reads */
+	struct wire *of; /* by which the request is sent; its reply can come by another one */
 	const char *name;
 	uint32_t handle; /* the number of the id that the call is about; 0: none */
 	uint32_t serial;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "client/lib/wire/fail.h"
+#include "client/lib/wire/pending.h"
 #include "client/lib/wire/wire.h"
 
 void wire_init(struct wire *wire, const struct wire_ops *ops, struct rdmabroker *session,
@@ -141,7 +142,35 @@ int wire_wait_until(struct wire *wire, int64_t deadline)
 
 void wire_wake(struct wire *wire)
 {
+	struct call *call;
+
 	pthread_cond_broadcast(&wire->cond);
+	if (wire->n_waiting == 0 || (wire->reading && !wire->dead))
+		return;
+	TAILQ_FOREACH(call, &wire->calls, link) {
+		if (!call->cond)
+			continue;
+		pthread_cond_signal(call->cond);
+		if (!wire->dead)
+			break;
+	}
+}
+
+int wire_wait_for_call(struct wire *wire, struct call *call, int64_t deadline)
+{
+	pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+	struct timespec ts = {
+		.tv_sec = deadline / 1000,
+		.tv_nsec = deadline % 1000 * 1000000,
+	};
+	int r;
+
+	settle(wire);
+	call->cond = &cond;
+	r = pthread_cond_clockwait(&cond, wire->lock, CLOCK_MONOTONIC, &ts);
+	call->cond = NULL;
+	pthread_cond_destroy(&cond);
+	return r == ETIMEDOUT ? -ETIMEDOUT : 0;
 }
 
 /*
@@ -197,7 +226,7 @@ int wire_check(struct wire *wire)
 
 int wire_check_socket(struct wire *wire)
 {
-	return wire_is_direct(wire) ? wire_check(wire) : wire_check_own(wire);
+	return wire->trusts ? wire_check(wire) : wire_check_own(wire);
 }
 
 int wire_check_own(struct wire *wire)

@@ -74,6 +74,7 @@ struct wire {
 	int dead; /* negative errno, why the connection is lost; 0: it is not */
 
 	/* Of a direct wire: */
+	bool trusts; /* RDMABROKER_TRUST_FD */
 	bool woken; /* see above */
 	bool ahead; /* the last event was taken without the packet, and no request was sent since */
 	uint32_t n_received; /* packets, modulo 2^32 */
@@ -109,8 +110,13 @@ void wire_wait(struct wire *wire);
 int wire_wait_until(struct wire *wire, int64_t deadline); /* 0, or -ETIMEDOUT */
 /* As wire_wait(). Cancellation is disabled, except with CANCEL_STATE during the wait. */
 void wire_wait_cancellable(struct wire *wire, int cancel_state);
-/* Wake all threads that wait. Lock held. */
+/*
+ * Wake the threads that wait for something to happen, and, if no thread reads the socket, one of those that wait for
+ * replies, to read it. Each reply wakes the thread that waits for it. Lock held.
+ */
 void wire_wake(struct wire *wire);
+/* Wait until CALL is answered, or its thread is to read the socket. 0, or -ETIMEDOUT. Lock held. */
+int wire_wait_for_call(struct wire *wire, struct call *call, int64_t deadline);
 
 /* The descriptor that programs poll; -1: none. */
 static inline int wire_get_fd(const struct wire *wire)
@@ -131,8 +137,7 @@ void wire_lose(struct wire *wire, int r);
 int wire_check(struct wire *wire);
 /*
  * Like wire_check(), but also looks whether the socket is still ours. If not, the connection is lost, and none of the
- * descriptors is used any more. The socket of a direct wire is the program's, as the descriptor of an event channel is,
- * and only wire_check_own() looks at it. Lock held.
+ * descriptors is used any more. With RDMABROKER_TRUST_FD only wire_check_own() looks. Lock held.
  */
 int wire_check_socket(struct wire *wire);
 int wire_check_own(struct wire *wire);

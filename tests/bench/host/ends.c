@@ -4,7 +4,8 @@
 /* The listener is the daemon's first id: the fake fabric, which searches a list, finds it at once. */
 void ends_open(struct ends *ends)
 {
-	const unsigned flags = RDMABROKER_FAIL_BY_EVENT; /* as the drop-in */
+	/* As the drop-in. */
+	const unsigned flags = RDMABROKER_FAIL_BY_EVENT | (ends->apart ? RDMABROKER_TRUST_FD : 0);
 
 	*ends = (struct ends){ .last_qpn = ends->last_qpn ?: 16, .apart = ends->apart };
 	if (ends->apart)
