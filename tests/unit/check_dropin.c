@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -491,6 +492,88 @@ START_TEST(a_kept_session_that_is_lost)
 }
 END_TEST
 
+static unsigned count_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+#define N_MANY 20
+
+/* Returns the descriptors for each of what MAKE makes, with those of the daemon, which is in this process. */
+static unsigned count_for_each(void *(*make)(void), void (*end)(void *made))
+{
+	unsigned before, n;
+	void *made[N_MANY];
+
+	hooks_run(hooks_get_loop());
+	before = count_fds();
+	for (int i = 0; i < N_MANY; i++)
+		made[i] = make();
+	n = count_fds() - before;
+	for (int i = 0; i < N_MANY; i++)
+		end(made[i]);
+	ck_assert_uint_eq(n % N_MANY, 0);
+	return n / N_MANY;
+}
+
+/* A session with the least that a client can have, one descriptor. */
+static void *make_session(void)
+{
+	const struct rdmabroker_options options = { .size = sizeof(options),
+						    .flags = RDMABROKER_NO_POLL };
+	struct rdmabroker *session;
+
+	DO(&client, rdmabroker_open(&options, &session));
+	return session;
+}
+
+static void end_session(void *session)
+{
+	rdmabroker_close(session);
+}
+
+static void *make_channel(void)
+{
+	void *channel;
+
+	ck_assert_ptr_nonnull(channel = BY(&client, rdma_create_event_channel()));
+	return channel;
+}
+
+static void end_channel(void *channel)
+{
+	rdma_destroy_event_channel(channel);
+}
+
+static void *make_sync_id(void)
+{
+	struct rdma_cm_id *id;
+
+	DO(&client, rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP));
+	return id;
+}
+
+static void end_sync_id(void *id)
+{
+	DO(&client, rdma_destroy_id(id));
+}
+
+START_TEST(descriptors)
+{
+	unsigned one = count_for_each(make_session, end_session);
+
+	ck_assert_uint_eq(count_for_each(make_channel, end_channel), one);
+	/* The epoll instance that the program sees, because the session can go on with the next id. */
+	ck_assert_uint_eq(count_for_each(make_sync_id, end_sync_id), one + 1);
+}
+END_TEST
+
 UNIT_MAIN("dropin", set_up, tear_down, bound_connection, unbound_connection,
 	  connection_from_a_chosen_port, ports_are_free_after_destroy, many_connections,
 	  options_travel_with_the_first_request, tos_between_address_and_route,
@@ -498,4 +581,4 @@ UNIT_MAIN("dropin", set_up, tear_down, bound_connection, unbound_connection,
 	  a_route_that_is_requested_early, calls_that_the_state_does_not_allow, refusals_of_policy,
 	  reasons_are_printed, refusals_without_a_channel, ids_without_a_channel_share_a_session,
 	  ids_without_a_channel_at_a_time, a_kept_session_of_another_user,
-	  a_kept_session_that_is_lost)
+	  a_kept_session_that_is_lost, descriptors)
