@@ -26,6 +26,7 @@
 #include "util/diag.h"
 #include "util/log.h"
 #include "util/owner.h"
+#include "util/timer.h"
 #include "util/util.h"
 
 #define NAMES_MSEC 1000 /* until missing names are first looked up again */
@@ -182,8 +183,7 @@ static void look_at_status(struct broker *broker)
 		return;
 	sd_event_source_get_enabled(broker->status_timer, &enabled);
 	if (enabled == SD_EVENT_OFF) {
-		sd_event_source_set_time_relative(broker->status_timer, STATUS_USEC);
-		sd_event_source_set_enabled(broker->status_timer, SD_EVENT_ONESHOT);
+		timer_start(broker->status_timer, STATUS_USEC);
 	}
 }
 
@@ -355,10 +355,7 @@ static int add_status(struct broker *broker)
 {
 	int r;
 
-	r = sd_event_add_time_relative(broker->loop, &broker->status_timer, CLOCK_MONOTONIC,
-				       STATUS_USEC, 0, on_status_timer, broker);
-	if (r >= 0)
-		r = sd_event_source_set_enabled(broker->status_timer, SD_EVENT_OFF);
+	r = timer_new(&broker->status_timer, broker->loop, 0, on_status_timer, broker);
 	return r < 0 ? r : 0;
 }
 

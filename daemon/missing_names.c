@@ -5,6 +5,7 @@
 #include "missing_names.h"
 #include "util/diag.h"
 #include "util/offload.h"
+#include "util/timer.h"
 #include "util/util.h"
 
 #define LONGEST_USEC (300 * 1000000ULL)
@@ -39,11 +40,10 @@ static size_t n_missing(const struct policy *policy)
 static void set_timer(struct missing_names *names)
 {
 	if (!names->policy) {
-		sd_event_source_set_enabled(names->timer, SD_EVENT_OFF);
+		timer_stop(names->timer);
 		return;
 	}
-	sd_event_source_set_time_relative(names->timer, names->next_usec);
-	sd_event_source_set_enabled(names->timer, SD_EVENT_ONESHOT);
+	timer_start(names->timer, names->next_usec);
 	names->next_usec *= 2;
 	if (names->next_usec > LONGEST_USEC)
 		names->next_usec = LONGEST_USEC;
@@ -106,9 +106,7 @@ int missing_names_new(struct missing_names **ret, sd_event *loop, unsigned first
 	names->first_usec = first_msec * 1000ULL;
 	names->job.run = run;
 	names->job.done = on_done;
-	r = sd_event_add_time_relative(loop, &names->timer, CLOCK_MONOTONIC, 0, 0, on_timer, names);
-	if (r >= 0)
-		r = sd_event_source_set_enabled(names->timer, SD_EVENT_OFF);
+	r = timer_new(&names->timer, loop, 0, on_timer, names);
 	if (r >= 0)
 		r = offload_new(&names->offload, loop, 1);
 	if (r >= 0)

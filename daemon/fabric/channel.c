@@ -9,6 +9,7 @@
 
 #include "fabric/internal.h"
 #include "fabric/iwarp.h"
+#include "util/timer.h"
 #include "util/util.h"
 
 /*
@@ -211,8 +212,7 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 			log_limited(&fabric->log_limit, LOG_ERR,
 				    "Cannot read an event of the connection manager: %s.",
 				    strerror(-r));
-			sd_event_source_set_time_relative(fabric->io_retry, RETRY_USEC);
-			sd_event_source_set_enabled(fabric->io_retry, SD_EVENT_ONESHOT);
+			timer_start(fabric->io_retry, RETRY_USEC);
 			fabric_update_io(fabric);
 			break;
 		}
@@ -260,10 +260,7 @@ static int watch_channel(struct fabric *fabric)
 
 	if (flags < 0 || fcntl(fabric->cm->fd, F_SETFL, flags | O_NONBLOCK) < 0)
 		return -errno;
-	r = sd_event_add_time_relative(fabric->loop, &fabric->io_retry, CLOCK_MONOTONIC, RETRY_USEC,
-				       0, on_retry, fabric);
-	if (r >= 0)
-		r = sd_event_source_set_enabled(fabric->io_retry, SD_EVENT_OFF);
+	r = timer_new(&fabric->io_retry, fabric->loop, 0, on_retry, fabric);
 	if (r >= 0)
 		r = sd_event_add_io(fabric->loop, &fabric->io, fabric->cm->fd, EPOLLIN, on_io,
 				    fabric);

@@ -7,6 +7,7 @@
 #include "fabric/qpscan.h"
 #include "util/clock.h"
 #include "util/offload.h"
+#include "util/timer.h"
 #include "util/util.h"
 
 /*
@@ -131,8 +132,7 @@ static void begin_rest(struct qpscan *scan)
 	uint64_t usec = (clock_ns() - scan->begun_ns) * REST_FACTOR / 1000;
 
 	/* Without the timer, nothing would end the rest. */
-	scan->rests = sd_event_source_set_time_relative(scan->rest, usec) >= 0 &&
-		      sd_event_source_set_enabled(scan->rest, SD_EVENT_ONESHOT) >= 0;
+	scan->rests = timer_start(scan->rest, usec) == 0;
 }
 
 static void on_done(struct offload_job *job)
@@ -169,10 +169,7 @@ int qpscan_new(struct qpscan **ret, sd_event *loop)
 	if (r == 0)
 		r = offload_prepare(scan->thread, &scan->keep, 0);
 	if (r == 0)
-		r = sd_event_add_time_relative(loop, &scan->rest, CLOCK_MONOTONIC, 0, 1, on_rest,
-					       scan);
-	if (r >= 0)
-		r = sd_event_source_set_enabled(scan->rest, SD_EVENT_OFF);
+		r = timer_new(&scan->rest, loop, 1, on_rest, scan);
 	if (r < 0)
 		return r;
 	*ret = TAKE_PTR(scan);

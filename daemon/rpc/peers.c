@@ -5,6 +5,7 @@
 #include "proto/packet.h"
 #include "rpc/peer.h"
 #include "rpc/peers.h"
+#include "util/timer.h"
 #include "util/util.h"
 
 #define BATCH 64 /* at most this many events of clients are handled in one turn of the loop */
@@ -71,8 +72,7 @@ static void serve(struct turn *turn)
 
 static void run_soon(sd_event_source *source)
 {
-	sd_event_source_set_time_relative(source, 0);
-	sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+	timer_start(source, 0);
 }
 
 static int on_unpaused(sd_event_source *source, uint64_t usec, void *userdata)
@@ -221,17 +221,11 @@ int peers_init(struct peers *peers, sd_event *loop, struct core *core, struct co
 
 	r = crowd_init(&peers->crowd, loop, BATCH, on_ready);
 	if (r >= 0)
-		r = sd_event_add_time_relative(loop, &peers->reaper, CLOCK_MONOTONIC, 0, 1,
-					       on_reaper, peers);
-	if (r >= 0)
-		r = sd_event_source_set_enabled(peers->reaper, SD_EVENT_OFF);
+		r = timer_new(&peers->reaper, loop, 1, on_reaper, peers);
 	if (r >= 0)
 		r = turns_init(&peers->turns, loop, serve);
 	if (r >= 0)
-		r = sd_event_add_time_relative(loop, &peers->unpauser, CLOCK_MONOTONIC, 0, 1,
-					       on_unpaused, peers);
-	if (r >= 0)
-		r = sd_event_source_set_enabled(peers->unpauser, SD_EVENT_OFF);
+		r = timer_new(&peers->unpauser, loop, 1, on_unpaused, peers);
 	return r < 0 ? r : 0;
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/object/quota.h"
 #include "rpc/sent_fds.h"
+#include "util/timer.h"
 #include "util/util.h"
 
 #define LOOK_USEC (100 * 1000ULL)
@@ -45,8 +46,7 @@ static void run(struct sent_fds_list *sent_fds_list)
 {
 	if (sd_event_source_get_enabled(sent_fds_list->timer, NULL) != 0)
 		return;
-	sd_event_source_set_time_relative(sent_fds_list->timer, LOOK_USEC);
-	sd_event_source_set_enabled(sent_fds_list->timer, SD_EVENT_ONESHOT);
+	timer_start(sent_fds_list->timer, LOOK_USEC);
 }
 
 /* The flights that were checked move to the end of the list, so that each gets its turn. */
@@ -78,10 +78,7 @@ int sent_fds_list_init(struct sent_fds_list *sent_fds_list, sd_event *loop)
 	int r;
 
 	list_init(&sent_fds_list->list);
-	r = sd_event_add_time_relative(loop, &sent_fds_list->timer, CLOCK_MONOTONIC, LOOK_USEC, 0,
-				       on_timer, sent_fds_list);
-	if (r >= 0)
-		r = sd_event_source_set_enabled(sent_fds_list->timer, SD_EVENT_OFF);
+	r = timer_new(&sent_fds_list->timer, loop, 0, on_timer, sent_fds_list);
 	return r < 0 ? r : 0;
 }
 

@@ -22,6 +22,7 @@
 #include "util/closer.h"
 #include "util/list.h"
 #include "util/log.h"
+#include "util/timer.h"
 #include "util/util.h"
 
 #define PAUSE_USEC (1 * 1000000ULL)
@@ -56,10 +57,11 @@ static void set_accepting(void *userdata, bool accepting)
 		if (server->entrances[i].io)
 			sd_event_source_set_enabled(server->entrances[i].io,
 						    accepting ? SD_EVENT_ON : SD_EVENT_OFF);
-	sd_event_source_set_enabled(server->resume, accepting ? SD_EVENT_OFF : SD_EVENT_ONESHOT);
 	published_sockets_set_accepting(&server->published_sockets, accepting);
-	if (!accepting)
-		sd_event_source_set_time_relative(server->resume, PAUSE_USEC);
+	if (accepting)
+		timer_stop(server->resume);
+	else
+		timer_start(server->resume, PAUSE_USEC);
 }
 
 static int on_resume(sd_event_source *source, uint64_t usec, void *userdata)
@@ -270,8 +272,7 @@ int server_new(struct server **ret, sd_event *loop, struct core *core, const int
 	}
 	if (fds[DOOR_HELPER] >= 0)
 		inquiries_set_door(core);
-	r = sd_event_add_time_relative(loop, &server->resume, CLOCK_MONOTONIC, PAUSE_USEC, 0,
-				       on_resume, server);
+	r = timer_new(&server->resume, loop, 0, on_resume, server);
 	if (r < 0)
 		return r;
 	set_accepting(server, true);

@@ -8,6 +8,7 @@
 #include <uthash.h>
 
 #include "rpc/turns.h"
+#include "util/timer.h"
 
 struct turn_owner {
 	UT_hash_handle hh; /* turns.owners */
@@ -21,8 +22,7 @@ struct turn_owner {
 
 static void run_soon(struct turns *turns)
 {
-	sd_event_source_set_time_relative(turns->source, 0);
-	sd_event_source_set_enabled(turns->source, SD_EVENT_ONESHOT);
+	timer_start(turns->source, 0);
 }
 
 static uint64_t get_number(const struct turns *turns)
@@ -84,10 +84,7 @@ int turns_init(struct turns *turns, sd_event *loop, void (*serve)(struct turn *t
 	turns->loop = loop;
 	turns->serve = serve;
 	list_init(&turns->waiting);
-	r = sd_event_add_time_relative(loop, &turns->source, CLOCK_MONOTONIC, 0, 1, on_source,
-				       turns);
-	if (r >= 0)
-		r = sd_event_source_set_enabled(turns->source, SD_EVENT_OFF);
+	r = timer_new(&turns->source, loop, 1, on_source, turns);
 	return r < 0 ? r : 0;
 }
 

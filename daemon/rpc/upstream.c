@@ -16,6 +16,7 @@
 #include "util/clock.h"
 #include "util/list.h"
 #include "util/log.h"
+#include "util/timer.h"
 #include "util/util.h"
 
 #define RETRY_USEC (500 * 1000ULL)
@@ -51,8 +52,7 @@ static void answer(struct fabric_loan *loan, int r)
 
 static void run_timer(struct upstream *upstream, uint64_t usec)
 {
-	sd_event_source_set_time_relative(upstream->timer, usec);
-	sd_event_source_set_enabled(upstream->timer, SD_EVENT_ONESHOT);
+	timer_start(upstream->timer, usec);
 }
 
 /* The initial instance forgets the loans of a connection that is lost. */
@@ -329,8 +329,9 @@ int upstream_new(struct upstream **ret, sd_event *loop, const char *path, struct
 	upstream->path = strdup(path);
 	if (!upstream->path)
 		return -ENOMEM;
-	r = sd_event_add_time_relative(loop, &upstream->timer, CLOCK_MONOTONIC, 0, 0, on_timer,
-				       upstream);
+	r = timer_new(&upstream->timer, loop, 0, on_timer, upstream);
+	if (r == 0)
+		r = timer_start(upstream->timer, 0);
 	if (r < 0)
 		return r;
 	fabric_set_lender(fabric, &lender, upstream);

@@ -13,6 +13,7 @@
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/offload.h"
+#include "util/timer.h"
 #include "util/util.h"
 
 /*
@@ -188,8 +189,7 @@ static struct worker *find_place(struct offload *offload)
 
 static void retry_later(struct offload *offload)
 {
-	sd_event_source_set_time_relative(offload->retry, RETRY_USEC);
-	sd_event_source_set_enabled(offload->retry, SD_EVENT_ONESHOT);
+	timer_start(offload->retry, RETRY_USEC);
 }
 
 /*
@@ -308,10 +308,7 @@ int offload_new(struct offload **ret, sd_event *loop, unsigned max_threads)
 		return -errno;
 	r = sd_event_add_io(loop, &offload->io, offload->wake, EPOLLIN, on_wake, offload);
 	if (r >= 0)
-		r = sd_event_add_time_relative(loop, &offload->retry, CLOCK_MONOTONIC, RETRY_USEC,
-					       0, on_retry, offload);
-	if (r >= 0)
-		r = sd_event_source_set_enabled(offload->retry, SD_EVENT_OFF);
+		r = timer_new(&offload->retry, loop, 0, on_retry, offload);
 	if (r < 0)
 		return r;
 	*ret = TAKE_PTR(offload);

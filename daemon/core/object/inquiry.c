@@ -16,6 +16,7 @@
 #include "proto/addr.h"
 #include "util/clock.h"
 #include "util/owner.h"
+#include "util/timer.h"
 #include "util/util.h"
 
 #define NO_HELPER "rdmabroker-peerd is not there"
@@ -65,12 +66,10 @@ static void arm(struct inquiries *inquiries)
 	uint64_t now = clock_ms();
 
 	if (!first) {
-		sd_event_source_set_enabled(inquiries->timer, SD_EVENT_OFF);
+		timer_stop(inquiries->timer);
 		return;
 	}
-	sd_event_source_set_time_relative(
-		inquiries->timer, first->until_ms > now ? (first->until_ms - now) * 1000 : 0);
-	sd_event_source_set_enabled(inquiries->timer, SD_EVENT_ONESHOT);
+	timer_start(inquiries->timer, first->until_ms > now ? (first->until_ms - now) * 1000 : 0);
 }
 
 /* Ends INQUIRY with ANSWER, which is taken. */
@@ -107,10 +106,7 @@ int inquiries_init(struct inquiries *inquiries, sd_event *loop)
 	inquiries->helper_uid = (uid_t)-1;
 	inquiries->wait_ms = INQUIRY_MS;
 	inquiries->without_helper_ms = clock_ms();
-	r = sd_event_add_time_relative(loop, &inquiries->timer, CLOCK_MONOTONIC, 0, 1, on_timer,
-				       inquiries);
-	if (r >= 0)
-		r = sd_event_source_set_enabled(inquiries->timer, SD_EVENT_OFF);
+	r = timer_new(&inquiries->timer, loop, 1, on_timer, inquiries);
 	return r < 0 ? r : 0;
 }
 

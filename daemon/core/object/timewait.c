@@ -10,6 +10,7 @@
 #include "core/object/id.h"
 #include "core/object/timewait.h"
 #include "proto/addr.h"
+#include "util/timer.h"
 #include "util/util.h"
 
 /* The timer that frees entries expires only at multiples of this, once for many entries. */
@@ -122,8 +123,7 @@ static void arm(struct timewaits *timewaits, uint64_t until_usec)
 	if (usec >= timewaits->armed_usec)
 		return;
 	timewaits->armed_usec = usec;
-	sd_event_source_set_time(timewaits->timer, usec);
-	sd_event_source_set_enabled(timewaits->timer, SD_EVENT_ONESHOT);
+	timer_start_at(timewaits->timer, usec);
 }
 
 static void rearm(struct timewaits *timewaits)
@@ -186,9 +186,7 @@ int timewaits_init(struct timewaits *timewaits, sd_event *loop, void (*resume)(s
 		list_init(&timewaits->buckets[i]);
 	for (int i = 0; i < TIMEWAIT_QUEUES; i++)
 		list_init(&timewaits->queues[i]);
-	r = sd_event_add_time(loop, &timewaits->timer, CLOCK_MONOTONIC, 0, 1, on_timer, timewaits);
-	if (r >= 0)
-		r = sd_event_source_set_enabled(timewaits->timer, SD_EVENT_OFF);
+	r = timer_new(&timewaits->timer, loop, 1, on_timer, timewaits);
 	return r < 0 ? r : 0;
 }
 

@@ -4,6 +4,7 @@
 #include "core/object/session.h"
 #include "core/object/wait.h"
 #include "util/clock.h"
+#include "util/timer.h"
 #include "util/util.h"
 
 #define WAIT_MS 5000 /* shorter than a client waits for a reply */
@@ -23,11 +24,10 @@ static void rearm(struct waits *waits)
 		if (session_of(l)->wait.until_ms < first)
 			first = session_of(l)->wait.until_ms;
 	if (first == UINT64_MAX) {
-		sd_event_source_set_enabled(waits->timer, SD_EVENT_OFF);
+		timer_stop(waits->timer);
 		return;
 	}
-	sd_event_source_set_time_relative(waits->timer, first > now ? (first - now) * 1000 : 0);
-	sd_event_source_set_enabled(waits->timer, SD_EVENT_ONESHOT);
+	timer_start(waits->timer, first > now ? (first - now) * 1000 : 0);
 }
 
 static bool is_over(const struct session *session, in_port_t port)
@@ -81,9 +81,7 @@ int waits_init(struct waits *waits, sd_event *loop)
 
 	list_init(&waits->sessions);
 	waits->max_ms = WAIT_MS;
-	r = sd_event_add_time_relative(loop, &waits->timer, CLOCK_MONOTONIC, 0, 0, on_timer, waits);
-	if (r >= 0)
-		r = sd_event_source_set_enabled(waits->timer, SD_EVENT_OFF);
+	r = timer_new(&waits->timer, loop, 0, on_timer, waits);
 	if (r >= 0)
 		r = sd_event_add_defer(loop, &waits->idle, on_idle, waits);
 	if (r >= 0)

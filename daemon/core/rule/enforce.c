@@ -15,6 +15,7 @@
 #include "core/verbs/group.h"
 #include "core/verbs/lease.h"
 #include "core/verbs/session_life.h"
+#include "util/timer.h"
 
 /* Enforcement ends connections, but a program that holds a device and a QP can go on using both. */
 
@@ -185,8 +186,7 @@ static int on_enforce(sd_event_source *source, uint64_t usec, void *userdata)
 	while (left > 0 && (l = list_first(&core->enforcing)))
 		left = enforce_some(container_of(l, struct session, enforcing), left);
 	if (!list_is_empty(&core->enforcing)) {
-		sd_event_source_set_time_relative(source, 0);
-		sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+		timer_start(source, 0);
 	}
 	return 0;
 }
@@ -196,10 +196,7 @@ int enforce_init(struct core *core)
 	int r;
 
 	list_init(&core->enforcing);
-	r = sd_event_add_time_relative(core->loop, &core->enforcer, CLOCK_MONOTONIC, 0, 1,
-				       on_enforce, core);
-	if (r >= 0)
-		r = sd_event_source_set_enabled(core->enforcer, SD_EVENT_OFF);
+	r = timer_new(&core->enforcer, core->loop, 1, on_enforce, core);
 	return r < 0 ? r : 0;
 }
 

@@ -12,6 +12,7 @@
 #include "core/verbs/session_life.h"
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/timer.h"
 #include "util/util.h"
 
 #define ENDS_A_TURN 16 /* processes whose ends are handled in one turn of the loop */
@@ -29,12 +30,11 @@ static void set_timer(struct lingers *lingers)
 	struct list *first = list_first(&lingers->list);
 
 	if (!first) {
-		sd_event_source_set_enabled(lingers->timer, SD_EVENT_OFF);
+		timer_stop(lingers->timer);
 		return;
 	}
-	sd_event_source_set_time(lingers->timer,
-				 container_of(first, struct lingering, link)->until_ms * 1000);
-	sd_event_source_set_enabled(lingers->timer, SD_EVENT_ONESHOT);
+	timer_start_at(lingers->timer,
+		       container_of(first, struct lingering, link)->until_ms * 1000);
 }
 
 static struct lingering *lingering_free(struct lingering *lingering)
@@ -131,10 +131,7 @@ int lingers_init(struct core *core)
 	list_init(&lingers->list);
 	r = crowd_init(&lingers->crowd, core->loop, ENDS_A_TURN, on_process_end);
 	if (r >= 0)
-		r = sd_event_add_time(core->loop, &lingers->timer, CLOCK_MONOTONIC, 0, 1, on_timer,
-				      core);
-	if (r >= 0)
-		r = sd_event_source_set_enabled(lingers->timer, SD_EVENT_OFF);
+		r = timer_new(&lingers->timer, core->loop, 1, on_timer, core);
 	return r < 0 ? r : 0;
 }
 

@@ -14,6 +14,7 @@
 #include "core/verbs/resolve_route.h"
 #include "proto/addr.h"
 #include "util/clock.h"
+#include "util/timer.h"
 #include "util/util.h"
 
 /*
@@ -37,9 +38,7 @@ static void arm(struct route_holds *holds, uint64_t until_ms)
 	uint64_t now = clock_ms();
 
 	holds->armed_ms = until_ms;
-	sd_event_source_set_time_relative(holds->timer,
-					  until_ms > now ? (until_ms - now) * 1000 : 0);
-	sd_event_source_set_enabled(holds->timer, SD_EVENT_ONESHOT);
+	timer_start(holds->timer, until_ms > now ? (until_ms - now) * 1000 : 0);
 }
 
 /*
@@ -134,9 +133,7 @@ int route_holds_init(struct route_holds *holds, sd_event *loop)
 
 	list_init(&holds->ids);
 	holds->armed_ms = UINT64_MAX;
-	r = sd_event_add_time_relative(loop, &holds->timer, CLOCK_MONOTONIC, 0, 1, on_timer, holds);
-	if (r >= 0)
-		r = sd_event_source_set_enabled(holds->timer, SD_EVENT_OFF);
+	r = timer_new(&holds->timer, loop, 1, on_timer, holds);
 	return r < 0 ? r : 0;
 }
 
