@@ -16,6 +16,7 @@
 #include "missing_names.h"
 #include "policy/policy.h"
 #include "proto/notifier.h"
+#include "proto/timer.h"
 #include "proto/version.h"
 #include "reload.h"
 #include "rpc/control.h"
@@ -24,9 +25,9 @@
 #include "socket.h"
 #include "takeover.h"
 #include "util/diag.h"
+#include "util/hot.h"
 #include "util/log.h"
 #include "util/owner.h"
-#include "util/timer.h"
 #include "util/util.h"
 
 #define NAMES_MSEC 1000 /* until missing names are first looked up again */
@@ -37,6 +38,7 @@ struct broker {
 	struct broker_options options;
 	struct config config;
 	sd_event *loop;
+	struct hot *hot; /* of LOOP */
 	struct notifier *notifier;
 	struct reloader *reloader;
 	struct missing_names *names;
@@ -381,6 +383,9 @@ static int set_up(struct broker *broker, struct policy *policy)
 	r = sd_event_new(&broker->loop);
 	if (r < 0)
 		return r;
+	broker->hot = hot_ref(broker->loop);
+	if (!broker->hot)
+		return -ENOMEM;
 	r = notifier_new(&broker->notifier, broker->loop);
 	if (r < 0)
 		return r;
@@ -515,6 +520,7 @@ struct broker *broker_free(struct broker *broker)
 	takeover_free(broker->takeover);
 	sd_event_source_disable_unref(broker->status_timer);
 	notifier_free(broker->notifier);
+	hot_unref(broker->hot);
 	sd_event_unref(broker->loop);
 	sockets_remove(&broker->sockets);
 	config_done(&broker->config);
@@ -547,12 +553,15 @@ int broker_run(struct broker *broker)
 	warn_of_missing_rdma();
 	notifier_tell(broker->notifier, "READY=1");
 	tell_status(broker);
+	r = hot_be_host(broker->hot);
+	if (r < 0)
+		return r;
 	/*
 	 * A post source could call look_at_status() after each turn, but would cost one more turn and system
 	 * call each time.
 	 */
 	while (sd_event_get_state(broker->loop) != SD_EVENT_FINISHED) {
-		r = sd_event_run(broker->loop, UINT64_MAX);
+		r = hot_run(broker->hot, -1);
 		if (r < 0)
 			return r;
 		look_at_status(broker);

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 
 #include "missing_names.h"
+#include "proto/timer.h"
 #include "util/diag.h"
 #include "util/offload.h"
-#include "util/timer.h"
 #include "util/util.h"
 
 #define LONGEST_USEC (300 * 1000000ULL)

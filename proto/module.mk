@@ -3,7 +3,7 @@ PROTO_SRC := proto/addr.c proto/address.c proto/arena.c proto/codec.c proto/hand
 # Sources of the daemon and of rdmabrokerctl, which links a copy: the library does not export them.
 PROTO_TOOL_SRC := proto/jsonout.c proto/names.c proto/portspace.c proto/text.c proto/unixsock.c proto/word.c
 # Sources of programs that systemd runs.
-PROTO_NOTIFY_SRC := proto/notifier.c proto/sdnotify.c
+PROTO_NOTIFY_SRC := proto/notifier.c proto/sdnotify.c proto/timer.c
 PROTO_GEN := $(O)/proto/rdmabroker.pb-c
 
 $(PROTO_GEN).c $(PROTO_GEN).h &: proto/rdmabroker.proto

@@ -14,6 +14,7 @@
 #include "proto/clock.h"
 #include "proto/notifier.h"
 #include "proto/sdnotify.h"
+#include "proto/timer.h"
 
 #define TEXT_MAX 4096 /* a longer text is cut; systemd ignores one that is longer */
 #define STUCK_USEC 10000000ULL
@@ -115,8 +116,8 @@ static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
 static void pause_sending(struct notifier *notifier)
 {
 	if (!notifier->retry_timer &&
-	    sd_event_add_time_relative(notifier->loop, &notifier->retry_timer, CLOCK_MONOTONIC,
-				       RETRY_USEC, 0, on_retry, notifier) >= 0)
+	    timer_new(&notifier->retry_timer, notifier->loop, 0, on_retry, notifier) == 0 &&
+	    timer_start(notifier->retry_timer, RETRY_USEC) == 0)
 		sd_event_source_set_enabled(notifier->writable, SD_EVENT_OFF);
 }
 
@@ -169,10 +170,10 @@ static int begin_waiting(struct notifier *notifier)
 	if (!notifier->writable)
 		r = sd_event_add_io(notifier->loop, &notifier->writable, notifier->sock, EPOLLOUT,
 				    on_writable, notifier);
-	if (r >= 0 && !notifier->stuck_timer)
-		r = sd_event_add_time_relative(notifier->loop, &notifier->stuck_timer,
-					       CLOCK_MONOTONIC, STUCK_USEC, 0, on_stuck, notifier);
-	return r < 0 ? r : 0;
+	if (r < 0 || notifier->stuck_timer)
+		return r < 0 ? r : 0;
+	r = timer_new(&notifier->stuck_timer, notifier->loop, 0, on_stuck, notifier);
+	return r < 0 ? r : timer_start(notifier->stuck_timer, STUCK_USEC);
 }
 
 static bool unqueue(struct notifier *notifier, const char *text, size_t key_len)

@@ -9,7 +9,8 @@
 
 #include "fabric/internal.h"
 #include "fabric/iwarp.h"
-#include "util/timer.h"
+#include "proto/timer.h"
+#include "util/hot.h"
 #include "util/util.h"
 
 /*
@@ -165,31 +166,38 @@ static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
+static bool on_io(struct hot_io *io, uint32_t events);
+
 static bool may_read(const struct fabric *fabric)
 {
 	return !fabric_is_opening(fabric) && fabric->n_dying_unwanted < DYING_UNWANTED_MAX &&
 	       sd_event_source_get_enabled(fabric->io_retry, NULL) == 0;
 }
 
+/* If memory runs out, it is tried again later. */
 void fabric_update_io(struct fabric *fabric)
 {
-	if (fabric->io)
-		sd_event_source_set_enabled(fabric->io,
-					    may_read(fabric) ? SD_EVENT_ON : SD_EVENT_OFF);
+	bool reads = fabric->io.hot != NULL;
+
+	if (!fabric->hot || reads == may_read(fabric))
+		return;
+	if (reads)
+		hot_remove(&fabric->io);
+	else if (hot_add(fabric->hot, &fabric->io, fabric->cm->fd, EPOLLIN, on_io) < 0)
+		timer_start(fabric->io_retry, RETRY_USEC);
 }
 
-static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdata)
+static bool on_io(struct hot_io *io, uint32_t events)
 {
-	struct fabric *fabric = userdata;
+	struct fabric *fabric = container_of(io, struct fabric, io);
+	uint64_t turn = hot_get_turn(fabric->hot);
 	bool in_a_row;
-	uint64_t turn = 0;
 	int n;
 
 	/*
 	 * Usually there is one event, and a second read would return EAGAIN. So several events are read only
 	 * if the last turns of the loop had events too.
 	 */
-	sd_event_get_iteration(fabric->loop, &turn);
 	in_a_row = turn - fabric->turn <= 2;
 	fabric->turn = turn;
 	n = in_a_row ? BATCH : 1;
@@ -217,7 +225,7 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 			break;
 		}
 	}
-	return 0;
+	return true;
 }
 
 /*
@@ -261,10 +269,13 @@ static int watch_channel(struct fabric *fabric)
 	if (flags < 0 || fcntl(fabric->cm->fd, F_SETFL, flags | O_NONBLOCK) < 0)
 		return -errno;
 	r = timer_new(&fabric->io_retry, fabric->loop, 0, on_retry, fabric);
-	if (r >= 0)
-		r = sd_event_add_io(fabric->loop, &fabric->io, fabric->cm->fd, EPOLLIN, on_io,
-				    fabric);
-	return r < 0 ? r : 0;
+	if (r < 0)
+		return r;
+	fabric->hot = hot_ref(fabric->loop);
+	if (!fabric->hot)
+		return -ENOMEM;
+	fabric_update_io(fabric);
+	return 0;
 }
 
 int fabric_open_channel(struct fabric *fabric)
@@ -297,7 +308,8 @@ int fabric_open_channel(struct fabric *fabric)
 
 void fabric_close_channel(struct fabric *fabric)
 {
-	fabric->io = sd_event_source_disable_unref(fabric->io);
+	hot_remove(&fabric->io);
+	fabric->hot = hot_unref(fabric->hot);
 	fabric->io_retry = sd_event_source_disable_unref(fabric->io_retry);
 	if (fabric->cm)
 		rdma_destroy_event_channel(fabric->cm);

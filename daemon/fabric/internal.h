@@ -15,6 +15,7 @@
 #include "fabric/opener.h"
 #include "fabric/qpscan.h"
 #include "util/account.h"
+#include "util/hot.h"
 #include "util/list.h"
 #include "util/log.h"
 #include "util/offload.h"
@@ -57,9 +58,10 @@ struct fabric {
 	bool is_scanned;
 	/* fabric_takeover_rest() was not called yet. Until then no ACL entries are cleared and no scans begin. */
 	bool takes_over;
-	sd_event_source *io; /* reads events from CM's descriptor */
+	struct hot *hot;
+	struct hot_io io; /* reads events from CM's descriptor */
 	sd_event_source *io_retry; /* resumes reading after a failure */
-	uint64_t turn; /* iteration of the loop in which events were last read */
+	uint64_t turn; /* of HOT, in which events were last read */
 	struct ratelimit log_limit;
 
 	sd_device_monitor *monitor;

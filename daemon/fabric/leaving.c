@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "fabric/internal.h"
+#include "proto/timer.h"
 
 /*
  * Ids whose client is gone, and whose peer has yet to be notified. When the kernel destroys an id, it sends
@@ -71,8 +72,9 @@ static int keep(struct fabric_id *id)
 	int r = account_charge(&fabric->kept, &id->kept, ACCOUNT_IDS, 1, id->uid);
 
 	if (r == 0)
-		r = sd_event_add_time_relative(fabric->loop, &id->leaving_timer, CLOCK_MONOTONIC,
-					       patience_usec(id), 1000, on_late, id);
+		r = timer_new(&id->leaving_timer, fabric->loop, 1000, on_late, id);
+	if (r == 0)
+		r = timer_start(id->leaving_timer, patience_usec(id));
 	if (r >= 0 && id->stage == STAGE_ESTABLISHED)
 		r = fabric_id_disconnect(id);
 	if (r < 0) {
@@ -94,7 +96,7 @@ static int disconnect_now(struct fabric_id *id)
 {
 	int r = fabric_id_disconnect(id);
 
-	return r < 0 ? r : sd_event_source_set_time_relative(id->leaving_timer, ANSWER_USEC);
+	return r < 0 ? r : timer_start(id->leaving_timer, ANSWER_USEC);
 }
 
 void fabric_leaving_on_event(struct fabric_id *id, enum rdma_cm_event_type type)

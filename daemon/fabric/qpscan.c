@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "fabric/qpscan.h"
+#include "proto/timer.h"
 #include "util/clock.h"
 #include "util/offload.h"
-#include "util/timer.h"
 #include "util/util.h"
 
 /*

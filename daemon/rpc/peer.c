@@ -18,6 +18,7 @@
 #include "proto/codec.h"
 #include "proto/packet.h"
 #include "proto/rdmabroker.pb-c.h"
+#include "proto/timer.h"
 #include "rpc/convert.h"
 #include "rpc/discard.h"
 #include "rpc/event.h"
@@ -409,8 +410,9 @@ int peer_new(struct peers *peers, sd_event *loop, struct core *core, struct clos
 	r = make(&peer, peers, core, closing, sock, door, max_queued_bytes, /* row= */ NULL,
 		 /* pidfd= */ -1, restriction);
 	if (r >= 0)
-		r = sd_event_add_time_relative(loop, &peer->deadline, CLOCK_MONOTONIC, HELLO_USEC,
-					       0, on_deadline, peer);
+		r = timer_new(&peer->deadline, loop, 0, on_deadline, peer);
+	if (r >= 0)
+		r = timer_start(peer->deadline, HELLO_USEC);
 	if (r < 0)
 		return r;
 	session_get_identity(peer->session)->adopts = adopts;

@@ -28,6 +28,7 @@
 #include "rpc/request.h"
 #include "rpc/turns.h"
 #include "util/closer.h"
+#include "util/hot.h"
 #include "util/list.h"
 
 struct sent_fds;
@@ -45,6 +46,7 @@ struct peer {
 	struct sent_fds *sent_fds; /* descriptors in flight; NULL: none was sent yet */
 	struct newcomers_place
 		place; /* its place among the newcomers, until the session is charged */
+	struct hot_io io; /* watches SOCK, if EVENTS is not 0 */
 	uint32_t events; /* the epoll events that are selected, or will be after READY; 0: none */
 	uint32_t ready; /* the epoll events that are handled when its turn has come; 0: none */
 	struct turn turn;

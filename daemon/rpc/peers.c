@@ -3,12 +3,12 @@
 
 #include "core/object/core.h"
 #include "proto/packet.h"
+#include "proto/timer.h"
 #include "rpc/peer.h"
 #include "rpc/peers.h"
-#include "util/timer.h"
+#include "util/hot.h"
 #include "util/util.h"
 
-#define BATCH 64 /* at most this many events of clients are handled in one turn of the loop */
 #define UNPAUSED_A_TURN 64 /* at most this many clients are read again in one turn */
 #define REAPED_A_TURN 16 /* at most this many ending sessions are handled in one turn */
 #define IDS_A_TURN 256 /* at most this many ids of one ending session are freed in one turn */
@@ -35,15 +35,15 @@ int peers_make_closings(struct peers *peers)
 }
 
 /* No other peer that is ready is freed by this, because a peer that ends is freed in a turn of its own. */
-static bool on_ready(void *object, uint32_t events)
+static bool on_ready(struct hot_io *io, uint32_t events)
 {
-	struct peer *peer = object;
+	struct peer *peer = container_of(io, struct peer, io);
 
 	if (turns_is_put_off(&peer->turn))
 		return true;
 	if (!turns_may_go(&peer->turn)) {
 		/* It is not reported again before its turn. */
-		crowd_change(&peer->peers->crowd, peer->sock, EPOLLET, peer);
+		hot_change(io, EPOLLET);
 		peer->ready = events;
 		turns_put_off(&peer->turn);
 		return true;
@@ -60,7 +60,7 @@ static void serve(struct turn *turn)
 
 	peer->ready = 0;
 	if (ready && peer->events) {
-		crowd_change(&peers->crowd, peer->sock, peer->events, peer);
+		hot_change(&peer->io, peer->events);
 		peers->ops->on_io(peer, ready);
 	}
 	if (peer->goes_on) {
@@ -140,19 +140,18 @@ void peers_resume(struct peer *peer)
 
 int peers_await(struct peers *peers, struct peer *peer, uint32_t events)
 {
-	struct crowd *crowd = &peers->crowd;
 	int r = 0;
 
 	if (peer->events == events)
 		return 0;
 	if (!events)
-		crowd_remove(crowd, peer->sock);
+		hot_remove(&peer->io);
 	else if (peer->ready)
 		r = 0; /* serve() selects them */
 	else if (peer->events)
-		r = crowd_change(crowd, peer->sock, events, peer);
+		r = hot_change(&peer->io, events);
 	else
-		r = crowd_add(crowd, peer->sock, events, peer);
+		r = hot_add(peers->hot, &peer->io, peer->sock, events, on_ready);
 	if (r == 0)
 		peer->events = events;
 	return r;
@@ -219,7 +218,8 @@ int peers_init(struct peers *peers, sd_event *loop, struct core *core, struct co
 	if (r < 0)
 		return r;
 
-	r = crowd_init(&peers->crowd, loop, BATCH, on_ready);
+	peers->hot = hot_ref(loop);
+	r = peers->hot ? 0 : -ENOMEM;
 	if (r >= 0)
 		r = timer_new(&peers->reaper, loop, 1, on_reaper, peers);
 	if (r >= 0)
@@ -236,7 +236,7 @@ void peers_done(struct peers *peers)
 	closing_free(peers->next);
 	closing_free(peers->room);
 	closing_free(peers->refused);
-	crowd_done(&peers->crowd);
+	peers->hot = hot_unref(peers->hot);
 	turns_done(&peers->turns);
 	sd_event_source_disable_unref(peers->unpauser);
 	sd_event_source_disable_unref(peers->reaper);

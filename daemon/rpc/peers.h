@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * State that the clients' sockets share: the epoll descriptor that watches them, their turns in the loop, the
+ * State that the clients' sockets share: the set that watches them, their turns in the loop, the
  * newcomers, and room for the descriptors that a packet may carry.
  */
 
@@ -14,11 +14,11 @@
 #include "rpc/sent_fds.h"
 #include "rpc/turns.h"
 #include "util/closer.h"
-#include "util/crowd.h"
 #include "util/list.h"
 
 struct control;
 struct core;
+struct hot;
 struct peer;
 
 struct peers_ops {
@@ -37,7 +37,7 @@ struct peers_ops {
 struct peers {
 	struct core *core;
 	struct control *control;
-	struct crowd crowd; /* the sockets of all clients */
+	struct hot *hot; /* watches the sockets of all clients */
 	struct list list; /* peer.link */
 	struct turns turns; /* peer.turn */
 	struct list paused; /* peer.pausing: their clients are not read */

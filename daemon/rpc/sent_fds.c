@@ -6,8 +6,8 @@
 #include <sys/socket.h>
 
 #include "core/object/quota.h"
+#include "proto/timer.h"
 #include "rpc/sent_fds.h"
-#include "util/timer.h"
 #include "util/util.h"
 
 #define LOOK_USEC (100 * 1000ULL)

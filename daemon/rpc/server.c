@@ -13,6 +13,7 @@
 #include "core/object/inquiry.h"
 #include "core/object/restriction.h"
 #include "proto/packet.h"
+#include "proto/timer.h"
 #include "rpc/control.h"
 #include "rpc/peer.h"
 #include "rpc/peers.h"
@@ -22,7 +23,6 @@
 #include "util/closer.h"
 #include "util/list.h"
 #include "util/log.h"
-#include "util/timer.h"
 #include "util/util.h"
 
 #define PAUSE_USEC (1 * 1000000ULL)

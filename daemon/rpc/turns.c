@@ -7,8 +7,9 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
+#include "proto/timer.h"
 #include "rpc/turns.h"
-#include "util/timer.h"
+#include "util/hot.h"
 
 struct turn_owner {
 	UT_hash_handle hh; /* turns.owners */
@@ -27,10 +28,7 @@ static void run_soon(struct turns *turns)
 
 static uint64_t get_number(const struct turns *turns)
 {
-	uint64_t number = 0;
-
-	sd_event_get_iteration(turns->loop, &number);
-	return number;
+	return hot_get_turn(turns->hot);
 }
 
 static bool has_budget(const struct turns *turns, const struct turn_owner *owner)
@@ -70,6 +68,7 @@ static int on_source(sd_event_source *source, uint64_t usec, void *userdata)
 	struct turns *turns = userdata;
 	struct list *l = list_first(&turns->waiting);
 
+	hot_next_turn(turns->hot);
 	if (l)
 		serve(turns, container_of(l, struct turn_owner, waiting));
 	if (!list_is_empty(&turns->waiting))
@@ -81,9 +80,11 @@ int turns_init(struct turns *turns, sd_event *loop, void (*serve)(struct turn *t
 {
 	int r;
 
-	turns->loop = loop;
 	turns->serve = serve;
 	list_init(&turns->waiting);
+	turns->hot = hot_ref(loop);
+	if (!turns->hot)
+		return -ENOMEM;
 	r = timer_new(&turns->source, loop, 1, on_source, turns);
 	return r < 0 ? r : 0;
 }
@@ -92,6 +93,7 @@ void turns_done(struct turns *turns)
 {
 	assert(!turns->owners);
 	sd_event_source_disable_unref(turns->source);
+	turns->hot = hot_unref(turns->hot);
 }
 
 static struct turn_owner *get_owner(struct turns *turns, uid_t uid)

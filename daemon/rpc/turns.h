@@ -22,6 +22,7 @@
 /* One unit is also the comparison of so many rules. The decisions of an ordinary policy are in the work of the request. */
 #define TURNS_RULES 64
 
+struct hot;
 struct turn;
 struct turn_owner;
 
@@ -29,7 +30,7 @@ struct turns {
 	struct turn_owner *owners; /* a uthash table, by uid */
 	unsigned n_owners;
 	struct list waiting; /* turn_owner.waiting: those with put-off work, the next one first */
-	sd_event *loop;
+	struct hot *hot;
 	sd_event_source *source; /* enabled while WAITING has entries */
 	void (*serve)(struct turn *turn);
 };

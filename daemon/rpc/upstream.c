@@ -12,11 +12,11 @@
 #include "proto/packet.h"
 #include "proto/proof.h"
 #include "proto/rdmabroker.pb-c.h"
+#include "proto/timer.h"
 #include "rpc/upstream.h"
 #include "util/clock.h"
 #include "util/list.h"
 #include "util/log.h"
-#include "util/timer.h"
 #include "util/util.h"
 
 #define RETRY_USEC (500 * 1000ULL)

@@ -10,10 +10,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "proto/timer.h"
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/hot.h"
 #include "util/offload.h"
-#include "util/timer.h"
 #include "util/util.h"
 
 /*
@@ -48,7 +49,8 @@ struct worker {
 
 struct offload {
 	/* Only the loop's thread uses these: */
-	sd_event_source *io;
+	struct hot *hot;
+	struct hot_io io; /* watches WAKE */
 	struct offload_lane *lanes; /* a uthash table, by key */
 	unsigned n_jobs;
 	unsigned max_jobs_per_key;
@@ -270,15 +272,15 @@ static void finish_all(struct offload *offload)
 	}
 }
 
-static int on_wake(sd_event_source *source, int fd, uint32_t events, void *userdata)
+static bool on_wake(struct hot_io *io, uint32_t events)
 {
+	struct offload *offload = container_of(io, struct offload, io);
 	uint64_t n;
 
-	(void)source;
 	(void)events;
-	if (read(fd, &n, sizeof(n)) == sizeof(n))
-		finish_all(userdata);
-	return 0;
+	if (read(offload->wake, &n, sizeof(n)) == sizeof(n))
+		finish_all(offload);
+	return true;
 }
 
 DEFINE_CLEANUP(struct offload *, offload_free)
@@ -306,7 +308,10 @@ int offload_new(struct offload **ret, sd_event *loop, unsigned max_threads)
 	offload->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (offload->wake < 0)
 		return -errno;
-	r = sd_event_add_io(loop, &offload->io, offload->wake, EPOLLIN, on_wake, offload);
+	offload->hot = hot_ref(loop);
+	if (!offload->hot)
+		return -ENOMEM;
+	r = hot_add(offload->hot, &offload->io, offload->wake, EPOLLIN, on_wake);
 	if (r >= 0)
 		r = timer_new(&offload->retry, loop, 0, on_retry, offload);
 	if (r < 0)
@@ -349,7 +354,8 @@ struct offload *offload_free(struct offload *offload)
 
 	if (!offload)
 		return NULL;
-	sd_event_source_disable_unref(offload->io);
+	hot_remove(&offload->io);
+	offload->hot = hot_unref(offload->hot);
 	sd_event_source_disable_unref(offload->retry);
 	if (!end_threads(offload)) {
 		log_warning(
@@ -446,6 +452,6 @@ bool offload_settle(struct offload *offload, unsigned timeout_ms)
 
 	while (offload->n_jobs > 0 && (now = clock_ms()) < end)
 		if (poll(&p, 1, (int)(end - now)) > 0)
-			on_wake(offload->io, offload->wake, EPOLLIN, offload);
+			on_wake(&offload->io, EPOLLIN);
 	return offload->n_jobs == 0;
 }

@@ -5,7 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
+#include "proto/timer.h"
 #include "tests/fake/internal.h"
 #include "util/util.h"
 
@@ -25,7 +29,12 @@ static void answer_lookups(struct fabric *fabric);
 
 void fake_kick(struct fabric *fabric)
 {
-	sd_event_source_set_enabled(fabric->source, SD_EVENT_ONESHOT);
+	if (!fabric->hot) {
+		timer_defer(fabric->source);
+	} else if (!fabric->awake) {
+		fabric->awake = true;
+		eventfd_write(fabric->wake, 1);
+	}
 }
 
 void fake_post(struct fabric_id *id, enum rdma_cm_event_type type, int status,
@@ -127,6 +136,35 @@ static int on_turn(sd_event_source *source, void *userdata)
 	return 0;
 }
 
+static bool on_wake(struct hot_io *io, uint32_t events)
+{
+	struct fabric *fabric = container_of(io, struct fabric, io);
+	eventfd_t ignored;
+
+	fabric->awake = false;
+	eventfd_read(fabric->wake, &ignored);
+	on_turn(NULL, fabric);
+	return true;
+}
+
+static bool by_descriptor;
+
+void fake_come_by_descriptor(void)
+{
+	by_descriptor = true;
+}
+
+static void watch_wake(struct fabric *fabric, sd_event *loop)
+{
+	int r;
+
+	fabric->hot = hot_ref(loop);
+	fabric->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	assert(fabric->hot && fabric->wake >= 0);
+	r = hot_add(fabric->hot, &fabric->io, fabric->wake, EPOLLIN, on_wake);
+	assert(r == 0);
+}
+
 static unsigned n_first_devices = 1;
 
 void fake_start_with_devices(unsigned n)
@@ -152,6 +190,8 @@ int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 	fake_enlist(fabric);
 	r = sd_event_add_defer(loop, &fabric->source, on_turn, fabric);
 	assert(r >= 0);
+	if (by_descriptor)
+		watch_wake(fabric, loop);
 	for (unsigned i = 0; i < n_first_devices; i++) {
 		char name[16];
 
@@ -230,6 +270,11 @@ struct fabric *fabric_free(struct fabric *fabric)
 		device_unref(container_of(l, struct fabric_device, link));
 	}
 	sd_event_source_disable_unref(fabric->source);
+	if (fabric->hot) {
+		hot_remove(&fabric->io);
+		close(fabric->wake);
+		hot_unref(fabric->hot);
+	}
 	fake_delist(fabric);
 	free(fabric);
 	return NULL;

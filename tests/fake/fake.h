@@ -46,6 +46,9 @@ unsigned fake_count(const struct fabric *fabric, enum fake_call call);
 /* Sets the text that no_rdma_explain() returns. TEXT is not copied. NULL: RDMA can be used. */
 void fake_set_no_rdma(const char *text);
 
+/* From now on a new fabric's events come by a descriptor, as the connection manager's do, and not in the next turn. */
+void fake_come_by_descriptor(void);
+
 struct fabric *fake_last(void);
 /* New fabrics have N devices: "fake0", "fake1" and so on. Only "fake0" at first. */
 void fake_start_with_devices(unsigned n);

@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 
 #include "tests/fake/fake.h"
+#include "util/hot.h"
 #include "util/list.h"
 
 #define N_OPTIONS 4
@@ -37,6 +38,10 @@ struct fabric {
 	const struct fabric_ops *ops;
 	void *userdata;
 	sd_event_source *source;
+	struct hot *hot; /* NULL: SOURCE is used, and not WAKE */
+	struct hot_io io; /* watches WAKE */
+	int wake; /* an eventfd */
+	bool awake; /* WAKE is readable */
 	struct list devices; /* fabric_device.link */
 	struct list ids; /* fabric_id.link */
 	struct list pending; /* pending.link */

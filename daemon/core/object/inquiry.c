@@ -14,9 +14,9 @@
 #include "core/object/session.h"
 #include "core/object/whois.h"
 #include "proto/addr.h"
+#include "proto/timer.h"
 #include "util/clock.h"
 #include "util/owner.h"
-#include "util/timer.h"
 #include "util/util.h"
 
 #define NO_HELPER "rdmabroker-peerd is not there"

@@ -10,7 +10,7 @@
 #include "core/object/id.h"
 #include "core/object/timewait.h"
 #include "proto/addr.h"
-#include "util/timer.h"
+#include "proto/timer.h"
 #include "util/util.h"
 
 /* The timer that frees entries expires only at multiples of this, once for many entries. */
@@ -329,11 +329,13 @@ again:
 /* Makes sure that WAITERS has its timer. Returns 0 or a negative errno. */
 static int start_timer(struct entry *entry, struct waiters *waiters)
 {
+	int r;
+
 	if (waiters->timer)
 		return 0;
-	return sd_event_add_time(sd_event_source_get_event(entry->timewaits->timer),
-				 &waiters->timer, CLOCK_MONOTONIC, waiters->until_usec, 1,
-				 waiters == &entry->own ? on_end : on_end_for_others, entry);
+	r = timer_new(&waiters->timer, sd_event_source_get_event(entry->timewaits->timer), 1,
+		      waiters == &entry->own ? on_end : on_end_for_others, entry);
+	return r < 0 ? r : timer_start_at(waiters->timer, waiters->until_usec);
 }
 
 int timewait_hold(struct id *id, const struct rdma_conn_param *param, bool accept)

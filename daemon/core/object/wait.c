@@ -3,8 +3,9 @@
 
 #include "core/object/session.h"
 #include "core/object/wait.h"
+#include "proto/timer.h"
 #include "util/clock.h"
-#include "util/timer.h"
+#include "util/hot.h"
 #include "util/util.h"
 
 #define WAIT_MS 5000 /* shorter than a client waits for a reply */
@@ -69,9 +70,15 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
+/* The set of hot descriptors is no source of the loop if it is the host, so the loop does not know that it is ready. */
 static int on_idle(sd_event_source *source, void *userdata)
 {
-	resume_if(userdata, is_for_others, 0);
+	struct waits *waits = userdata;
+
+	if (hot_is_ready(waits->hot))
+		timer_defer(source);
+	else
+		resume_if(waits, is_for_others, 0);
 	return 0;
 }
 
@@ -81,6 +88,9 @@ int waits_init(struct waits *waits, sd_event *loop)
 
 	list_init(&waits->sessions);
 	waits->max_ms = WAIT_MS;
+	waits->hot = hot_ref(loop);
+	if (!waits->hot)
+		return -ENOMEM;
 	r = timer_new(&waits->timer, loop, 0, on_timer, waits);
 	if (r >= 0)
 		r = sd_event_add_defer(loop, &waits->idle, on_idle, waits);
@@ -95,6 +105,7 @@ void waits_done(struct waits *waits)
 {
 	waits->timer = sd_event_source_disable_unref(waits->timer);
 	waits->idle = sd_event_source_disable_unref(waits->idle);
+	waits->hot = hot_unref(waits->hot);
 }
 
 int wait_for_fabric(struct session *session, in_port_t port)
@@ -129,7 +140,7 @@ int wait_for_others(struct session *session)
 	wait->for_others = true;
 	list_remove(&session->waiting);
 	list_insert(&waits->sessions, &session->waiting);
-	sd_event_source_set_enabled(waits->idle, SD_EVENT_ONESHOT);
+	timer_defer(waits->idle);
 	rearm(waits);
 	return -EINPROGRESS;
 }

@@ -17,11 +17,14 @@
 struct failure;
 struct session;
 
+struct hot;
+
 struct waits {
 	struct list sessions; /* session.waiting */
 	sd_event_source *timer; /* set to the earliest deadline of SESSIONS */
 	/* dispatched when the loop is idle; enabled while a request waits for other sessions */
 	sd_event_source *idle;
+	struct hot *hot; /* of the loop */
 	unsigned max_ms;
 };
 

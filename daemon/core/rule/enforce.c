@@ -15,7 +15,7 @@
 #include "core/verbs/group.h"
 #include "core/verbs/lease.h"
 #include "core/verbs/session_life.h"
-#include "util/timer.h"
+#include "proto/timer.h"
 
 /* Enforcement ends connections, but a program that holds a device and a QP can go on using both. */
 

@@ -10,9 +10,9 @@
 #include "core/verbs/lease.h"
 #include "core/verbs/linger.h"
 #include "core/verbs/session_life.h"
+#include "proto/timer.h"
 #include "util/clock.h"
 #include "util/log.h"
-#include "util/timer.h"
 #include "util/util.h"
 
 #define ENDS_A_TURN 16 /* processes whose ends are handled in one turn of the loop */

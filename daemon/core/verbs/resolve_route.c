@@ -13,8 +13,8 @@
 #include "core/verbs/resolve_addr.h"
 #include "core/verbs/resolve_route.h"
 #include "proto/addr.h"
+#include "proto/timer.h"
 #include "util/clock.h"
-#include "util/timer.h"
 #include "util/util.h"
 
 /*

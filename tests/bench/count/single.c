@@ -11,13 +11,16 @@
 #include <unistd.h>
 #include <valgrind/callgrind.h>
 
+#include "proto/timer.h"
 #include "tests/bench/count/single.h"
+#include "tests/fake/fake.h"
 #include "tests/patience.h"
 #include "tests/unit/place.h"
+#include "util/hot.h"
 
 #define THREAD_SECONDS PATIENCE_S /* in which a thread of the daemon does its work */
 
-static sd_event *loop;
+static struct hot *hot;
 static int loop_fd = -1;
 
 /* All runs begin at this time. It is later than any host's monotonic clock, so the kernel's timers never expire. */
@@ -34,6 +37,7 @@ void single_step_time(long ms)
 	stopped.tv_nsec += ms * 1000000;
 	stopped.tv_sec += stopped.tv_nsec / 1000000000;
 	stopped.tv_nsec %= 1000000000;
+	timer_look_again();
 }
 
 /* Memory: all libraries of the process use these definitions. */
@@ -70,17 +74,6 @@ static void check(int r, const char *what)
 		die("%s: errno %d", what, -r);
 }
 
-/* Prepares the loop for its sleep when no source is ready any more. */
-static void dispatch(void)
-{
-	int r;
-
-	do
-		check(sd_event_dispatch(loop), "sd_event_dispatch");
-	while ((r = sd_event_prepare(loop)) > 0);
-	check(r, "sd_event_prepare");
-}
-
 static bool is_ready(unsigned seconds)
 {
 	struct pollfd p = { .fd = loop_fd, .events = POLLIN };
@@ -97,12 +90,8 @@ bool single_turn(void)
 	in_daemon = true;
 	if (single_collects)
 		CALLGRIND_TOGGLE_COLLECT;
-	r = sd_event_wait(loop, 0);
-	check(r, "sd_event_wait");
-	if (r > 0)
-		dispatch();
-	else
-		check(sd_event_prepare(loop), "sd_event_prepare");
+	r = hot_run(hot, 0);
+	check(r, "hot_run");
 	if (single_collects)
 		CALLGRIND_TOGGLE_COLLECT;
 	in_daemon = false;
@@ -177,11 +166,15 @@ struct broker *single_start(bool keeps)
 	if (keeps)
 		make_manager();
 	place_make("", "");
+	fake_come_by_descriptor();
 	broker = start_broker();
-	loop = get_loop();
-	loop_fd = sd_event_get_fd(loop);
-	check(loop_fd, "sd_event_get_fd");
-	if (sd_event_prepare(loop) > 0)
-		dispatch();
+	hot = hot_ref(get_loop());
+	if (!hot)
+		die("no memory for the loop");
+	/* As in the daemon. */
+	check(hot_be_host(hot), "hot_be_host");
+	loop_fd = hot_get_fd(hot);
+	while (single_turn())
+		;
 	return broker;
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "tests/bench/host/host.h"
+#include "tests/fake/fake.h"
 #include "tests/unit/place.h"
 
 void process_send(int control, const void *message, size_t size)
@@ -92,8 +93,10 @@ static int on_control(sd_event_source *source, int fd, uint32_t events, void *us
 
 static void run_daemon(int control)
 {
-	struct broker *broker = start_broker();
+	struct broker *broker;
 
+	fake_come_by_descriptor();
+	broker = start_broker();
 	if (sd_event_add_io(get_loop(), NULL, control, EPOLLIN, on_control, NULL) < 0)
 		die("no control socket");
 	process_send(control, "r", 1);

@@ -6,6 +6,7 @@
  * fires in the next turn, after what is ready already.
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <systemd/sd-event.h>
 
@@ -19,3 +20,11 @@ int timer_new(sd_event_source **ret, sd_event *loop, uint64_t late_usec,
 int timer_start(sd_event_source *timer, uint64_t usec);
 int timer_start_at(sd_event_source *timer, uint64_t usec); /* the time of the clock */
 void timer_stop(sd_event_source *timer);
+/* Lets a source that is no timer, and has no descriptor, be dispatched once. */
+int timer_defer(sd_event_source *source);
+
+/* For hot.c. From now on timers count from the time of their start, and not of the last turn of sd-event. */
+void timer_be_exact(void);
+/* Whether a timer or such a source was started since the last call, so that sd-event has to look at them. */
+bool timer_was_started(void);
+void timer_look_again(void); /* it has to, as if one was started: for tests, whose clock can jump */

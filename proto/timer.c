@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "util/timer.h"
+#include <time.h>
+
+#include "proto/timer.h"
+
+static bool exact, started;
 
 int timer_new(sd_event_source **ret, sd_event *loop, uint64_t late_usec,
 	      sd_event_time_handler_t on_time, void *userdata)
@@ -14,6 +18,7 @@ int timer_new(sd_event_source **ret, sd_event *loop, uint64_t late_usec,
 
 static int enable(sd_event_source *timer, int r)
 {
+	started = true;
 	if (r >= 0)
 		r = sd_event_source_set_enabled(timer, SD_EVENT_ONESHOT);
 	return r < 0 ? r : 0;
@@ -21,7 +26,13 @@ static int enable(sd_event_source *timer, int r)
 
 int timer_start(sd_event_source *timer, uint64_t usec)
 {
-	return enable(timer, sd_event_source_set_time_relative(timer, usec));
+	struct timespec now;
+
+	if (!exact)
+		return enable(timer, sd_event_source_set_time_relative(timer, usec));
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return timer_start_at(timer,
+			      (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000 + usec);
 }
 
 int timer_start_at(sd_event_source *timer, uint64_t usec)
@@ -29,7 +40,30 @@ int timer_start_at(sd_event_source *timer, uint64_t usec)
 	return enable(timer, sd_event_source_set_time(timer, usec));
 }
 
+int timer_defer(sd_event_source *source)
+{
+	return enable(source, 0);
+}
+
 void timer_stop(sd_event_source *timer)
 {
 	sd_event_source_set_enabled(timer, SD_EVENT_OFF);
+}
+
+void timer_be_exact(void)
+{
+	exact = true;
+}
+
+void timer_look_again(void)
+{
+	started = true;
+}
+
+bool timer_was_started(void)
+{
+	bool ret = started;
+
+	started = false;
+	return ret;
 }
