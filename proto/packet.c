@@ -36,9 +36,9 @@ static size_t collect_fds(struct msghdr *msg, int *fds)
 	return n;
 }
 
-static ssize_t receive(int sock, struct msghdr *msg, struct mmsghdr *note, bool blocks)
+static ssize_t receive(int sock, struct msghdr *msg, struct mmsghdr *note)
 {
-	const int flags = MSG_CMSG_CLOEXEC | (blocks ? 0 : MSG_DONTWAIT);
+	const int flags = MSG_DONTWAIT | MSG_CMSG_CLOEXEC;
 	ssize_t n;
 
 	do {
@@ -49,14 +49,25 @@ static ssize_t receive(int sock, struct msghdr *msg, struct mmsghdr *note, bool 
 		} else {
 			n = recvmsg(sock, msg, flags);
 		}
-	} while (n < 0 && errno == EINTR && !blocks);
+	} while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return errno == EWOULDBLOCK ? -EAGAIN : -errno;
 	return note ? (ssize_t)note->msg_len : n;
 }
 
+/* LEN bytes were received by MSG. */
+static ssize_t check_packet(struct msghdr *msg, ssize_t len, int *fds, size_t *ret_n_fds)
+{
+	*ret_n_fds = collect_fds(msg, fds);
+	if (msg->msg_flags & MSG_CTRUNC)
+		return -EBADMSG;
+	if (msg->msg_flags & MSG_TRUNC)
+		return -EMSGSIZE;
+	return len == 0 ? -ECONNRESET : len;
+}
+
 static ssize_t receive_into(int sock, struct iovec *iov, size_t n_iov, int *fds, size_t max_fds,
-			    size_t *ret_n_fds, struct mmsghdr *note, bool blocks)
+			    size_t *ret_n_fds, struct mmsghdr *note)
 {
 	union control control;
 	struct msghdr msg = {
@@ -70,29 +81,34 @@ static ssize_t receive_into(int sock, struct iovec *iov, size_t n_iov, int *fds,
 	*ret_n_fds = 0;
 	if (max_fds % 2 != 0 || max_fds > PACKET_ALL_FDS)
 		return -EINVAL;
-	len = receive(sock, &msg, note, blocks);
-	if (len < 0)
-		return len;
-	*ret_n_fds = collect_fds(&msg, fds);
-	if (msg.msg_flags & MSG_CTRUNC)
-		return -EBADMSG;
-	if (msg.msg_flags & MSG_TRUNC)
-		return -EMSGSIZE;
-	return len == 0 ? -ECONNRESET : len;
+	len = receive(sock, &msg, note);
+	return len < 0 ? len : check_packet(&msg, len, fds, ret_n_fds);
 }
 
 ssize_t packet_recv(int sock, uint8_t buf[PACKET_MAX], int *fds, size_t max_fds, size_t *ret_n_fds)
 {
 	struct iovec iov = { .iov_base = buf, .iov_len = PACKET_MAX };
 
-	return receive_into(sock, &iov, 1, fds, max_fds, ret_n_fds, NULL, /* blocks= */ false);
+	return receive_into(sock, &iov, 1, fds, max_fds, ret_n_fds, NULL);
 }
 
-ssize_t packet_await(int sock, uint8_t buf[PACKET_MAX], int *fds, size_t max_fds, size_t *ret_n_fds)
+void packet_prepare(struct packet_in *in, uint8_t buf[PACKET_MAX])
 {
-	struct iovec iov = { .iov_base = buf, .iov_len = PACKET_MAX };
+	in->iov = (struct iovec){ .iov_base = buf, .iov_len = PACKET_MAX };
+	in->msg = (struct msghdr){
+		.msg_iov = &in->iov,
+		.msg_iovlen = 1,
+		.msg_control = in->control,
+		.msg_controllen = sizeof(in->control),
+	};
+}
 
-	return receive_into(sock, &iov, 1, fds, max_fds, ret_n_fds, NULL, /* blocks= */ true);
+ssize_t packet_received(struct packet_in *in, ssize_t n, int fds[PACKET_MAX_FDS], size_t *ret_n_fds)
+{
+	*ret_n_fds = 0;
+	if (n < 0)
+		return errno == EWOULDBLOCK ? -EAGAIN : -errno;
+	return check_packet(&in->msg, n, fds, ret_n_fds);
 }
 
 ssize_t packet_recv_noted(int sock, void *first, size_t first_len, void *rest, int *fds,
@@ -101,7 +117,7 @@ ssize_t packet_recv_noted(int sock, void *first, size_t first_len, void *rest, i
 	struct iovec iov[] = { { .iov_base = first, .iov_len = first_len },
 			       { .iov_base = rest, .iov_len = PACKET_MAX - first_len } };
 
-	return receive_into(sock, iov, 2, fds, max_fds, ret_n_fds, note, /* blocks= */ false);
+	return receive_into(sock, iov, 2, fds, max_fds, ret_n_fds, note);
 }
 
 void packet_end(int sock)

@@ -6,7 +6,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 struct mmsghdr;
 
@@ -34,11 +36,18 @@ struct mmsghdr;
 ssize_t packet_recv(int sock, uint8_t buf[PACKET_MAX], int *fds, size_t max_fds, size_t *ret_n_fds);
 
 /*
- * As packet_recv(), but blocks as the socket's O_NONBLOCK flag and SO_RCVTIMEO say, and returns -EINTR after a signal
- * whose handler has no SA_RESTART or, with SO_RCVTIMEO, after any. A cancellation point.
+ * For a caller that blocks in recvmsg(2), where its thread can be cancelled: no function of this project is left then but
+ * the caller. What recvmsg(sock, &in->msg, MSG_CMSG_CLOEXEC) has returned, and its errno, goes to packet_received(), which
+ * returns the same as packet_recv(), or -EINTR.
  */
-ssize_t packet_await(int sock, uint8_t buf[PACKET_MAX], int *fds, size_t max_fds,
-		     size_t *ret_n_fds);
+struct packet_in {
+	struct iovec iov;
+	struct msghdr msg;
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * PACKET_MAX_FDS)];
+};
+void packet_prepare(struct packet_in *in, uint8_t buf[PACKET_MAX]);
+ssize_t packet_received(struct packet_in *in, ssize_t n, int fds[PACKET_MAX_FDS],
+			size_t *ret_n_fds);
 
 /*
  * As packet_recv(). The packet's first FIRST_LEN bytes are put into FIRST, the rest into REST, which has space for

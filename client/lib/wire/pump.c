@@ -161,16 +161,19 @@ int pump_block(struct wire *wire, int cancel_state)
 {
 	uint8_t buf[PACKET_MAX];
 	int fds[PACKET_MAX_FDS] = { -1 }, ignored;
+	struct packet_in in;
 	size_t n_fds = 0;
 	ssize_t n;
 
+	packet_prepare(&in, buf);
 	wire->reading = wire->blocking = true;
 	wire_unlock(wire);
 	pthread_cleanup_push(leave_cancelled, wire);
 	pthread_setcancelstate(cancel_state, &ignored);
-	n = packet_await(wire->sock.fd, buf, fds, PACKET_MAX_FDS, &n_fds);
+	n = recvmsg(wire->sock.fd, &in.msg, MSG_CMSG_CLOEXEC);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &ignored);
 	pthread_cleanup_pop(0);
+	n = packet_received(&in, n, fds, &n_fds);
 	wire_lock(wire);
 	wire->reading = wire->blocking = false;
 	handle(wire, buf, n, fds, n_fds);
