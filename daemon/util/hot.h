@@ -51,4 +51,6 @@ bool hot_is_ready(const struct hot *hot);
 int hot_be_host(struct hot *hot);
 /* Waits at most TIMEOUT_MS (-1: without limit), and handles what is ready. Returns whether something was; or a negative errno. */
 int hot_run(struct hot *hot, int timeout_ms);
-int hot_get_fd(const struct hot *hot); /* readable when hot_run() has something to do, if the set is the host */
+int hot_get_fd(
+	const struct hot
+		*hot); /* readable when hot_run() has something to do, if the set is the host */

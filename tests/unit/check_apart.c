@@ -627,6 +627,7 @@ static void *expect_end_of_connection(void *arg)
 	ck_assert_int_eq(rdmabroker_get_event(other, 0, &event), 0);
 	ck_assert_str_eq(rdmabroker_event_str(event->type),
 			 rdmabroker_event_str(RDMABROKER_EVENT_DISCONNECTED));
+	ck_assert_ptr_eq(event->id, arg);
 	rdmabroker_free_event(event);
 	return NULL;
 }
@@ -659,7 +660,7 @@ START_TEST(migration_while_the_peer_disconnects)
 		take(session, RDMABROKER_EVENT_CONNECT_RESPONSE, id);
 		ck_assert_int_eq(rdmabroker_establish(id), 0);
 		rdmabroker_free_event(expect(server, RDMABROKER_EVENT_ESTABLISHED));
-		pthread_create(&threads[0], NULL, expect_end_of_connection, NULL);
+		pthread_create(&threads[0], NULL, expect_end_of_connection, id);
 		pthread_create(&threads[1], NULL, disconnect, request);
 		ck_assert_int_eq(rdmabroker_migrate_id(id, other), 0);
 		pthread_join(threads[0], NULL);

@@ -5,6 +5,7 @@
 #include "client/lib/event/digest.h"
 #include "client/lib/event/lifetime.h"
 #include "client/lib/event/queue.h"
+#include "client/lib/event/receive.h"
 #include "client/lib/id/idcall.h"
 #include "client/lib/id/idstate.h"
 #include "client/lib/id/idtable.h"
@@ -75,8 +76,6 @@ static void count_importing(struct rdmabroker *session, int n)
 	struct queue *queue = session->queue;
 	Rdmabroker__Frame *frame;
 
-	if (!wire_is_direct(&session->wire))
-		return;
 	wire_lock(&session->wire);
 	queue->n_importing += (unsigned)n;
 	while (queue->n_importing == 0 && (frame = queue_release(queue, 0)))
@@ -84,13 +83,15 @@ static void count_importing(struct rdmabroker *session, int n)
 	wire_unlock(&session->wire);
 }
 
-int rdmabroker_import_id(struct rdmabroker *session, int fd, struct rdmabroker_id **ret)
+/* HOLDS: the id's events are held until adopt(). */
+static int import_id(struct rdmabroker *session, int fd, bool holds, struct rdmabroker_id **ret)
 {
 	REQUEST(request, m, ImportId, IMPORT_ID, import_id);
 	struct call like = {
 		.name = "import_id",
 		.send_fd = &fd,
 		.effect = EFFECT_IMPORTS,
+		.holds = holds,
 		.import_error = -EPROTO,
 	};
 	struct rdmabroker_id *id;
@@ -130,6 +131,11 @@ int rdmabroker_import_id(struct rdmabroker *session, int fd, struct rdmabroker_i
 	return r;
 }
 
+int rdmabroker_import_id(struct rdmabroker *session, int fd, struct rdmabroker_id **ret)
+{
+	return import_id(session, fd, /* holds= */ false, ret);
+}
+
 /*
  * MOVED was made by the import of ID. ID takes over MOVED's number and session, with the queued events of both. Only
  * connection requests stay in the old queue, as orphans. Returns ID's old number, which the caller has to destroy in
@@ -141,6 +147,7 @@ static uint32_t adopt(struct rdmabroker_id *id, struct rdmabroker_id *moved)
 	struct rdmabroker *session = id->session;
 	uint32_t handle = id->handle;
 	struct raw_event *raw;
+	int r;
 
 	wire_lock(&session->wire);
 	while (id->n_digesting > 0)
@@ -156,22 +163,18 @@ static uint32_t adopt(struct rdmabroker_id *id, struct rdmabroker_id *moved)
 
 	session = moved->session;
 	wire_lock(&session->wire);
-	queue_collect(session->queue, moved, &events);
 	idtable_replace(session->ids, moved->handle, id);
 	id->session = session;
 	id->handle = moved->handle;
 	moved->handle = 0;
-	/* ID takes over the stage and the route that events for MOVED have set. */
-	if (moved->stage != STAGE_UNKNOWN)
-		id->stage = moved->stage;
-	id->routed |= moved->routed;
-	if (moved->paths.n > 0)
-		id->paths = moved->paths;
 	while ((raw = TAILQ_FIRST(&events))) {
 		TAILQ_REMOVE(&events, raw, link);
 		raw->id = id;
 		queue_add(session->queue, raw);
 	}
+	r = receive_held(session, id->handle);
+	if (r < 0)
+		wire_die(&session->wire, r);
 	wire_unlock(&session->wire);
 	return handle;
 }
@@ -208,11 +211,14 @@ int rdmabroker_migrate_id(struct rdmabroker_id *id, struct rdmabroker *session)
 	r = export_id(id, &fd);
 	if (r < 0)
 		return r;
-	r = rdmabroker_import_id(session, fd, &moved);
+	count_importing(session, 1);
+	r = import_id(session, fd, /* holds= */ true, &moved);
 	close(fd);
+	if (r == 0)
+		leave(from, id, moved);
+	count_importing(session, -1);
 	if (r < 0)
 		return r;
-	leave(from, id, moved);
 	lifetime_end_orphans(from);
 	if (id->device)
 		opendevice_move(id->device, from, session);

@@ -36,8 +36,8 @@ struct queue {
 	unsigned n_events; /* in EVENTS, without the orphans */
 	unsigned n_reserved; /* threads that are about to take one, see blocking.h */
 	/*
-	 * While ids are imported (N_IMPORTING calls), whose numbers come by another socket: events of ids that are not
-	 * known. They are received again once the id is known.
+	 * While ids are imported (N_IMPORTING calls): events of ids that are not known yet, because their numbers come by
+	 * another socket, or that the program's own struct has not taken the place of yet. They are received again then.
 	 */
 	struct raw_events held;
 	unsigned n_importing;

@@ -22,6 +22,17 @@ static bool is_sound(const Rdmabroker__Event *event)
 	       (event->type == RDMABROKER_EVENT_CONNECT_REQUEST) == (event->request_id != 0);
 }
 
+/* Whether the id of EVENT is not known yet, or is only there for another one. */
+static bool is_held(struct rdmabroker *session, const Rdmabroker__Event *event)
+{
+	const struct rdmabroker_id *id;
+
+	if (session->queue->n_importing == 0 || event->id < FIRST_REQUEST)
+		return false;
+	id = idtable_find(session->ids, event->id);
+	return !id || id->held;
+}
+
 /*
  * Drops an event whose id was destroyed here. But a connection request to a destroyed listener is queued as an
  * orphan: lifetime_end_orphans() destroys its id, so that the broker rejects it.
@@ -42,8 +53,7 @@ int receive_event(struct rdmabroker *session, Rdmabroker__Frame *frame)
 		queue_free_event(raw);
 		return -ENOBUFS;
 	}
-	if (session->queue->n_importing > 0 && event->id >= FIRST_REQUEST &&
-	    !idtable_find(session->ids, event->id)) {
+	if (is_held(session, event)) {
 		queue_hold(session->queue, raw);
 		return 0;
 	}
@@ -105,16 +115,27 @@ static int enqueue_outcome(struct rdmabroker *session, struct rdmabroker_id *id,
 	return 0;
 }
 
+int receive_held(struct rdmabroker *session, uint32_t handle)
+{
+	Rdmabroker__Frame *frame;
+	int r = 0;
+
+	while (r == 0 && (frame = queue_release(session->queue, handle)))
+		r = receive_event(session, frame);
+	return r;
+}
+
 static int import(struct rdmabroker *session, struct call *call,
 		  const Rdmabroker__ImportIdResult *result)
 {
-	Rdmabroker__Frame *frame;
 	int r = call->import_error = idstate_new_request(
 		session, result->id, (enum rdmabroker_port_space)result->port_space,
 		&call->imported);
 
-	while (r == 0 && (frame = queue_release(session->queue, result->id)))
-		r = receive_event(session, frame);
+	if (r == 0)
+		call->imported->held = call->holds;
+	if (r == 0 && !call->holds)
+		r = receive_held(session, result->id);
 	/* -ENOMEM fails only the import, -EPROTO ends the session. */
 	return r == -EPROTO ? r : 0;
 }

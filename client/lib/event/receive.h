@@ -6,6 +6,8 @@
  * receive_outcome() implement callbacks of struct wire_ops.
  */
 
+#include <stdint.h>
+
 #include "proto/rdmabroker.pb-c.h"
 
 struct call;
@@ -18,4 +20,6 @@ int receive_event(struct rdmabroker *session, Rdmabroker__Frame *frame);
  * ROUTE_RESOLVED. Otherwise set ID->routed; the program's request calls this function again.
  */
 int receive_route(struct rdmabroker_id *id);
+/* Receive the held events of the id with the number HANDLE again. */
+int receive_held(struct rdmabroker *session, uint32_t handle);
 int receive_outcome(struct rdmabroker *session, struct call *call, const Rdmabroker__Reply *reply);

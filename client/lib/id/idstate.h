@@ -69,6 +69,7 @@ struct rdmabroker_id {
 	/* Used by event/ */
 	bool disconnected; /* DISCONNECTED was taken, see handshake_disconnect(); wire.lock */
 	unsigned n_queued; /* events of this id in session.queue; wire.lock */
+	bool held; /* another struct takes its place, so its events are held, see struct queue */
 	unsigned n_digesting; /* threads that are applying events to the id; wire.lock */
 	unsigned retries; /* enum retry (bits): after these rejects connect retries with this QP */
 

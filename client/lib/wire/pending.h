@@ -70,6 +70,7 @@ struct call {
 	Rdmabroker__Frame *frame; /* CALL_REPLIED: the reply */
 	const int *send_fd; /* the descriptor to send with the request; NULL: none */
 	int *ret_fd; /* gets the descriptor that comes with the reply; NULL: none is expected */
+	bool holds; /* EFFECT_IMPORTS: the new id is held, see rdmabroker_id */
 	struct rdmabroker_id *imported; /* EFFECT_IMPORTS: the new id; NULL: IMPORT_ERROR is set */
 	int import_error; /* EFFECT_IMPORTS: negative errno */
 };
