@@ -21,7 +21,8 @@
  *                 name look-ups; rsockets, which librdmacm itself handles
  *
  * Each public struct is the first member of one of ours. An event channel is a session of the broker, and its fd is
- * the session's descriptor. A sync id has a channel of its own. When the id is destroyed, or migrated to another
+ * the session's socket, by which only events come: replies to all calls come by the process's own session, which also has
+ * its devices (options.replies). A sync id has a channel of its own. When the id is destroyed, or migrated to another
  * channel, the session is kept for the next sync id: libfabric creates and migrates one for each connection. The fd of
  * such a channel is an epoll instance that contains the session's descriptor, so that it ends with the channel, and the
  * next one does not inherit its flags.
@@ -52,7 +53,7 @@
 
 /*
  * Disables cancellation during CALL. Programs cancel threads that are inside librdmacm (rping does), and a thread
- * that is cancelled inside librdmabroker would leave the session locked.
+ * that is cancelled inside librdmabroker would leave the session locked, except in rdmabroker_await_event().
  */
 #define BROKER(call)                                                            \
 	({                                                                      \
