@@ -698,6 +698,50 @@ START_TEST(descriptors_are_limited)
 }
 END_TEST
 
+static bool is_socket(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
+}
+
+/* Sessions whose replies come by another session's socket (options.replies). Both have to have the same restrictions. */
+START_TEST(replies_of_a_restricted_session)
+{
+	struct rdmabroker *session = restricted("allow listen port 7471", 0), *replies, *apart;
+	struct rdmabroker_options options = RDMABROKER_OPTIONS_INIT;
+	char path[108];
+
+	harness.core->account.limit_per_user[ACCOUNT_SESSIONS] = 10;
+	ck_assert_int_eq(rdmabroker_publish(session, path, sizeof(path)), 0);
+	replies = open_at(path);
+	options.socket = path;
+	options.call_timeout_ms = T;
+	options.replies = replies;
+	ck_assert_int_eq(rdmabroker_open(&options, &apart), 0);
+	ck_assert(is_socket(rdmabroker_get_fd(apart)));
+	ck_assert_int_eq(try_listen(apart, 7471), 0);
+	expect_failure(try_listen(apart, 7472), EACCES, REASON);
+	rdmabroker_close(apart);
+
+	/* A session without restrictions does not get those of a restricted one, and the other way round. */
+	options.socket = harness.socket_path;
+	ck_assert_int_eq(rdmabroker_open(&options, &apart), 0);
+	ck_assert(!is_socket(rdmabroker_get_fd(apart)));
+	ck_assert_int_eq(try_listen(apart, 7472), 0);
+	rdmabroker_close(apart);
+	rdmabroker_close(replies);
+	replies = options.replies = open_session(0);
+	options.socket = path;
+	ck_assert_int_eq(rdmabroker_open(&options, &apart), 0);
+	ck_assert(!is_socket(rdmabroker_get_fd(apart)));
+	expect_failure(try_listen(apart, 7472), EACCES, REASON);
+	rdmabroker_close(apart);
+	rdmabroker_close(replies);
+	rdmabroker_close(session);
+}
+END_TEST
+
 UNIT_MAIN("restrict", set_up, tear_down, only_what_its_rules_allow,
 	  requests_of_peers_are_narrowed_too, policy_decides_as_well, narrowed_again_is_never_wider,
 	  restrictions_of_a_session_are_limited, rules_with_errors, session_that_has_something,
@@ -706,4 +750,5 @@ UNIT_MAIN("restrict", set_up, tear_down, only_what_its_rules_allow,
 	  directory_that_cannot_be_made, released_session_belongs_to_who_adopts_it,
 	  adopted_session_is_one_like_any_other, only_ends_of_pairs_are_adopted,
 	  proofs_for_others_are_refused, session_that_nobody_adopts,
-	  observers_see_what_is_restricted, descriptors_are_limited)
+	  observers_see_what_is_restricted, descriptors_are_limited,
+	  replies_of_a_restricted_session)
