@@ -60,7 +60,7 @@ HOST_ROUNDS ?= 21
 bench-host: $(O)/tests/bench/host
 	$(Q)$< $(HOST_ROUNDS)
 
-# Instructions: of a connection, against tests/bench/instructions, and for one of many objects, against one of few.
+# Instructions: of a connection, against tests/bench/instructions/RELEASE, and for one of many objects, against one of few.
 COUNT_PACKAGES := $(BUILD_PACKAGES) python3 valgrind
 count-run = $(Q)CC='$(CC)' CFLAGS='$(CFLAGS)' CPPFLAGS='$(CPPFLAGS)' LDFLAGS='$(LDFLAGS)' tests/bench/count/run
 

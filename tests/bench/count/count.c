@@ -4,7 +4,8 @@
  * The program whose instructions callgrind counts (tests/bench/count/run), see single.h. The argument is the side to
  * count: "daemon", which includes the fake fabric, or "library", which includes its caller.
  *
- * Prints "part NAME" for each part, its number of repetitions, and the number of allocations.
+ * Prints "part NAME" for each part, its number of repetitions, and the numbers of allocations and of bytes that were
+ * sent.
  */
 
 #include <stdio.h>
@@ -29,6 +30,7 @@ static bool of_library;
 static void begin_part(void)
 {
 	single_allocations[false] = single_allocations[true] = 0;
+	single_bytes[false] = single_bytes[true] = 0;
 	n_fake = fake_get_memory().allocations;
 	CALLGRIND_ZERO_STATS;
 	single_collects = true;
@@ -44,8 +46,9 @@ static void end_part(const char *name)
 	CALLGRIND_DUMP_STATS_AT(name);
 	n_fake = fake_get_memory().allocations - n_fake;
 	if (strcmp(name, WARM_UP) != 0)
-		printf("part %s %d %lu\n", name, TIMES,
-		       of_library ? single_allocations[false] : single_allocations[true] - n_fake);
+		printf("part %s %d %lu %lu\n", name, TIMES,
+		       of_library ? single_allocations[false] : single_allocations[true] - n_fake,
+		       single_bytes[!of_library]);
 }
 
 /* Ends the timewait of QP numbers. */

@@ -120,17 +120,45 @@ int poll(struct pollfd *fds, nfds_t n, int timeout)
 	} while (true);
 }
 
+#define REAL(name) ((typeof(&name))dlsym(RTLD_NEXT, #name))
+
 /* Replaces recvmsg(), in which a session whose replies come by another one waits for its events. */
 ssize_t recvmsg(int sock, struct msghdr *msg, int flags)
 {
-	static ssize_t (*real)(int sock, struct msghdr *msg, int flags);
+	static typeof(&recvmsg) real;
 	struct pollfd p = { .fd = sock, .events = POLLIN };
 
-	if (!real)
-		real = (ssize_t(*)(int, struct msghdr *, int))dlsym(RTLD_NEXT, "recvmsg");
+	real = real ?: REAL(recvmsg);
 	if (!(flags & MSG_DONTWAIT))
 		poll(&p, 1, -1);
 	return real(sock, msg, flags);
+}
+
+/* These replace what the library and the daemon send packets with. */
+
+unsigned long single_bytes[2];
+
+ssize_t sendmsg(int sock, const struct msghdr *msg, int flags)
+{
+	static typeof(&sendmsg) real;
+	ssize_t n;
+
+	real = real ?: REAL(sendmsg);
+	n = real(sock, msg, flags);
+	single_bytes[in_daemon] += n > 0 ? (size_t)n : 0;
+	return n;
+}
+
+int sendmmsg(int sock, struct mmsghdr *msgs, unsigned n, int flags)
+{
+	static typeof(&sendmmsg) real;
+	int sent;
+
+	real = real ?: REAL(sendmmsg);
+	sent = real(sock, msgs, n, flags);
+	for (int i = 0; i < sent; i++)
+		single_bytes[in_daemon] += msgs[i].msg_len;
+	return sent;
 }
 
 void single_run(void)

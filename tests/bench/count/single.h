@@ -15,6 +15,7 @@
 
 extern bool single_collects; /* callgrind counts what the daemon does */
 extern unsigned long single_allocations[2]; /* [1]: of the daemon, [0]: of all else */
+extern unsigned long single_bytes[2]; /* that were sent, the same */
 
 /* Makes a place for the daemon. KEEPS: the daemon writes its ledger, as under systemd. */
 struct broker *single_start(bool keeps);
