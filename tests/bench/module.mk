@@ -39,7 +39,13 @@ bench-run: all bench-build guest-image guest-dest
 # What the broker itself costs above a fake fabric, whose allocations are separated from the daemon's.
 BENCH_FAKE := $(patsubst %.c,$(O)/tests/bench/%.o,$(notdir $(wildcard tests/fake/*.c)))
 
-$(BENCH_FAKE): $(O)/tests/bench/%.o: $(O)/obj/tests/fake/%.o
+# objcopy does not work on what -flto makes.
+$(O)/obj/tests/bench/fake/%.o: tests/fake/%.c $(O)/stamp-flags | $(PROTO_GEN).h $(O)/stamp-needs
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(COMPILE) -fno-lto -MMD -MP -c -o $@ $<
+
+$(BENCH_FAKE): $(O)/tests/bench/%.o: $(O)/obj/tests/bench/fake/%.o
 	$(Q)mkdir -p $(@D)
 	$(Q)$(OBJCOPY) --redefine-sym calloc=fake_calloc --redefine-sym strdup=fake_strdup \
 		--redefine-sym free=fake_free $< $@
