@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -18,6 +17,7 @@
 
 #include "proto/packet.h"
 #include "proto/rdmabroker.pb-c.h"
+#include "tests/unit/fds.h"
 #include "tests/unit/harness.h"
 
 /*
@@ -127,17 +127,6 @@ static void expect_no_event(struct rdmabroker *of)
 
 	ck_assert(!is_readable(of));
 	ck_assert_int_eq(rdmabroker_get_event(of, 0, &event), -EAGAIN);
-}
-
-static unsigned count_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
 }
 
 #define N_SESSIONS 100
@@ -405,6 +394,17 @@ static void start(struct waiter *waiter, void *(*run)(void *arg))
 	ck_assert_int_eq(pthread_create(&waiter->thread, NULL, run, waiter), 0);
 }
 
+/* An event comes for the thread that waits. */
+static void end_wait(struct waiter *waiter)
+{
+	struct rdmabroker_id *id = new_resolving(session);
+
+	pthread_join(waiter->thread, NULL);
+	ck_assert_int_eq(waiter->r, 0);
+	take_awaited(session, RDMABROKER_EVENT_ADDR_RESOLVED, id);
+	rdmabroker_destroy_id_wait(id, T);
+}
+
 static void on_signal(int sig)
 {
 }
@@ -412,7 +412,6 @@ static void on_signal(int sig)
 START_TEST(signals)
 {
 	struct sigaction action = { .sa_handler = on_signal };
-	struct rdmabroker_id *id;
 
 	ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
 	action.sa_flags = SA_RESTART;
@@ -427,18 +426,13 @@ START_TEST(signals)
 	await_sleep(&waiters[0]);
 	pthread_kill(waiters[0].thread, SIGUSR2);
 	await_sleep(&waiters[0]);
-	id = new_resolving(session);
-	pthread_join(waiters[0].thread, NULL);
-	ck_assert_int_eq(waiters[0].r, 0);
-	take_awaited(session, RDMABROKER_EVENT_ADDR_RESOLVED, id);
-	rdmabroker_destroy_id_wait(id, T);
+	end_wait(&waiters[0]);
 }
 END_TEST
 
 /* One that blocks in the socket, and one that waits for it. */
 START_TEST(threads_that_are_cancelled)
 {
-	struct rdmabroker_id *id;
 	void *result;
 
 	for (int i = 0; i < 2; i++) {
@@ -452,28 +446,19 @@ START_TEST(threads_that_are_cancelled)
 	}
 	start(&waiters[2], wait_once);
 	await_sleep(&waiters[2]);
-	id = new_resolving(session);
-	pthread_join(waiters[2].thread, NULL);
-	ck_assert_int_eq(waiters[2].r, 0);
-	take_awaited(session, RDMABROKER_EVENT_ADDR_RESOLVED, id);
-	rdmabroker_destroy_id_wait(id, T);
+	end_wait(&waiters[2]);
 }
 END_TEST
 
 /* While a thread blocks, the others get EAGAIN if the flag is set meanwhile. */
 START_TEST(flag_that_is_set_while_a_thread_blocks)
 {
-	struct rdmabroker_id *id;
 
 	start(&waiters[0], wait_once);
 	await_sleep(&waiters[0]);
 	set_nonblocking(session, true);
 	ck_assert_int_eq(rdmabroker_await_event(session), -EAGAIN);
-	id = new_resolving(session);
-	pthread_join(waiters[0].thread, NULL);
-	ck_assert_int_eq(waiters[0].r, 0);
-	take_awaited(session, RDMABROKER_EVENT_ADDR_RESOLVED, id);
-	rdmabroker_destroy_id_wait(id, T);
+	end_wait(&waiters[0]);
 }
 END_TEST
 

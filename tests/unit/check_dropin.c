@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -14,6 +13,7 @@
 #include "tests/fake/fake.h"
 #include "tests/hooks/hooks.h"
 #include "tests/unit/ends.h"
+#include "tests/unit/fds.h"
 #include "tests/unit/place.h"
 #include "tests/unit/unit.h"
 
@@ -491,17 +491,6 @@ START_TEST(a_kept_session_that_is_lost)
 	DO(&client, rdma_destroy_id(client.id));
 }
 END_TEST
-
-static unsigned count_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
 
 #define N_MANY 20
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -7,21 +6,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "tests/unit/fds.h"
 #include "tests/unit/unit.h"
 #include "proto/packet.h"
 
 static int pair[2];
-
-static unsigned count_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
 
 static void set_up(void)
 {
