@@ -70,6 +70,9 @@ $(filter-out $(UNIT_FABRIC) $(UNIT_HOOKED) $(UNIT_FLEET) $(UNIT_PEERD) $(UNIT_TA
 		$(O)/daemon.a \
 		-L$(O) -Wl,-rpath,$(abspath $(O)) -Wl,--as-needed -lrdmabroker $(DAEMON_LIBS) $(CHECK_LIBS)
 
+$(addprefix $(O)/tests/unit/check_,apart apart_life): $(O)/obj/tests/unit/apart.o
+$(addprefix $(O)/tests/unit/check_,apart apart_life): HARNESS += $(O)/obj/tests/unit/apart.o
+
 # Random policies and questions.
 $(addprefix $(O)/tests/unit/check_policy_,property shadow): $(O)/obj/tests/unit/randompolicy.o $(O)/obj/tests/unit/oracle.o
 $(addprefix $(O)/tests/unit/check_policy_,property shadow): HARNESS += $(O)/obj/tests/unit/randompolicy.o $(O)/obj/tests/unit/oracle.o
