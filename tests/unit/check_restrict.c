@@ -705,39 +705,31 @@ static bool is_socket(int fd)
 	return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
 }
 
-/* Sessions whose replies come by another session's socket (options.replies). Both have to have the same restrictions. */
+/* Replies by REPLIES, which is possible only if both sessions have the same restrictions: then the descriptor is a socket. */
+static void open_apart(const char *path, struct rdmabroker *replies, bool same, int r)
+{
+	const struct rdmabroker_options options = {
+		.size = sizeof(options), .socket = path, .call_timeout_ms = T, .replies = replies
+	};
+	struct rdmabroker *apart;
+
+	ck_assert_int_eq(rdmabroker_open(&options, &apart), 0);
+	ck_assert_int_eq(is_socket(rdmabroker_get_fd(apart)), same);
+	ck_assert_int_eq(try_listen(apart, 7472), r);
+	rdmabroker_close(apart);
+	rdmabroker_close(replies);
+}
+
 START_TEST(replies_of_a_restricted_session)
 {
-	struct rdmabroker *session = restricted("allow listen port 7471", 0), *replies, *apart;
-	struct rdmabroker_options options = RDMABROKER_OPTIONS_INIT;
+	struct rdmabroker *session = restricted("allow listen port 7471", 0);
 	char path[108];
 
-	harness.core->account.limit_per_user[ACCOUNT_SESSIONS] = 10;
 	ck_assert_int_eq(rdmabroker_publish(session, path, sizeof(path)), 0);
-	replies = open_at(path);
-	options.socket = path;
-	options.call_timeout_ms = T;
-	options.replies = replies;
-	ck_assert_int_eq(rdmabroker_open(&options, &apart), 0);
-	ck_assert(is_socket(rdmabroker_get_fd(apart)));
-	ck_assert_int_eq(try_listen(apart, 7471), 0);
-	expect_failure(try_listen(apart, 7472), EACCES, REASON);
-	rdmabroker_close(apart);
-
-	/* A session without restrictions does not get those of a restricted one, and the other way round. */
-	options.socket = harness.socket_path;
-	ck_assert_int_eq(rdmabroker_open(&options, &apart), 0);
-	ck_assert(!is_socket(rdmabroker_get_fd(apart)));
-	ck_assert_int_eq(try_listen(apart, 7472), 0);
-	rdmabroker_close(apart);
-	rdmabroker_close(replies);
-	replies = options.replies = open_session(0);
-	options.socket = path;
-	ck_assert_int_eq(rdmabroker_open(&options, &apart), 0);
-	ck_assert(!is_socket(rdmabroker_get_fd(apart)));
-	expect_failure(try_listen(apart, 7472), EACCES, REASON);
-	rdmabroker_close(apart);
-	rdmabroker_close(replies);
+	open_apart(path, open_at(path), true, -EACCES);
+	open_apart(path, open_session(0), false, -EACCES);
+	open_apart(harness.socket_path, open_at(path), false, 0);
+	open_apart(harness.socket_path, open_session(0), true, 0);
 	rdmabroker_close(session);
 }
 END_TEST
