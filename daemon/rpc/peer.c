@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +7,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/admit/watch.h"
-#include "core/object/id.h"
-#include "core/object/notice.h"
 #include "core/rule/restore.h"
 #include "core/verbs/linger.h"
 #include "core/verbs/session_life.h"
@@ -19,9 +15,7 @@
 #include "proto/packet.h"
 #include "proto/rdmabroker.pb-c.h"
 #include "proto/timer.h"
-#include "rpc/convert.h"
 #include "rpc/discard.h"
-#include "rpc/event.h"
 #include "rpc/outbox.h"
 #include "rpc/peer.h"
 #include "rpc/peers.h"

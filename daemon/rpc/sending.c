@@ -4,7 +4,6 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include "core/admit/watch.h"
 #include "core/object/id.h"
 #include "core/object/notice.h"
 #include "proto/codec.h"
