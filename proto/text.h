@@ -3,12 +3,13 @@
 
 /*
  * Checks untrusted text before it is shown or parsed: it must be UTF-8 without control characters. The lines of files
- * that an admin wrote are such text.
+ * that an admin wrote are such text. And copies text.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /*
  * Returns the length of the UTF-8 character (RFC 3629) at TEXT, in bytes, and its code point in *RET_CODE; 0: not
@@ -19,6 +20,17 @@ size_t text_character(const char *text, size_t len, uint32_t *ret_code);
 size_t text_printable(const char *text, size_t len);
 /* Replaces each of the LEN bytes of TEXT that is not part of a printable character by '?'. */
 void text_make_printable(char *text, size_t len);
+
+/* Copies FROM, or as much of it as the SIZE bytes of TO have room for, with a NUL at its end. */
+static inline void text_copy(char *to, size_t size, const char *from)
+{
+	size_t len = strlen(from);
+
+	if (len > size - 1)
+		len = size - 1;
+	memcpy(to, from, len);
+	to[len] = 0;
+}
 
 #define TEXT_LINE_MAX 4096 /* bytes, without the newline */
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "ctl.h"
+#include "proto/text.h"
 #include "sitecheck.h"
 #include "siteversion.h"
 #include "table.h"
@@ -309,7 +310,7 @@ static bool make_directories(const char *path)
 {
 	char part[PATH_MAX];
 
-	snprintf(part, sizeof(part), "%s", path);
+	text_copy(part, sizeof(part), path);
 	for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
 		*slash = 0;
 		if (mkdir(part, 0755) < 0 && errno != EEXIST)

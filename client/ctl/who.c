@@ -2,6 +2,7 @@
 #include <pwd.h>
 #include <string.h>
 
+#include "proto/text.h"
 #include "who.h"
 
 /* NULL: UID has no entry. Remembers the last name, because successive rows mostly have the same user. */
@@ -16,7 +17,7 @@ static const char *user_name(uint32_t uid)
 
 	if (!last.known || last.uid != uid) {
 		entry = getpwuid(uid);
-		snprintf(last.name, sizeof(last.name), "%s", entry ? entry->pw_name : "");
+		text_copy(last.name, sizeof(last.name), entry ? entry->pw_name : "");
 		last.uid = uid;
 		last.known = true;
 	}

@@ -7,6 +7,7 @@
 #include "base64.h"
 #include "etcd.h"
 #include "etcdcall.h"
+#include "proto/text.h"
 
 /* The calls of the client that read and write keys, and those of leases. */
 
@@ -228,7 +229,7 @@ int etcd_get_member(struct etcd *etcd, size_t index, struct etcd_member *ret)
 		return r;
 	*ret = (struct etcd_member){};
 	version = json_string_value(json_object_get(answer, "version"));
-	snprintf(ret->version, sizeof(ret->version), "%s", version ?: "");
+	text_copy(ret->version, sizeof(ret->version), version ?: "");
 	/* An id; it is left out if there is none. */
 	leader = json_string_value(json_object_get(answer, "leader"));
 	ret->has_leader = leader && strcmp(leader, "0") != 0;

@@ -11,6 +11,7 @@
 #include "common/work.h"
 #include "exposition.h"
 #include "fetch.h"
+#include "proto/text.h"
 
 /*
  * The timeout of one request. The metrics of a large policy need several requests, for which the library allows six
@@ -43,7 +44,7 @@ static void explain(const struct fetch *fetch, struct fetched *fetched, int r, c
 			"%s; to allow it, add the rule \"allow observe user %s\" to /etc/rdmabroker/policy.d",
 			text, fetch->user);
 	else
-		snprintf(fetched->reason, sizeof(fetched->reason), "%s", text);
+		text_copy(fetched->reason, sizeof(fetched->reason), text);
 }
 
 static void explain_failure(const struct fetch *fetch, struct fetched *fetched, int r)
@@ -133,7 +134,7 @@ static void find_user(struct fetch *fetch)
 	const struct passwd *user = getpwuid(geteuid());
 
 	if (user)
-		snprintf(fetch->user, sizeof(fetch->user), "%s", user->pw_name);
+		text_copy(fetch->user, sizeof(fetch->user), user->pw_name);
 	else
 		snprintf(fetch->user, sizeof(fetch->user), "%u", geteuid());
 }

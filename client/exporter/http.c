@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <microhttpd.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -16,6 +15,7 @@
 #include "http.h"
 #include "proto/addr.h"
 #include "proto/notifier.h"
+#include "proto/text.h"
 
 #define MAX_CONNECTIONS 16
 #define MAX_PER_HOST 4 /* of one address; no limit for loopback addresses and Unix sockets */
@@ -483,7 +483,7 @@ static void notify_change(struct http *http, const char *reason)
 		notifier_tell(http->notifier, "STATUS=The broker answers");
 	}
 	http->was_asked = true;
-	snprintf(http->reason, sizeof(http->reason), "%s", reason);
+	text_copy(http->reason, sizeof(http->reason), reason);
 }
 
 static void resume_waiting(struct http *http)

@@ -15,6 +15,7 @@
 #include "hoststate.h"
 #include "proto/clock.h"
 #include "proto/sdnotify.h"
+#include "proto/text.h"
 #include "report.h"
 #include "version.h"
 
@@ -466,7 +467,7 @@ static void watch_result(struct agent *agent)
 
 	if (agent->inotify >= 0)
 		return;
-	snprintf(dir, sizeof(dir), "%s", agent->settings->result);
+	text_copy(dir, sizeof(dir), agent->settings->result);
 	slash = strrchr(dir, '/');
 	if (slash)
 		*slash = 0;

@@ -326,5 +326,5 @@ void report_read_install(struct report_install *ret, const char *path)
 		return;
 	}
 	ret->is_installed = strcmp(word, "installed") == 0;
-	snprintf(ret->text, sizeof(ret->text), "%s", rest + 1);
+	text_copy(ret->text, sizeof(ret->text), rest + 1);
 }

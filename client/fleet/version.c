@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proto/text.h"
 #include "version.h"
 
 #define refuse(reason, ...) (snprintf(reason, VERSION_REASON_MAX, __VA_ARGS__), false)
@@ -197,7 +198,7 @@ int staging_begin(struct staging *staging, const char *staged, const char *name)
 	int r;
 
 	*staging = (struct staging){ .staged = staged, .fd = -1 };
-	snprintf(staging->name, sizeof(staging->name), "%s", name);
+	text_copy(staging->name, sizeof(staging->name), name);
 	if (mkdir(staged, 0755) < 0 && errno != EEXIST)
 		return -errno;
 	r = remove_version(staged, NEW);

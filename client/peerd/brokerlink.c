@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -12,6 +11,7 @@
 #include "proto/addr.h"
 #include "proto/clock.h"
 #include "proto/notifier.h"
+#include "proto/text.h"
 
 #define CALL_MS 1000
 #define RETRY_MIN_MS 250
@@ -193,8 +193,8 @@ static void run_opening(struct job *job)
 	if (opening->serving && rdmabroker_serve_peers(opening->serving) == 0)
 		opening->finding = open_session(opening->link);
 	if (!opening->finding)
-		snprintf(opening->error, sizeof(opening->error), "%s",
-			 reason_without_call(rdmabroker_last_failure()->text));
+		text_copy(opening->error, sizeof(opening->error),
+			  reason_without_call(rdmabroker_last_failure()->text));
 }
 
 /* Takes over the sessions in OPENING. Returns 0 or a negative errno. */
@@ -232,7 +232,7 @@ static void done_opening(struct job *job)
 			notifier_tell(link->notifier, "STATUS=Connected to rdmabrokerd");
 			return;
 		}
-		snprintf(opening->error, sizeof(opening->error), "%s", strerror(-r));
+		text_copy(opening->error, sizeof(opening->error), strerror(-r));
 	}
 	rdmabroker_close(opening->serving);
 	/* Otherwise the program ends. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fabric/internal.h"
 #include "fabric/iwarp.h"
 #include "proto/addr.h"
+#include "proto/text.h"
 #include "util/owner.h"
 #include "util/util.h"
 
@@ -238,7 +238,7 @@ void fabric_id_note_device(struct fabric_id *id)
 
 	if (!id->cm || !id->cm->verbs || id->device[0])
 		return;
-	snprintf(id->device, sizeof(id->device), "%s", current_name(fabric, id->cm->verbs->device));
+	text_copy(id->device, sizeof(id->device), current_name(fabric, id->cm->verbs->device));
 }
 
 /* Some functions of librdmacm dereference a null pointer if the id has no device. */

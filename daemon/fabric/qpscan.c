@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fabric/qpscan.h"
+#include "proto/text.h"
 #include "proto/timer.h"
 #include "util/clock.h"
 #include "util/offload.h"
@@ -104,7 +104,7 @@ static void start(struct qpscan *scan)
 		return;
 	name = container_of(list_first(&scan->waiting), struct qpscan_wait, link)->device;
 	if (strcmp(scan->name, name) != 0) {
-		snprintf(scan->name, sizeof(scan->name), "%s", name);
+		text_copy(scan->name, sizeof(scan->name), name);
 		scan->device.n_ports = 0;
 	}
 	list_for_each_safe(l, next, &scan->waiting)

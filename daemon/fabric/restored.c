@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include "fabric/iwarp.h"
 #include "fabric/leftover.h"
 #include "proto/addr.h"
+#include "proto/text.h"
 #include "util/log.h"
 #include "util/util.h"
 
@@ -141,7 +141,7 @@ static void find_device(struct fabric *fabric, uint32_t index, char ret[64])
 		    nldev_find_device(fabric->nldev, device->name, nldev) < 0)
 			continue;
 		if (nldev->index == index)
-			snprintf(ret, 64, "%s", device->name);
+			text_copy(ret, 64, device->name);
 	}
 }
 
@@ -373,7 +373,7 @@ int fabric_id_restore(struct fabric_id **ret, struct fabric *fabric, uid_t uid,
 	id->ps = ps;
 	id->is_request = passive;
 	if (info->device)
-		snprintf(id->device, sizeof(id->device), "%s", info->device);
+		text_copy(id->device, sizeof(id->device), info->device);
 	if (restored->leftover && !is_datagram(id))
 		id->stage = stage;
 	*ret = id;

@@ -6,6 +6,7 @@
 #include "core/facts/peerid.h"
 #include "core/object/notice.h"
 #include "proto/address.h"
+#include "proto/text.h"
 #include "rpc/convert.h"
 #include "util/owner.h"
 
@@ -200,7 +201,7 @@ static void out_notice_rule(struct out_notice *space, const struct policy_rule *
 {
 	snprintf(space->rule, sizeof(space->rule), "%s:%u", rule->file, rule->line);
 	space->notice.rule = space->rule;
-	snprintf(space->rule_text, sizeof(space->rule_text), "%s", rule->text);
+	text_copy(space->rule_text, sizeof(space->rule_text), rule->text);
 	space->notice.rule_text = space->rule_text;
 }
 
@@ -342,7 +343,7 @@ void out_notice(struct out_notice *space, const struct notice *notice)
 	if (notice->rule)
 		out_notice_rule(space, notice->rule);
 	if (notice->reason) {
-		snprintf(space->reason, sizeof(space->reason), "%s", notice->reason);
+		text_copy(space->reason, sizeof(space->reason), notice->reason);
 		ret->reason = space->reason;
 	}
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "core/facts/peerid.h"
 #include "core/object/inquiry.h"
 #include "core/object/whois.h"
 #include "proto/address.h"
+#include "proto/text.h"
 #include "rpc/call.h"
 #include "rpc/convert.h"
 
@@ -62,8 +62,8 @@ static bool knows_workload(const struct identity *identity)
 
 static char *out_unit(struct call *call, const struct session *session)
 {
-	snprintf(space_of(call)->unit, sizeof(space_of(call)->unit), "%s",
-		 session_get_workload(session, WORKLOAD_UNIT));
+	text_copy(space_of(call)->unit, sizeof(space_of(call)->unit),
+		  session_get_workload(session, WORKLOAD_UNIT));
 	return space_of(call)->unit;
 }
 

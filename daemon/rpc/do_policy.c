@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "proto/address.h"
+#include "proto/text.h"
 #include "rpc/call.h"
 #include "rpc/control.h"
 #include "rpc/request.h"
@@ -52,9 +52,9 @@ static Rdmabroker__Rule *out_rule(struct out_rule *space, const struct policy_ru
 	Rdmabroker__Rule *out = &space->rule;
 
 	rdmabroker__rule__init(out);
-	snprintf(space->text, sizeof(space->text), "%s", rule ? rule->text : "");
+	text_copy(space->text, sizeof(space->text), rule ? rule->text : "");
 	if (rule) {
-		snprintf(space->file, sizeof(space->file), "%s", rule->file);
+		text_copy(space->file, sizeof(space->file), rule->file);
 		out->file = space->file;
 		out->line = rule->line;
 	}
@@ -109,7 +109,7 @@ int do_reload(struct call *call)
 	       (line = diag_at(diag, result->n_complaints))) {
 		char *copy = space_of(call)->complaints[result->n_complaints];
 
-		snprintf(copy, TEXT_MAX, "%s", line);
+		text_copy(copy, TEXT_MAX, line);
 		space_of(call)->complaint_pointers[result->n_complaints++] = copy;
 	}
 	REPLY(call, reload, RELOAD, result);

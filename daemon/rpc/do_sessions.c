@@ -10,6 +10,7 @@
 #include "core/verbs/lease.h"
 #include "proto/address.h"
 #include "proto/packet.h"
+#include "proto/text.h"
 #include "rpc/call.h"
 #include "util/clock.h"
 
@@ -65,8 +66,7 @@ static Rdmabroker__ListedSession *out_session(struct out_listed_session *space,
 	out->number = session_get_number(session);
 	out->uid = session_get_uid(session);
 	out->pid = (uint32_t)session_get_pid(session);
-	snprintf(space->unit, sizeof(space->unit), "%s",
-		 session_get_workload(session, WORKLOAD_UNIT));
+	text_copy(space->unit, sizeof(space->unit), session_get_workload(session, WORKLOAD_UNIT));
 	out->unit = space->unit;
 	out->age_ms = clock_ms() - session_get_since_ms(session);
 	out->ids = (uint32_t)session_count_ids(session);

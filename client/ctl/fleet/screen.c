@@ -8,6 +8,7 @@
 
 #include "fleetctl.h"
 #include "proto/clock.h"
+#include "proto/text.h"
 #include "screen.h"
 
 /* Prints the fleet once, or again and again. */
@@ -80,8 +81,8 @@ static void ask_members(struct view *view)
 
 		member->answers = etcd_get_member(view->member_client, i, &member->is) == 0;
 		if (!member->answers)
-			snprintf(member->error, sizeof(member->error), "%s",
-				 etcd_error(view->member_client));
+			text_copy(member->error, sizeof(member->error),
+				  etcd_error(view->member_client));
 	}
 	view->members_ms = now_ms();
 }
@@ -132,7 +133,7 @@ static bool take_events(struct view *view, struct etcd_watch **watch, int interr
 	if (r == ETCD_COMPACTED || r == -EMSGSIZE)
 		r = read_all(view, watch);
 	if (r != 0) {
-		snprintf(view->error, sizeof(view->error), "%s", etcd_error(view->ctl->etcd));
+		text_copy(view->error, sizeof(view->error), etcd_error(view->ctl->etcd));
 		/* It is tried again, but not all the time. */
 		poll(&p, 1, REDRAW_MS);
 	} else if (*watch && etcd_watch_is_connected(*watch)) {

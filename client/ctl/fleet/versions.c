@@ -331,7 +331,7 @@ static bool find_current(struct fleetctl *ctl, char ret[SITE_NAME_MAX + 1])
 		complain("no version is rolled out to label %s", label);
 	if (r <= 0)
 		return false;
-	snprintf(ret, SITE_NAME_MAX + 1, "%s", range->entries[0].value);
+	text_copy(ret, SITE_NAME_MAX + 1, range->entries[0].value);
 	ret[strcspn(ret, "\n")] = 0;
 	etcd_range_free(range);
 	good = site_is_name(ret);

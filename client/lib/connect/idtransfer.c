@@ -219,7 +219,9 @@ int rdmabroker_migrate_id(struct rdmabroker_id *id, struct rdmabroker *session)
 	count_importing(session, -1);
 	if (r < 0)
 		return r;
+	wire_lock(&from->wire);
 	lifetime_end_orphans(from);
+	wire_unlock(&from->wire);
 	if (id->device)
 		opendevice_move(id->device, from, session);
 	lifetime_free(moved);

@@ -87,11 +87,7 @@ static int await_direct(struct rdmabroker *session, int cancel_state)
 		/* It is returned once, ahead of packets that can still be in the socket. */
 		if (r == -ECONNRESET)
 			r = pump_try(wire) ? 0 : -ECONNRESET;
-		if (queue->n_orphans > 0) {
-			wire_unlock(wire);
-			lifetime_end_orphans(session);
-			wire_lock(wire);
-		}
+		lifetime_end_orphans(session);
 	}
 	return wire->dead ? 0 : r;
 }
@@ -132,8 +128,8 @@ static int await_event(struct rdmabroker *session, int cancel_state)
 
 	if (!wire_is_direct(wire))
 		return await_polled(session, cancel_state);
-	lifetime_end_orphans(session);
 	wire_lock(wire);
+	lifetime_end_orphans(session);
 	r = await_direct(session, cancel_state);
 	wire_unlock(wire);
 	return r;

@@ -20,11 +20,12 @@ static void fill_conn(struct eventbuf *event, const Rdmabroker__ConnParam *conn)
 
 	if (!conn)
 		return;
-	n = conn->private_data.len < sizeof(event->private_data) ? conn->private_data.len :
-								   sizeof(event->private_data) - 1;
-	if (n > 255)
-		n = 255;
+	n = conn->private_data.len;
+	if (n > sizeof(event->private_data) - 1)
+		n = sizeof(event->private_data) - 1;
 	if (n > 0) {
+		/* Zeros follow, for a program that takes it for a string, as librdmacm's buffer has them. */
+		memset(event->private_data, 0, sizeof(event->private_data));
 		memcpy(event->private_data, conn->private_data.data, n);
 		p->private_data = event->private_data;
 	}

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "client/lib/event/eventbuf.h"
+#include "proto/text.h"
 
 struct eventbuf *eventbuf_new(enum rdmabroker_event_type type)
 {
-	struct eventbuf *event = calloc(1, sizeof(*event));
+	struct eventbuf *event = malloc(sizeof(*event));
 
 	if (!event)
 		return NULL;
-	event->conn.size = sizeof(event->conn);
-	event->ud.size = sizeof(event->ud);
-	event->public.size = sizeof(event->public);
-	event->public.type = type;
-	event->public.conn = &event->conn;
-	event->public.ud = &event->ud;
+	event->public = (struct rdmabroker_event){
+		.size = sizeof(event->public),
+		.type = type,
+		.conn = &event->conn,
+		.ud = &event->ud,
+	};
+	event->conn = (struct rdmabroker_conn_param){ .size = sizeof(event->conn) };
+	event->ud = (struct rdmabroker_ud_param){ .size = sizeof(event->ud) };
 	return event;
 }
 
@@ -23,7 +25,7 @@ void eventbuf_set_text(struct eventbuf *event, const char *text)
 {
 	if (!text || !*text)
 		return;
-	snprintf(event->text, sizeof(event->text), "%s", text);
+	text_copy(event->text, sizeof(event->text), text);
 	event->public.text = event->text;
 }
 

@@ -10,6 +10,7 @@ struct eventbuf {
 	struct rdmabroker_event public;
 	struct rdmabroker_conn_param conn;
 	struct rdmabroker_ud_param ud;
+	/* The rest is set when PUBLIC or CONN points to it. */
 	struct paths paths;
 	uint8_t private_data[256];
 	char text[256];

@@ -188,14 +188,12 @@ void lifetime_end_orphans(struct rdmabroker *session)
 {
 	struct raw_event *raw;
 
-	wire_lock(&session->wire);
 	while ((raw = queue_take_orphan(session->queue))) {
 		wire_unlock(&session->wire);
 		rdmabroker_destroy_id(raw->request);
 		queue_free_event(raw);
 		wire_lock(&session->wire);
 	}
-	wire_unlock(&session->wire);
 }
 
 /*
@@ -204,11 +202,9 @@ void lifetime_end_orphans(struct rdmabroker *session)
  */
 static void free_number(struct rdmabroker *session, uint32_t handle, int r)
 {
-	wire_lock(&session->wire);
 	pump_catch_up(&session->wire);
 	if (r != -ETIMEDOUT)
 		idtable_free(session->ids, handle);
-	wire_unlock(&session->wire);
 }
 
 int lifetime_give_up(struct rdmabroker_id *id, int timeout_ms)
@@ -253,9 +249,11 @@ int lifetime_give_up(struct rdmabroker_id *id, int timeout_ms)
 		return 0;
 	}
 	r = call_wait_like(&session->wire, &like, &request, timeout_ms, NULL);
+	wire_lock(&session->wire);
 	if (wire_is_direct(&session->wire))
 		free_number(session, like.handle, r);
 	lifetime_end_orphans(session);
+	wire_unlock(&session->wire);
 	return r;
 }
 

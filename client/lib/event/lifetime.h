@@ -25,5 +25,8 @@ void lifetime_give_up_handle(struct rdmabroker *session, uint32_t handle);
 void lifetime_free(struct rdmabroker_id *id);
 /* lifetime_free() for all ids of a session that is being closed. */
 void lifetime_free_all(struct rdmabroker *session);
-/* Destroy the ids of orphans (see queue.h), so that the broker rejects their requests. The lock must not be held. */
+/*
+ * Destroy the ids of orphans (see queue.h), so that the broker rejects their requests. The caller holds the lock, which is
+ * released meanwhile.
+ */
 void lifetime_end_orphans(struct rdmabroker *session);

@@ -40,7 +40,7 @@ static bool is_held(struct rdmabroker *session, const Rdmabroker__Event *event)
 int receive_event(struct rdmabroker *session, Rdmabroker__Frame *frame)
 {
 	const Rdmabroker__Event *event = frame->event;
-	struct raw_event *raw = is_sound(event) ? calloc(1, sizeof(*raw)) : NULL;
+	struct raw_event *raw = is_sound(event) ? malloc(sizeof(*raw)) : NULL;
 	int r = 0;
 
 	if (!raw) {
@@ -48,7 +48,7 @@ int receive_event(struct rdmabroker *session, Rdmabroker__Frame *frame)
 		frame_free(frame);
 		return r;
 	}
-	raw->frame = frame;
+	*raw = (struct raw_event){ .frame = frame };
 	if (!queue_has_room(session->queue, raw)) {
 		queue_free_event(raw);
 		return -ENOBUFS;
@@ -88,11 +88,10 @@ int receive_route(struct rdmabroker_id *id)
 	id->routed = !id->wants_route;
 	if (id->routed)
 		return 0;
-	raw = calloc(1, sizeof(*raw));
+	raw = malloc(sizeof(*raw));
 	if (!raw)
 		return -ENOMEM;
-	raw->id = id;
-	raw->type = RDMABROKER_EVENT_ROUTE_RESOLVED;
+	*raw = (struct raw_event){ .id = id, .type = RDMABROKER_EVENT_ROUTE_RESOLVED };
 	id->stage = STAGE_ROUTE_RESOLVED;
 	queue_add(id->session->queue, raw);
 	return 0;
@@ -101,16 +100,20 @@ int receive_route(struct rdmabroker_id *id)
 static int enqueue_outcome(struct rdmabroker *session, struct rdmabroker_id *id,
 			   const struct call *call, const Rdmabroker__Failure *failure)
 {
-	struct raw_event *raw = calloc(1, sizeof(*raw));
+	struct raw_event *raw = malloc(sizeof(*raw));
 
 	if (!raw)
 		return -ENOMEM;
-	raw->id = id;
-	raw->type = failure ? call->failure_type : RDMABROKER_EVENT_DONE;
-	raw->call = call->name;
-	raw->status = failure ? -(failure->error > 0 ? failure->error : EIO) : 0;
-	raw->retry_after_ms = failure ? failure->retry_after_ms : 0;
-	raw->text = failure ? strdup(failure->text) : NULL;
+	*raw = (struct raw_event){
+		.id = id,
+		.type = failure ? call->failure_type : RDMABROKER_EVENT_DONE,
+		.call = call->name,
+	};
+	if (failure) {
+		raw->status = -(failure->error > 0 ? failure->error : EIO);
+		raw->retry_after_ms = failure->retry_after_ms;
+		raw->text = strdup(failure->text);
+	}
 	queue_add(session->queue, raw);
 	return 0;
 }

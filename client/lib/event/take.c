@@ -39,8 +39,8 @@ int take_event(struct rdmabroker *session, struct rdmabroker_id *id, uint64_t ty
 
 	if (r < 0)
 		return r;
-	lifetime_end_orphans(session);
 	wire_lock(&session->wire);
+	lifetime_end_orphans(session);
 	reserved = !id && session->queue->n_reserved > 0;
 	session->queue->n_reserved -= reserved;
 	for (;;) {
@@ -67,11 +67,7 @@ int take_event(struct rdmabroker *session, struct rdmabroker_id *id, uint64_t ty
 			break;
 		}
 		looked = pump_packet(&session->wire, deadline) == -ETIMEDOUT;
-		if (session->queue->n_orphans > 0) {
-			wire_unlock(&session->wire);
-			lifetime_end_orphans(session);
-			wire_lock(&session->wire);
-		}
+		lifetime_end_orphans(session);
 	}
 	if (call)
 		call_end(&session->wire, call);

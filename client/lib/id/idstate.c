@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "client/lib/id/idstate.h"
@@ -9,6 +8,7 @@
 #include "client/lib/wire/sessionparts.h"
 #include "proto/addr.h"
 #include "proto/address.h"
+#include "proto/text.h"
 
 int idstate_new_request(struct rdmabroker *session, uint32_t handle, enum rdmabroker_port_space ps,
 			struct rdmabroker_id **ret)
@@ -71,7 +71,7 @@ void idstate_set_info(struct rdmabroker_id *id, const Rdmabroker__IdInfo *info)
 		address_unpack(&id->local, info->local);
 	if (info->peer)
 		address_unpack(&id->peer, info->peer);
-	snprintf(id->device_name, sizeof(id->device_name), "%s", info->device);
+	text_copy(id->device_name, sizeof(id->device_name), info->device);
 }
 
 void *rdmabroker_get_context(const struct rdmabroker_id *id)

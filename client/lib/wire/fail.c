@@ -6,6 +6,7 @@
 
 #include "client/lib/wire/fail.h"
 #include "client/rdmabroker.h"
+#include "proto/text.h"
 
 static _Thread_local struct failure_copy last;
 static _Thread_local struct rdmabroker_failure last_public;
@@ -27,20 +28,30 @@ int fail_remote(int error, const char *text, const char *rule, unsigned retry_af
 {
 	if (error <= 0)
 		error = EIO;
-	fail(error, "%s", *text ? text : strerror(error));
-	snprintf(last.rule, sizeof(last.rule), "%s", rule);
+	last.error = -error;
+	text_copy(last.text, sizeof(last.text), *text ? text : strerror(error));
+	text_copy(last.rule, sizeof(last.rule), rule);
 	last.retry_after_ms = retry_after_ms;
 	return -error;
 }
 
-void fail_save(struct failure_copy *ret)
+/* Not the whole of both texts: most are empty. */
+static void copy(struct failure_copy *to, const struct failure_copy *from)
 {
-	*ret = last;
+	to->error = from->error;
+	to->retry_after_ms = from->retry_after_ms;
+	text_copy(to->text, sizeof(to->text), from->text);
+	text_copy(to->rule, sizeof(to->rule), from->rule);
 }
 
-void fail_restore(const struct failure_copy *copy)
+void fail_save(struct failure_copy *ret)
 {
-	last = *copy;
+	copy(ret, &last);
+}
+
+void fail_restore(const struct failure_copy *saved)
+{
+	copy(&last, saved);
 }
 
 const struct rdmabroker_failure *rdmabroker_last_failure(void)

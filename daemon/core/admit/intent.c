@@ -5,6 +5,7 @@
 #include "core/facts/peerid.h"
 #include "core/object/id.h"
 #include "proto/addr.h"
+#include "proto/text.h"
 
 const char *intent_object(const struct intent *intent, char buf[INTENT_OBJECT_LEN])
 {
@@ -17,7 +18,7 @@ const char *intent_object(const struct intent *intent, char buf[INTENT_OBJECT_LE
 		snprintf(buf, INTENT_OBJECT_LEN, "%s to %s", from,
 			 addr_to_string(intent->addrs[1], to));
 	else
-		snprintf(buf, INTENT_OBJECT_LEN, "%s", from);
+		text_copy(buf, INTENT_OBJECT_LEN, from);
 	return buf;
 }
 

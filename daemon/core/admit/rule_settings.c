@@ -176,27 +176,27 @@ static void cap_retries(const struct id *id, struct qp_attr *qp)
 int rule_settings_get_qp_attr(struct id *id, enum ibv_qp_state state, struct qp_attr *ret,
 			      struct failure *failure)
 {
-	struct qp_attr qp = { .attr.qp_state = state };
+	struct ibv_qp_attr *attr = &ret->attr;
 	int r;
 
 	if ((unsigned)state > IBV_QPS_ERR)
 		return failure_set(failure, STATUS_BAD_REQUEST, "unknown QP state %d", (int)state);
 	if (id_is_empty(id))
 		return id_refuse_state(id, "init_qp_attr", failure);
-	r = fabric_id_qp_attr(id->fabric, state, &qp.attr, &qp.mask);
+	*ret = (struct qp_attr){ .attr.qp_state = state };
+	r = fabric_id_qp_attr(id->fabric, state, attr, &ret->mask);
 	if (r < 0)
 		return failure_set_fabric(failure, r, "get QP attributes for an id that is %s",
 					  id_state_to_string(id->state));
 	/*
 	 * On the passive side the kernel fills in the traffic class that the peer chose. Replace it by the id's own.
 	 */
-	if (id->options.now[OPTION_TOS] >= 0 && (qp.mask & IBV_QP_AV) && qp.attr.ah_attr.is_global)
-		qp.attr.ah_attr.grh.traffic_class = (uint8_t)id->options.now[OPTION_TOS];
-	if (id->options.now[OPTION_MIN_RNR_TIMER] >= 0 && (qp.mask & IBV_QP_MIN_RNR_TIMER))
-		qp.attr.min_rnr_timer = (uint8_t)id->options.now[OPTION_MIN_RNR_TIMER];
-	cap_retries(id, &qp);
-	if (qp.attr.qp_state == IBV_QPS_RTS && (qp.mask & IBV_QP_TIMEOUT))
-		id->handshake.qp_timeout = qp.attr.timeout;
-	*ret = qp;
+	if (id->options.now[OPTION_TOS] >= 0 && (ret->mask & IBV_QP_AV) && attr->ah_attr.is_global)
+		attr->ah_attr.grh.traffic_class = (uint8_t)id->options.now[OPTION_TOS];
+	if (id->options.now[OPTION_MIN_RNR_TIMER] >= 0 && (ret->mask & IBV_QP_MIN_RNR_TIMER))
+		attr->min_rnr_timer = (uint8_t)id->options.now[OPTION_MIN_RNR_TIMER];
+	cap_retries(id, ret);
+	if (attr->qp_state == IBV_QPS_RTS && (ret->mask & IBV_QP_TIMEOUT))
+		id->handshake.qp_timeout = attr->timeout;
 	return 0;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "core/object/route.h"
 #include "fabric/fabric.h"
+#include "proto/text.h"
 #include "takeover/ledger.h"
 #include "util/util.h"
 
@@ -79,7 +79,7 @@ int route_resolve_again(struct route *route, const struct fabric_id_info *info)
 	again->local = info->local;
 	again->peer = info->peer;
 	if (info->device)
-		snprintf(again->device, sizeof(again->device), "%s", info->device);
+		text_copy(again->device, sizeof(again->device), info->device);
 	route_done(route);
 	route->again = again;
 	route->plan = ROUTE_REBIND;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "core/object/restriction.h"
 #include "core/object/session.h"
+#include "proto/text.h"
 #include "takeover/ledger.h"
 #include "util/owner.h"
 
@@ -76,7 +76,7 @@ bool session_set_replies_to(struct session *session, uint64_t number)
 
 void session_set_end_reason(struct session *session, const char *why)
 {
-	snprintf(session->end_reason, sizeof(session->end_reason), "%s", why);
+	text_copy(session->end_reason, sizeof(session->end_reason), why);
 }
 
 /* Where a row has the name of each workload, and whether the name is known. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <assert.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -10,6 +9,7 @@
 #include "core/object/id.h"
 #include "core/object/timewait.h"
 #include "proto/addr.h"
+#include "proto/text.h"
 #include "proto/timer.h"
 #include "util/util.h"
 
@@ -213,8 +213,8 @@ void timewait_enter(struct id *id)
 {
 	struct timewaits *timewaits = id->session->core->timewaits;
 	struct fabric_id_info info;
+	uint64_t now, rest;
 	struct entry *entry;
-	uint64_t rest;
 	int queue;
 
 	if (id->handshake.timewait || id->handshake.timewait_over || id->handshake.qpn == 0 ||
@@ -223,20 +223,23 @@ void timewait_enter(struct id *id)
 	fabric_id_get_info(id->fabric, &info);
 	if (!info.device)
 		return;
-	entry = calloc(1, sizeof(*entry));
+	entry = malloc(sizeof(*entry));
 	if (!entry)
 		return;
-	snprintf(entry->device, sizeof(entry->device), "%s", info.device);
-	entry->timewaits = timewaits;
-	entry->qpn = id->handshake.qpn;
-	entry->id = id;
-	entry->uid = id->session->identity.uid;
-	addr_host((const struct sockaddr *)&info.peer, entry->peer);
 	queue = queue_of(id);
 	rest = rest_usec(queue);
-	entry->own.until_usec = now_usec() + rest;
-	entry->others.until_usec =
-		now_usec() + (rest < TIMEWAIT_OTHERS_USEC ? rest : TIMEWAIT_OTHERS_USEC);
+	now = now_usec();
+	*entry = (struct entry){
+		.timewaits = timewaits,
+		.qpn = id->handshake.qpn,
+		.uid = id->session->identity.uid,
+		.id = id,
+		.own.until_usec = now + rest,
+		.others.until_usec =
+			now + (rest < TIMEWAIT_OTHERS_USEC ? rest : TIMEWAIT_OTHERS_USEC),
+	};
+	text_copy(entry->device, sizeof(entry->device), info.device);
+	addr_host((const struct sockaddr *)&info.peer, entry->peer);
 	list_insert(&timewaits->queues[queue], &entry->due);
 	list_init(&entry->own.held);
 	list_init(&entry->others.held);

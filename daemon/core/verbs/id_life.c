@@ -29,14 +29,12 @@ static int new_at(struct id **ret, struct session *session, uint32_t handle,
 		  struct failure *failure)
 {
 	struct ledger *ledger = session->core->keep.ledger;
-	struct id *id = calloc(1, sizeof(*id));
+	struct id *id = malloc(sizeof(*id));
 	int r;
 
 	if (!id)
 		return failure_errno(failure, -ENOMEM);
-	id->session = session;
-	id->ps = ps;
-	id->state = state;
+	*id = (struct id){ .session = session, .ps = ps, .state = state };
 	id->state_since_ns = clock_ns();
 	id->since_ms = id->state_since_ns / 1000000;
 	options_init(&id->options);

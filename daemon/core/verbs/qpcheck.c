@@ -6,6 +6,7 @@
 #include "core/admit/decide.h"
 #include "core/object/id.h"
 #include "core/verbs/qpcheck.h"
+#include "proto/text.h"
 
 static void on_qp_answer(void *userdata, int answer)
 {
@@ -33,7 +34,7 @@ static int ask_about_qp(struct id *id, const char *device, uint32_t qpn)
 	check->lookup = fabric_lookup_cancel(check->lookup);
 	check->request = 0;
 	check->qpn = qpn;
-	snprintf(check->device, sizeof(check->device), "%s", device);
+	text_copy(check->device, sizeof(check->device), device);
 	return fabric_qp_belongs(&check->lookup, session->core->fabric, device, qpn,
 				 session->identity.pid, session->identity.uid, on_qp_answer, id);
 }
@@ -98,8 +99,7 @@ int qpcheck_held(struct id *id, const char *device, uint32_t qpn, int answer,
 
 	id->handshake.qp_check.is_unknown = false;
 	id->handshake.qp_check.qpn = qpn;
-	snprintf(id->handshake.qp_check.device, sizeof(id->handshake.qp_check.device), "%s",
-		 device);
+	text_copy(id->handshake.qp_check.device, sizeof(id->handshake.qp_check.device), device);
 	return r != 0 ? r : judge(id, device, qpn, answer, failure);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "policy/rule/prefix.h"
+#include "proto/text.h"
 #include "util/util.h"
 
 static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
@@ -134,7 +135,7 @@ const char *prefix_to_string(const struct prefix *prefix, char *buffer)
 
 	inet_ntop(is_ipv4 ? AF_INET : AF_INET6, prefix->address, address, sizeof(address));
 	if (prefix->bits == (is_ipv4 ? 32 : 128))
-		snprintf(buffer, PREFIX_STRING_MAX, "%s", address);
+		text_copy(buffer, PREFIX_STRING_MAX, address);
 	else
 		snprintf(buffer, PREFIX_STRING_MAX, "%s/%u", address, prefix->bits);
 	return buffer;

@@ -28,7 +28,9 @@ static void *note(void *p)
 
 void *fake_calloc(size_t n, size_t size)
 {
-	return note(calloc(n, size));
+	void *p = note(malloc(n * size));
+
+	return p ? memset(p, 0, n * size) : NULL;
 }
 
 char *fake_strdup(const char *s)
