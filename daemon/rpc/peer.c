@@ -300,7 +300,7 @@ void peer_on_io(struct peer *peer, uint32_t events)
 			peer_close(peer);
 		return;
 	}
-	if (sending_wants(peer) != EPOLLIN) {
+	if (!(sending_wants(peer) & EPOLLIN)) {
 		if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
 			peer_hang_up(peer);
 		return;

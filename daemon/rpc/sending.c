@@ -20,10 +20,16 @@
 
 uint32_t sending_wants(const struct peer *peer)
 {
-	if (!outbox_is_empty(&peer->outbox) || peer->n_lost > 0)
-		return EPOLLOUT;
 	/* While nothing is read, EPOLLRDHUP is selected, so that a hang-up is still noticed. */
-	return peer->waiting || peer->paused ? EPOLLRDHUP : EPOLLIN;
+	uint32_t reads = peer->waiting || peer->paused ? EPOLLRDHUP : EPOLLIN;
+
+	if (outbox_is_empty(&peer->outbox) && peer->n_lost == 0)
+		return reads;
+	/*
+	 * A client that does not take its replies makes no more requests. If they come by another socket, only events
+	 * wait here: a program may call all the same, and each of its threads may be in a call.
+	 */
+	return EPOLLOUT | (session_is_apart(peer->session) ? reads & EPOLLIN : 0);
 }
 
 void sending_update(struct peer *peer)

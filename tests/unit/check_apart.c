@@ -196,6 +196,25 @@ START_TEST(many_calls_without_a_reply)
 }
 END_TEST
 
+#define N_UNTAKEN 1000 /* more events than the socket has room for */
+
+/* Events that nobody takes fill the socket. Calls do not wait for that, as those of librdmacm do not. */
+START_TEST(events_that_fill_the_socket)
+{
+	static struct rdmabroker_id *ids[N_UNTAKEN];
+	int value;
+
+	for (int i = 0; i < N_UNTAKEN; i++)
+		ids[i] = new_resolving(session);
+	ck_assert_int_eq(rdmabroker_get_option(ids[0], RDMABROKER_OPTION_TOS, &value), 0);
+	ck_assert_int_eq(rdmabroker_destroy_id_wait(ids[0], T), 0);
+	ck_assert_int_eq(rdmabroker_destroy_id_wait(ids[N_UNTAKEN - 1], T), 0);
+	for (int i = 1; i < N_UNTAKEN - 1; i++)
+		take(session, RDMABROKER_EVENT_ADDR_RESOLVED, ids[i]);
+	expect_no_event(session);
+}
+END_TEST
+
 START_TEST(descriptor_that_does_not_block)
 {
 	struct rdmabroker_id *id;
@@ -408,7 +427,7 @@ END_TEST
 
 UNIT_MAIN("apart", set_up_apart, tear_down_apart, one_descriptor, replies_do_not_make_it_readable,
 	  readable_for_a_route, route_without_polling, events_of_a_destroyed_id,
-	  number_that_is_used_again, many_calls_without_a_reply, descriptor_that_does_not_block,
-	  descriptor_in_five_epolls, signals, threads_that_are_cancelled,
-	  flag_that_is_set_while_a_thread_blocks, threads_that_take_events, threads_that_call,
-	  threads_that_call_when_the_broker_ends)
+	  number_that_is_used_again, many_calls_without_a_reply, events_that_fill_the_socket,
+	  descriptor_that_does_not_block, descriptor_in_five_epolls, signals,
+	  threads_that_are_cancelled, flag_that_is_set_while_a_thread_blocks,
+	  threads_that_take_events, threads_that_call, threads_that_call_when_the_broker_ends)

@@ -412,8 +412,15 @@ static void take_event(struct rdmabroker *session, struct rdmabroker_id *about, 
 	ck_assert_int_eq(expect(session, RDMABROKER_EVENT_UNREACHABLE, about), status);
 }
 
-/* What the socket has not accepted waits in the daemon, and is not lost with it. */
-START_TEST(client_that_does_not_read)
+static void call(struct rdmabroker_id *one)
+{
+	int value;
+
+	ck_assert_int_eq(rdmabroker_get_option(one, RDMABROKER_OPTION_TOS, &value), 0);
+}
+
+/* CALLS: between the restarts the client calls all the same. */
+static void read_nothing(bool calls)
 {
 	struct rdmabroker_id *ids[BOUND];
 	struct rdmabroker_status *status;
@@ -426,20 +433,38 @@ START_TEST(client_that_does_not_read)
 		for (uint16_t i = 0; i < BOUND; i++)
 			fake_send_event(fake_last(), 8000 + i, RDMA_CM_EVENT_UNREACHABLE, n);
 	hooks_run(hooks_get_loop());
-	restart();
-	restart();
+	for (int i = 0; i < 2; i++) {
+		if (calls)
+			call(ids[i]);
+		restart();
+	}
+	if (calls)
+		call(ids[2]);
 	for (int n = 1; n <= EVENTS; n++)
 		for (uint16_t i = 0; i < BOUND; i++)
 			take_event(server, ids[i], n);
 	expect_nothing(server);
 	status = get_status();
-	ck_assert_uint_eq(status->n_sessions, 2);
+	ck_assert_uint_eq(status->n_sessions, n_sessions());
 	ck_assert_uint_eq(status->n_ids, BOUND);
 	rdmabroker_free_status(status);
 	for (uint16_t i = 0; i < BOUND; i++)
 		rdmabroker_destroy_id(ids[i]);
 	start_listening();
 	connect_ids(17);
+}
+
+/* What the socket has not accepted waits in the daemon, and is not lost with it. */
+START_TEST(client_that_does_not_read)
+{
+	read_nothing(/* calls= */ false);
+}
+END_TEST
+
+START_TEST(client_that_calls_and_does_not_read)
+{
+	be_apart();
+	read_nothing(/* calls= */ true);
 }
 END_TEST
 
@@ -657,7 +682,7 @@ UNIT_MAIN("takeover", succession_set_up, succession_tear_down, connections_and_l
 	  client_that_ends_meanwhile, requests_that_come_meanwhile, ids_that_have_not_begun,
 	  resolved_address, handshakes, connection_request_that_waits,
 	  connection_request_with_settings, connection_request_without_listener, request_that_waits,
-	  multicast_groups, client_that_does_not_read, policy_on_disk_is_in_force,
-	  policy_on_disk_has_an_error, connection_whose_peer_was_asked,
+	  multicast_groups, client_that_does_not_read, client_that_calls_and_does_not_read,
+	  policy_on_disk_is_in_force, policy_on_disk_has_an_error, connection_whose_peer_was_asked,
 	  request_whose_peer_was_not_asked, restricted_sessions, released_session,
 	  restricted_session_and_an_earlier_version)
