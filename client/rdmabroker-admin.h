@@ -50,6 +50,8 @@ struct rdmabroker_status {
 	unsigned n_ended_sessions; /* sessions that could not be taken over */
 	uint64_t take_over_ms; /* the duration of the take-over */
 	uint64_t take_over_age_ms; /* the time since the take-over */
+	unsigned n_warn_rules; /* of n_rules: warn rules, see rdmabroker.rules(5) */
+	uint64_t n_warned; /* what warn rules have allowed since the daemon started */
 };
 
 struct rdmabroker_device_status {
@@ -98,6 +100,7 @@ struct rdmabroker_rule {
 	uint64_t n_busy; /* allowed by the rule, but rejected because of a limit */
 	unsigned n_now; /* number of existing objects that the rule has admitted */
 	unsigned n_pending; /* those of n_now that are connection requests not accepted yet */
+	uint64_t n_warned; /* allowed by this rule, which is a warn rule; not in n_allowed */
 };
 
 struct rdmabroker_rules {
@@ -202,7 +205,9 @@ enum rdmabroker_outcome {
 	RDMABROKER_OUTCOME_NONE = 0, /* none, or one that this library does not know */
 	RDMABROKER_OUTCOME_ALLOWED = 1,
 	RDMABROKER_OUTCOME_REJECTED = 2,
-	RDMABROKER_OUTCOME_BUSY = 3, /* refused by a limit of the rule, after an ALLOWED notice */
+	RDMABROKER_OUTCOME_BUSY =
+		3, /* refused by a limit of the rule, after an ALLOWED or WARNED notice */
+	RDMABROKER_OUTCOME_WARNED = 4, /* allowed, but only by a warn rule */
 };
 
 /* Selects the notices that match all members. A member that is 0 or NULL matches every notice. */
@@ -303,7 +308,7 @@ struct rdmabroker_explanation {
 	size_t size;
 	bool allow; /* false: reject */
 	const struct rdmabroker_rule *rule; /* the rule that decides; NULL: none matches */
-	const char *reason; /* on reject, else NULL */
+	const char *reason; /* on reject, or of a warn rule; else NULL */
 	size_t n_effects;
 	const char *const *effects; /* settings and limits that would apply, such as "tos 104" */
 	/* The first rule whose match depends on an unknown member, if that could change the decision; NULL: none. */
@@ -313,7 +318,8 @@ struct rdmabroker_explanation {
 	 * decision if there is no answer.
 	 */
 	bool asks;
-	uint8_t unused[3]; /* 0 */
+	bool warns; /* ALLOW is set, but only by a warn rule */
+	uint8_t unused[2]; /* 0 */
 	uint32_t charged_uid; /* as in struct rdmabroker_listed_session */
 };
 

@@ -139,7 +139,8 @@ static void tell_status(struct broker *broker)
 	const struct core *core = broker->core;
 	const char *error = control_get_policy_error(server_get_control(broker->server));
 	bool has_device = fabric_next_device(core->fabric, NULL);
-	char missing[64] = "";
+	size_t n_warn = policy_n_warn_rules(core->policy);
+	char missing[64] = "", warns[64] = "";
 	const char *first;
 
 	broker->told.n_sessions = core->n_sessions;
@@ -157,10 +158,13 @@ static void tell_status(struct broker *broker)
 	if (policy_n_missing_names(core->policy, &first) > 0)
 		snprintf(missing, sizeof(missing), "; names that cannot be looked up: %zu",
 			 policy_n_missing_names(core->policy, &first));
+	if (n_warn > 0)
+		snprintf(warns, sizeof(warns), ", %zu of which only warn%s", n_warn,
+			 n_warn == 1 ? "s" : "");
 	notifier_tell(broker->notifier,
-		      "STATUS=%s%u sessions, %u listeners, %u connections; %zu rules%s%s%s%s",
+		      "STATUS=%s%u sessions, %u listeners, %u connections; %zu rules%s%s%s%s%s",
 		      core->draining ? "Draining, new work is refused: " : "", core->n_sessions,
-		      core->n_listeners, core->n_connections, policy_n_rules(core->policy),
+		      core->n_listeners, core->n_connections, policy_n_rules(core->policy), warns,
 		      has_device ? "" : "; no RDMA device, see rdmabrokerctl status", missing,
 		      *error ? "; the last reload was refused: " : "", error);
 }

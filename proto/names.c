@@ -9,7 +9,7 @@ const char *const operation_names[] = {
 
 const char *const notice_kind_names[] = { "decision", "cm", "session", "lost", "question", NULL };
 
-const char *const outcome_names[] = { "allowed", "rejected", "busy", NULL };
+const char *const outcome_names[] = { "allowed", "rejected", "busy", "warned", NULL };
 
 const char *const event_names[] = {
 	"addr-resolved",

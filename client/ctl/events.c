@@ -158,6 +158,7 @@ static enum colour colour_of_result(const void *row)
 	case RDMABROKER_OUTCOME_REJECTED:
 		return COLOUR_RED;
 	case RDMABROKER_OUTCOME_BUSY:
+	case RDMABROKER_OUTCOME_WARNED:
 		return COLOUR_YELLOW;
 	default:
 		return COLOUR_NONE;

@@ -84,6 +84,7 @@ static void print_json(const struct question *question,
 
 	jsonout_open(&json, NULL, '{');
 	jsonout_string(&json, "answer", explanation->allow ? "allow" : "reject");
+	jsonout_bool(&json, "warns", explanation->warns);
 	jsonout_string(&json, "reason", explanation->reason);
 	jsonout_string(&json, "operation", rdmabroker_operation_str(question->public.operation));
 	jsonout_number(&json, "uid", question->public.uid);
@@ -163,7 +164,11 @@ static void print_text(const struct question *question,
 {
 	const char *note = get_note(question);
 
-	if (explanation->allow)
+	if (explanation->warns)
+		printf("%sallow, but only by a warn rule%s%s%s\n", colour(COLOUR_YELLOW),
+		       explanation->reason ? ": " : "", explanation->reason ?: "",
+		       colour(COLOUR_NONE));
+	else if (explanation->allow)
 		printf("%sallow%s\n", colour(COLOUR_GREEN), colour(COLOUR_NONE));
 	else
 		printf("%sreject: %s%s\n", colour(COLOUR_RED),

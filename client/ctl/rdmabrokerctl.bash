@@ -18,7 +18,7 @@ _rdmabrokerctl_argument() {
 	--kind) mapfile -t COMPREPLY < <(compgen -W "decision cm session" -- "$2") ;;
 	--operation) mapfile -t COMPREPLY < <(compgen -W "session device listen connect accept join observe admin" \
 		-- "$2") ;;
-	--outcome) mapfile -t COMPREPLY < <(compgen -W "allowed rejected busy" -- "$2") ;;
+	--outcome) mapfile -t COMPREPLY < <(compgen -W "allowed rejected busy warned" -- "$2") ;;
 	--local | --peer | --port | --data | --timeout | --session | --count | --name | --label | --wait | --rules | --ids | --container | --pod | \
 		--job | --peer-unit | --peer-job) COMPREPLY=() ;;
 	--cgroup) mapfile -t COMPREPLY < <(cd /sys/fs/cgroup 2>/dev/null && compgen -d -P / -- "${2#/}") ;;

@@ -44,6 +44,11 @@ static enum colour colour_busy(const void *row)
 	return ((const struct rdmabroker_rule *)row)->n_busy > 0 ? COLOUR_YELLOW : COLOUR_NONE;
 }
 
+static enum colour colour_warned(const void *row)
+{
+	return ((const struct rdmabroker_rule *)row)->n_warned > 0 ? COLOUR_YELLOW : COLOUR_NONE;
+}
+
 #define OF(member) COLUMN_OF(struct rdmabroker_rule, member)
 
 static const struct column columns[] = {
@@ -54,6 +59,7 @@ static const struct column columns[] = {
 	{ "ALLOWED", "allowed", OF(n_allowed) },
 	{ "REJECTED", "rejected", OF(n_rejected), .colour = colour_rejected },
 	{ "BUSY", "busy", OF(n_busy), .colour = colour_busy },
+	{ "WARNED", "warned", OF(n_warned), .colour = colour_warned },
 	{ "NOW", "now", OF(n_now) },
 	{ "PENDING", "pending", OF(n_pending) },
 	{ "TEXT", NULL, .type = COLUMN_TEXT, .text = print_rule_text },

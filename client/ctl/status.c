@@ -29,6 +29,8 @@ static const struct column policy_columns[] = {
 	{ NULL, "error", STATUS(policy_error) },
 	{ NULL, "loaded", STATUS(no_policy), COLUMN_NOT },
 	{ NULL, "missing_names", STATUS(n_missing_names) },
+	{ NULL, "warn_rules", STATUS(n_warn_rules) },
+	{ NULL, "warned", STATUS(n_warned) },
 	{ NULL },
 };
 

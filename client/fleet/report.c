@@ -99,12 +99,17 @@ static void add_listeners(json_t *report, const struct rdmabroker_list *list)
 	json_object_set_new(report, "listeners_left_out", json_integer((json_int_t)n_out));
 }
 
-/* Those with the most refusals first. */
+static uint64_t told_by(const struct rdmabroker_rule *rule)
+{
+	return rule->n_rejected + rule->n_busy + rule->n_warned;
+}
+
+/* Those with the most refusals and warnings first. */
 static int compare_refusals(const void *a, const void *b)
 {
 	const struct rdmabroker_rule *x = *(const struct rdmabroker_rule *const *)a;
 	const struct rdmabroker_rule *y = *(const struct rdmabroker_rule *const *)b;
-	uint64_t n = x->n_rejected + x->n_busy, m = y->n_rejected + y->n_busy;
+	uint64_t n = told_by(x), m = told_by(y);
 
 	return n > m ? -1 : n < m;
 }
@@ -114,9 +119,9 @@ static json_t *new_refusal(const struct rdmabroker_rule *rule)
 	char where[PATH_MAX + 32];
 
 	snprintf(where, sizeof(where), "%s:%u", rule->file ?: "", rule->line);
-	return json_pack("{s:o, s:I, s:I}", "rule", rule->file ? new_text(where) : json_null(),
-			 "rejected", (json_int_t)rule->n_rejected, "busy",
-			 (json_int_t)rule->n_busy);
+	return json_pack("{s:o, s:I, s:I, s:I}", "rule", rule->file ? new_text(where) : json_null(),
+			 "rejected", (json_int_t)rule->n_rejected, "busy", (json_int_t)rule->n_busy,
+			 "warned", (json_int_t)rule->n_warned);
 }
 
 static void add_refusals(json_t *report, const struct rdmabroker_rules *rules)
@@ -126,7 +131,7 @@ static void add_refusals(json_t *report, const struct rdmabroker_rules *rules)
 	size_t left = LIST_MAX, n = 0, n_out = 0;
 
 	for (size_t i = 0; sorted && i < rules->n_rules; i++)
-		if (rules->rules[i]->n_rejected + rules->rules[i]->n_busy > 0)
+		if (told_by(rules->rules[i]) > 0)
 			sorted[n++] = rules->rules[i];
 	if (n > 0)
 		qsort(sorted, n, sizeof(*sorted), compare_refusals);
@@ -170,11 +175,12 @@ static int ask_once(struct report_broker *broker, json_t *report)
 		r = rdmabroker_get_rules(broker->session, &rules);
 	if (r == 0) {
 		json_object_set_new(report, "daemon",
-				    json_pack("{s:b, s:o, s:b, s:o, s:I, s:I, s:I, s:I, s:I}",
+				    json_pack("{s:b, s:o, s:b, s:o, s:I, s:I, s:I, s:I, s:I, s:I}",
 					      "answers", 1, "version", new_text(status->version),
 					      "draining", status->draining, "policy_error",
 					      new_text(status->policy_error), "rules",
-					      (json_int_t)status->n_rules, "sessions",
+					      (json_int_t)status->n_rules, "warn_rules",
+					      (json_int_t)status->n_warn_rules, "sessions",
 					      (json_int_t)status->n_sessions, "listeners",
 					      (json_int_t)status->n_listeners, "connections",
 					      (json_int_t)status->n_connections, "handshakes",

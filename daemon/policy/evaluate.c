@@ -93,7 +93,11 @@ static struct policy_verdict verdict_from_rule(const struct policy *policy, size
 	const struct policy_rule *rule = &policy->rules[i];
 
 	if (rule->allow)
-		return (struct policy_verdict){ .answer = POLICY_ALLOW, .rule = rule };
+		return (struct policy_verdict){
+			.answer = POLICY_ALLOW,
+			.rule = rule,
+			.reason = rule->reason,
+		};
 	return (struct policy_verdict){
 		.answer = POLICY_REJECT,
 		.rule = rule,
@@ -165,8 +169,12 @@ bool policy_port_needs_name(int port)
 void policy_check_port(const struct policy_question *question, struct policy_verdict *verdict)
 {
 	if (verdict->answer != POLICY_ALLOW || question->operation != POLICY_LISTEN ||
-	    !policy_port_needs_name(question->port) || verdict->rule->names_port)
+	    !policy_port_needs_name(question->port) || verdict->rule->names_port ||
+	    (verdict->rule->warns && question->may_bind_low))
 		return;
 	verdict->answer = POLICY_REJECT;
-	verdict->reason = "a port below 1024 needs a rule that names it";
+	verdict->reason = verdict->rule->warns ?
+				  "a port below 1024 needs a rule that names it, or a program with "
+				  "CAP_NET_BIND_SERVICE" :
+				  "a port below 1024 needs a rule that names it";
 }

@@ -26,7 +26,8 @@ static const struct synonym actions_elsewhere[] = {
 	{ "block", "reject" }, { "deny", "reject" },   { "disallow", "reject" },
 	{ "drop", "reject" },  { "forbid", "reject" }, { "refuse", "reject" },
 	{ "grant", "allow" },  { "pass", "allow" },    { "permit", "allow" },
-	{ NULL, NULL },
+	{ "audit", "warn" },   { "complain", "warn" }, { "permissive", "warn" },
+	{ "watch", "warn" },   { NULL, NULL },
 };
 
 static const struct synonym operations_elsewhere[] = {
@@ -96,6 +97,12 @@ struct said {
 	bool has_setting;
 };
 
+/* A warn rule has the settings of an allow rule, and a reason. */
+static int places_of(const struct policy_rule *rule)
+{
+	return rule->warns ? WORD_ON_BOTH : rule->allow ? WORD_ON_ALLOW : WORD_ON_REJECT;
+}
+
 /* Complains if RULE cannot have WORD at this place. The rest of the line is parsed nevertheless. */
 static void check_word(struct parser *parser, const struct token *token,
 		       const struct policy_word *word, const struct policy_rule *rule,
@@ -108,9 +115,9 @@ static void check_word(struct parser *parser, const struct token *token,
 
 	if (parser->is_restriction && !(word->places & WORD_IN_RESTRICTION))
 		parser_complain(parser, token, "'%s' cannot be used in a restriction", word->name);
-	else if (!(word->places & (rule->allow ? WORD_ON_ALLOW : WORD_ON_REJECT)))
+	else if (!(word->places & places_of(rule)))
 		parser_complain(parser, token, "'%s' is for %s rules only", word->name,
-				rule->allow ? "reject" : "allow");
+				rule->allow ? "reject and warn" : "allow and warn");
 	else if (!(word->operations & said->operations))
 		parser_complain(parser, token, "'%s' cannot be used with '%s'%s", word->name,
 				policy_operation_to_string(rule->operation),
@@ -224,7 +231,7 @@ static char *text_new(struct policy *policy, const struct token *first)
 	return text;
 }
 
-static int parse_rule(struct parser *parser, bool allow)
+static int parse_rule(struct parser *parser, bool allow, bool warns)
 {
 	const struct token *start = parser->token - 1;
 	struct policy_rule rule = {
@@ -232,12 +239,15 @@ static int parse_rule(struct parser *parser, bool allow)
 		.line = start->line.number,
 		.column = start->column,
 		.allow = allow,
+		.warns = warns,
 	};
 	struct said said = {};
 	size_t n_matches_before = parser->policy->n_matches;
 	int r;
 
 	settings_init(&rule.settings);
+	if (warns)
+		settings_as_kernel(&rule.settings);
 	r = parse_operation(parser, &rule);
 	if (r < 0)
 		return r;
@@ -266,27 +276,30 @@ static int parse_rule(struct parser *parser, bool allow)
 
 static int parse_line(struct parser *parser)
 {
-	static const char *const actions[] = { "allow", "reject", "set" };
+	static const char *const actions[] = { "allow", "reject", "warn", "set" };
 	const struct token *token = parser_take(parser);
 	struct word_guess guess = { .word = token->text, .len = token->len };
 
 	if (token_is(token, "allow"))
-		return parse_rule(parser, true);
+		return parse_rule(parser, /* allow= */ true, /* warns= */ false);
 	if (token_is(token, "reject"))
-		return parse_rule(parser, false);
-	if (token_is(token, "set") && parser->is_restriction)
-		return parser_complain(parser, token, "'set' cannot be used in a restriction");
+		return parse_rule(parser, /* allow= */ false, /* warns= */ false);
+	if (parser->is_restriction && (token_is(token, "set") || token_is(token, "warn")))
+		return parser_complain(parser, token, "'%.*s' cannot be used in a restriction",
+				       (int)token->len, token->text);
+	if (token_is(token, "warn"))
+		return parse_rule(parser, /* allow= */ true, /* warns= */ true);
 	if (token_is(token, "set"))
 		return set_parse(parser);
 
 	if (token->type != TOKEN_WORD)
 		return parser_complain(parser, token,
-				       "a line must begin with allow, reject or set");
+				       "a line must begin with allow, reject, warn or set");
 	for (size_t i = 0; i < sizeof(actions) / sizeof(actions[0]); i++)
 		word_guess(&guess, actions[i]);
 	return parser_complain_unknown(parser, token, "action",
 				       find_synonym(token, actions_elsewhere) ?: guess.best,
-				       "allow, reject, set");
+				       "allow, reject, warn, set");
 }
 
 int grammar_read(struct parser *parser, struct source *source)

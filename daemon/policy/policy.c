@@ -102,6 +102,7 @@ int policy_add_rule(struct policy *policy, const struct policy_rule *rule, unsig
 		.operations = operations,
 		.allow = rule->allow,
 	};
+	policy->n_warn_rules += rule->warns;
 	policy->n_rules++;
 	return 0;
 }
@@ -164,6 +165,11 @@ bool policy_is_fallback(const struct policy *policy)
 bool policy_asks(const struct policy *policy)
 {
 	return policy->asks;
+}
+
+size_t policy_n_warn_rules(const struct policy *policy)
+{
+	return policy->n_warn_rules;
 }
 
 size_t policy_n_missing_names(const struct policy *policy, const char **ret_first)

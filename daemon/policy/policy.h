@@ -58,7 +58,7 @@ struct policy_rate {
 };
 
 /*
- * The settings of an allow rule. RATE, MAX and PENDING count what the rule admits for all clients together; the other
+ * The settings of an allow or a warn rule. RATE, MAX and PENDING count what the rule admits for all clients together; the other
  * limits count it for each user, or for each peer.
  *
  * words.c lists the operations to which a setting applies. A rule for "any" can have settings that do not apply to
@@ -105,8 +105,9 @@ struct policy_rule {
 	unsigned column; /* where the rule begins in this line, from 1 */
 	enum policy_operation operation; /* _POLICY_OPERATION_MAX: any except observe and admin */
 	bool allow;
+	bool warns; /* a warn rule: ALLOW is set too, and what it admits is told as a refusal would be */
 	bool log;
-	const char *reason; /* reason of a reject rule; NULL: none given */
+	const char *reason; /* reason of a reject or warn rule; NULL: none given */
 	struct policy_settings settings;
 	bool names_port; /* the rule has a port match, see policy_check_port() */
 };
@@ -117,7 +118,7 @@ struct policy_verdict {
 	const struct policy_rule *rule;
 	/*
 	 * on POLICY_REJECT: the rule's reason; "denied": the rule has none; "no-rule": no rule matched; or a text
-	 * from policy_check_port()
+	 * from policy_check_port(); on POLICY_ALLOW: the reason of a warn rule; NULL: it has none
 	 */
 	const char *reason;
 	/* the policy does not reject, but the restriction of the client's session does; RULE is NULL */
@@ -184,6 +185,7 @@ struct policy *policy_unref(struct policy *policy); /* takes NULL; returns NULL 
 /* False: no rule depends on who the peer is, so no decision is POLICY_ASK. */
 bool policy_asks(const struct policy *policy);
 bool policy_is_fallback(const struct policy *policy);
+size_t policy_n_warn_rules(const struct policy *policy);
 /*
  * Returns the number of names that could not be looked up. *ret_first: the complaint about the first one; NULL: none.
  */
@@ -196,9 +198,16 @@ const struct policy_rule *policy_rule_at(const struct policy *policy, size_t i);
 void policy_decide(const struct policy *policy, const struct policy_question *question,
 		   struct policy_verdict *ret);
 
+/* VERDICT allows, but only by a warn rule. */
+static inline bool policy_warns(const struct policy_verdict *verdict)
+{
+	return verdict->answer == POLICY_ALLOW && verdict->rule && verdict->rule->warns;
+}
+
 /*
  * For a port below 1024 the kernel checks the broker's right to listen, not the client's. If VERDICT allows listening
- * on such a port by a rule without a port match, policy_check_port() turns VERDICT into a rejection.
+ * on such a port by a rule without a port match, policy_check_port() turns VERDICT into a rejection. A warn rule admits
+ * what the kernel alone would have: a client that may bind such ports.
  */
 bool policy_port_needs_name(int port);
 void policy_check_port(const struct policy_question *question, struct policy_verdict *verdict);

@@ -38,6 +38,12 @@ void settings_init(struct policy_settings *settings)
 			*(int *)value_of(settings, word) = -1;
 }
 
+void settings_as_kernel(struct policy_settings *settings)
+{
+	settings->reuseaddr = POLICY_REUSEADDR_CLIENT;
+	settings->qp = POLICY_QP_RESERVED;
+}
+
 /*
  * Complains if RATE, of the setting WHAT, never takes effect, because the rule's own rate is lower, and its burst is
  * not larger.

@@ -20,7 +20,7 @@
 /* A test, while its line is read. */
 struct trial {
 	struct policy_question question;
-	bool allow; /* what is expected */
+	bool allow, warns; /* what is expected; WARNS: to be allowed by a warn rule */
 	int tos; /* what is expected; -1: anything */
 	const char *reason; /* what is expected; NULL: anything */
 	bool has_uid;
@@ -253,9 +253,10 @@ static int read_fact(struct parser *parser, struct trial *trial)
 			return parser_complain(parser, token, "'%s' occurs twice in this test",
 					       fact->name);
 		trial->given |= 1u << i;
-		if (!(trial->allow ? fact->on_allow : fact->on_reject))
+		if (!trial->warns && !(trial->allow ? fact->on_allow : fact->on_reject))
 			return parser_complain(parser, token, "'%s' is for tests that expect %s",
-					       fact->name, trial->allow ? "reject" : "allow");
+					       fact->name,
+					       trial->allow ? "warn or reject" : "allow or warn");
 		return fact->take(parser, fact, trial);
 	}
 	if (token->type == TOKEN_WORD && (token_is(token, "user") || token_is(token, "group")))
@@ -293,9 +294,11 @@ static int read_trial(struct parser *parser, struct trial *trial)
 	const struct token *first = parser_take(parser);
 	int r;
 
-	trial->allow = token_is(first, "allow");
+	trial->warns = token_is(first, "warn");
+	trial->allow = trial->warns || token_is(first, "allow");
 	if (first->type != TOKEN_WORD || (!trial->allow && !token_is(first, "reject")))
-		return parser_complain(parser, first, "a test must begin with allow or reject");
+		return parser_complain(parser, first,
+				       "a test must begin with allow, warn or reject");
 	r = read_operation(parser, trial);
 	while (r == 0 && parser->token->type != TOKEN_END)
 		r = read_fact(parser, trial);
@@ -311,7 +314,9 @@ static int read_trial(struct parser *parser, struct trial *trial)
 static void describe(const struct policy_verdict *verdict, char *ret, size_t size)
 {
 	const struct policy_rule *rule = verdict->rule;
-	const char *what = verdict->answer == POLICY_ALLOW ? "allowed" : "rejected";
+	const char *what = policy_warns(verdict)           ? "allowed with a warning" :
+			   verdict->answer == POLICY_ALLOW ? "allowed" :
+							     "rejected";
 
 	if (rule)
 		snprintf(ret, size, "%s by %s:%u, \"%.100s\"", what, rule->file, rule->line,
@@ -331,14 +336,15 @@ static int judge(struct parser *parser, const struct token *token, const struct 
 	policy_decide(policy, &trial->question, &verdict);
 	policy_check_port(&trial->question, &verdict);
 	describe(&verdict, found, sizeof(found));
-	if ((verdict.answer == POLICY_ALLOW) != trial->allow)
+	if ((verdict.answer == POLICY_ALLOW) != trial->allow ||
+	    (trial->warns && !policy_warns(&verdict)))
 		return parser_complain(parser, token, "the test fails: it is %s", found);
 	if (trial->tos >= 0 && verdict.rule->settings.tos != trial->tos)
 		return parser_complain(parser, token, "the test fails: the TOS is %d, %s",
 				       verdict.rule->settings.tos, found);
-	if (trial->reason && strcmp(verdict.reason, trial->reason) != 0)
+	if (trial->reason && strcmp(verdict.reason ?: "", trial->reason) != 0)
 		return parser_complain(parser, token, "the test fails: the reason is \"%s\", %s",
-				       verdict.reason, found);
+				       verdict.reason ?: "", found);
 	return 0;
 }
 

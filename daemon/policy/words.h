@@ -65,3 +65,5 @@ setting_parse_fn setting_parse_number, setting_parse_name, setting_parse_rate, s
 
 /* The values of a rule that sets nothing. */
 void settings_init(struct policy_settings *settings);
+/* What a warn rule has unless it says otherwise: the kernel alone neither knows REUSEADDR's users nor looks at QPs. */
+void settings_as_kernel(struct policy_settings *settings);

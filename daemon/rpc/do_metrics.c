@@ -14,17 +14,17 @@
 static void print_decisions(const struct core *core, struct metrics_text *text, size_t i)
 {
 	static const char *const outcomes[_DECISION_MAX] = {
-		[DECISION_ALLOWED] = "allowed",
-		[DECISION_REJECTED] = "rejected",
-		[DECISION_NO_RULE] = "no-rule",
-		[DECISION_BUSY] = "busy",
+		[DECISION_ALLOWED] = "allowed", [DECISION_REJECTED] = "rejected",
+		[DECISION_NO_RULE] = "no-rule", [DECISION_BUSY] = "busy",
+		[DECISION_WARNED] = "warned",
 	};
 	const struct metrics *metrics = &core->metrics;
 
 	metrics_family(text, "rdmabroker_build", "info", NULL, "The version of the daemon.");
 	metrics_printf(text, "rdmabroker_build_info{version=\"%s\"} 1\n", RDMABROKER_VERSION);
 	metrics_family(text, "rdmabroker_decisions", "counter", NULL,
-		       "Policy decisions. Outcome busy: allowed by a rule, but over a limit.");
+		       "Policy decisions. Outcome busy: allowed by a rule, but over a limit; "
+		       "warned: allowed by a warn rule.");
 	for (int op = 0; op < _POLICY_OPERATION_MAX; op++)
 		for (int d = 0; d < _DECISION_MAX; d++)
 			metrics_printf(
@@ -137,20 +137,25 @@ static const struct tally *rule_tally(const struct core *core, size_t i)
 static void print_rule_decisions(const struct core *core, struct metrics_text *text, size_t i)
 {
 	const struct tally *tally = rule_tally(core, i);
+	const struct {
+		const char *outcome;
+		uint64_t n;
+	} counts[] = {
+		{ "allowed", tally->n_allowed },
+		{ "rejected", tally->n_rejected },
+		{ "busy", tally->n_busy },
+		{ "warned", tally->n_warned },
+	};
 	char labels[TEXT_MAX + 64];
 
 	if (i == 0)
 		metrics_family(text, "rdmabroker_rule_decisions", "counter", NULL,
 			       "Decisions of each rule. File empty: no rule matched.");
 	rule_labels(core, i, labels, sizeof(labels));
-	metrics_printf(text,
-		       "rdmabroker_rule_decisions_total{%s,outcome=\"allowed\"} %" PRIu64 "\n",
-		       labels, tally->n_allowed);
-	metrics_printf(text,
-		       "rdmabroker_rule_decisions_total{%s,outcome=\"rejected\"} %" PRIu64 "\n",
-		       labels, tally->n_rejected);
-	metrics_printf(text, "rdmabroker_rule_decisions_total{%s,outcome=\"busy\"} %" PRIu64 "\n",
-		       labels, tally->n_busy);
+	for (size_t k = 0; k < ELEMENTS_OF(counts); k++)
+		metrics_printf(text,
+			       "rdmabroker_rule_decisions_total{%s,outcome=\"%s\"} %" PRIu64 "\n",
+			       labels, counts[k].outcome, counts[k].n);
 }
 
 static void print_rule_objects(const struct core *core, struct metrics_text *text, size_t i)

@@ -64,6 +64,7 @@ static Rdmabroker__Rule *out_rule(struct out_rule *space, const struct policy_ru
 	out->busy = tally->n_busy;
 	out->now = tally->n_now;
 	out->pending = tally->n_pending;
+	out->warned = tally->n_warned;
 	return out;
 }
 
@@ -220,7 +221,8 @@ int do_explain(struct call *call)
 	if (verdict.rule)
 		result->rule = out_rule(&space_of(call)->rule, verdict.rule,
 					core_get_tally(core, verdict.rule));
-	if (verdict.answer == POLICY_REJECT)
+	result->warns = policy_warns(&verdict);
+	if (verdict.reason)
 		result->reason = (char *)verdict.reason;
 	result->asks = early.answer == POLICY_ASK;
 	result->charged_uid = out_charged(question.uid);

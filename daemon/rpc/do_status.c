@@ -113,7 +113,8 @@ static void add_warning(struct call *call, const char *fmt, ...)
 
 static void out_policy(struct call *call)
 {
-	const struct policy *policy = core_get_policy(session_get_core(call->session));
+	const struct core *core = session_get_core(call->session);
+	const struct policy *policy = core_get_policy(core);
 	Rdmabroker__Status *status = &space_of(call)->status;
 	const char *first;
 
@@ -121,6 +122,13 @@ static void out_policy(struct call *call)
 	status->no_policy = policy_is_fallback(policy);
 	status->rules = status->no_policy ? 0 : (uint32_t)policy_n_rules(policy);
 	status->missing_names = (uint32_t)policy_n_missing_names(policy, &first);
+	status->warn_rules = (uint32_t)policy_n_warn_rules(policy);
+	status->warned = core_count_warned(core);
+	if (status->warn_rules > 0)
+		add_warning(call,
+			    "%u of the rules only warn%s; they have admitted %" PRIu64
+			    " requests that the other rules would refuse (rdmabrokerctl rules)",
+			    status->warn_rules, status->warn_rules == 1 ? "s" : "", status->warned);
 	if (first)
 		add_warning(
 			call,

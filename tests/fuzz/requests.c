@@ -473,7 +473,7 @@ static void take_filter(struct input *input, Rdmabroker__Watch *m, Rdmabroker__A
 {
 	static const char *const kinds[] = { "decision", "cm", "session", "no" };
 	static const char *const operations[] = { "listen", "connect", "accept", "any" };
-	static const char *const outcomes[] = { "allowed", "rejected", "busy", "%n" };
+	static const char *const outcomes[] = { "allowed", "rejected", "busy", "warned", "%n" };
 	unsigned parts = take_digit(input);
 
 	if (parts & 1)

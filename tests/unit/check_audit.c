@@ -12,7 +12,8 @@
 
 static const char rules[] = "allow session\nallow listen\nallow connect\n"
 			    "allow accept port 7471 peer-user 1234 log\n"
-			    "reject accept port 7472 reason \"not here\"\n";
+			    "reject accept port 7472 reason \"not here\"\n"
+			    "warn accept port 7473 reason \"no rule yet\"\n";
 
 static bool has_journald;
 
@@ -64,6 +65,15 @@ START_TEST(decisions)
 	c = open_session(0);
 	start_listening(s, 7471);
 	start_listening(s, 7472);
+	start_listening(s, 7473);
+
+	connect_to(c, 7473);
+	entry = next_decision();
+	assert_has(entry, " allowed with a warning by test.rules:6: no rule yet\n");
+	assert_has(entry, "\nMESSAGE_ID=0b5f3e4d27c94c0a9a4e6b8f1d2c7a35\n");
+	assert_has(entry, "\nRDMABROKER_CODE=warned\n");
+	assert_has(entry, "\nRDMABROKER_RULE=test.rules:6\n");
+	assert_has(entry, "\nRDMABROKER_REASON=no rule yet\n");
 
 	connect_to(c, 7472);
 	entry = next_decision();

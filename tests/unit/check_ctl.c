@@ -193,8 +193,9 @@ START_TEST(status)
 	assert_has(got.out, "policy: 1 rule\n");
 	assert_has(got.out, "sessions: 1\n");
 	ck_assert_int_eq(ctl("status", "--json"), 0);
-	assert_json("d[\"policy\"] == {\"rules\": 1, \"error\": None, \"loaded\": True, "
-		    "\"missing_names\": 0} and d[\"sessions\"] == 1 and d[\"warnings\"] == []");
+	assert_json(
+		"d[\"policy\"] == {\"rules\": 1, \"error\": None, \"loaded\": True, "
+		"\"missing_names\": 0, \"warn_rules\": 0, \"warned\": 0} and d[\"sessions\"] == 1 and d[\"warnings\"] == []");
 	/* Common options such as --json can stand before or after the verb. */
 	ck_assert_int_eq(ctl("--json", "status"), 0);
 	assert_json("d[\"sessions\"] == 1");
@@ -224,7 +225,7 @@ START_TEST(status_without_a_policy)
 		   "error, then run rdmabrokerctl reload\n");
 	ck_assert_int_eq(ctl("status", "--json"), 0);
 	assert_json("d[\"policy\"] == {\"rules\": 0, \"error\": \"my.rules:7:1: unknown action\", "
-		    "\"loaded\": False, \"missing_names\": 0}");
+		    "\"loaded\": False, \"missing_names\": 0, \"warn_rules\": 0, \"warned\": 0}");
 	rules = fopen(harness.rules_path, "w");
 	ck_assert_ptr_nonnull(rules);
 	fputs("allow sesion\n", rules);
@@ -389,21 +390,22 @@ START_TEST(rules)
 	ck_assert_str_eq(got.err, "");
 	assert_lacks(got.out, "\033");
 	line = strtok(got.out, "\n");
-	ck_assert_str_eq(line, "RULE          ALLOWED  REJECTED  BUSY  NOW  PENDING  TEXT");
+	ck_assert_str_eq(line, "RULE          ALLOWED  REJECTED  BUSY  WARNED  NOW  PENDING  TEXT");
 	text = strstr(line, "TEXT");
 	line = strtok(NULL, "\n");
 	ck_assert_int_eq(strncmp(line, "test.rules:1 ", 13), 0);
 	line = strtok(NULL, "\n");
-	ck_assert_str_eq(line, "test.rules:2        2         0     1    1        0  "
+	ck_assert_str_eq(line, "test.rules:2        2         0     1       0    1        0  "
 			       "allow listen port 7471,7472 max 1");
 	line = strtok(NULL, "\n");
-	assert_has(line, "test.rules:4        0         1     0    0        0  reject listen");
+	assert_has(line,
+		   "test.rules:4        0         1     0       0    0        0  reject listen");
 	/* If the output is no terminal, nothing is cut. */
 	assert_has(line, "has to cut it somewhere\"");
 	line = strtok(NULL, "\n");
 	assert_has(line, "allow connect");
 	line = strtok(NULL, "\n");
-	ck_assert_str_eq(line, "(no rule)           0         0     0    0        0  "
+	ck_assert_str_eq(line, "(no rule)           0         0     0       0    0        0  "
 			       "(rejected: no rule matches)");
 	ck_assert_ptr_null(strtok(NULL, "\n"));
 	ck_assert_ptr_nonnull(text);
@@ -411,7 +413,7 @@ START_TEST(rules)
 	ck_assert_int_eq(ctl("rules", "--json"), 0);
 	assert_json("len(d[\"rules\"]) == 5 and d[\"rules\"][1] == {\"file\": \"test.rules\", "
 		    "\"line\": 2, \"text\": \"allow listen port 7471,7472 max 1\", \"allowed\": 2, "
-		    "\"rejected\": 0, \"busy\": 1, \"now\": 1, \"pending\": 0}");
+		    "\"rejected\": 0, \"busy\": 1, \"warned\": 0, \"now\": 1, \"pending\": 0}");
 	assert_json("d[\"rules\"][4][\"file\"] is None and d[\"rules\"][4][\"line\"] is None and "
 		    "d[\"rules\"][4][\"text\"] == \"\"");
 	assert_json("\"\\u00e4\\u00f6\\u00fc \" in d[\"rules\"][2][\"text\"]");
@@ -452,11 +454,11 @@ START_TEST(rules_on_a_terminal)
 
 	set_policy(counted_rules);
 	listen_thrice(session);
-	ck_assert_int_eq(ctl_on_terminal(90, "rules"), 0);
+	ck_assert_int_eq(ctl_on_terminal(98, "rules"), 0);
 	line = line_with("test.rules:4");
 	assert_has(line, "  \033[31m       1\033[0m  ");
 	assert_has(line, "...");
-	ck_assert_uint_eq(columns_of(line), 90);
+	ck_assert_uint_eq(columns_of(line), 98);
 	line = line_with("test.rules:2");
 	assert_has(line, "  \033[33m   1\033[0m  ");
 	assert_has(line, "allow listen port 7471,7472 max 1");
@@ -467,17 +469,17 @@ START_TEST(rules_on_a_terminal)
 	/* If a terminal does not report its width, nothing is cut. */
 	ck_assert_int_eq(ctl_on_terminal(0, "rules"), 0);
 	assert_has(line_with("test.rules:4"), "has to cut it somewhere\"");
-	ck_assert_int_eq(ctl_on_terminal(90, "rules", "--full"), 0);
+	ck_assert_int_eq(ctl_on_terminal(98, "rules", "--full"), 0);
 	assert_has(line_with("test.rules:4"), "has to cut it somewhere\"");
-	ck_assert_int_eq(ctl_on_terminal(90, "rules", "--json"), 0);
+	ck_assert_int_eq(ctl_on_terminal(98, "rules", "--json"), 0);
 	assert_lacks(got.out, "\033");
 
 	setenv("NO_COLOR", "1", 1);
-	ck_assert_int_eq(ctl_on_terminal(90, "rules"), 0);
+	ck_assert_int_eq(ctl_on_terminal(98, "rules"), 0);
 	assert_lacks(got.out, "\033");
 	unsetenv("NO_COLOR");
 	setenv("TERM", "dumb", 1);
-	ck_assert_int_eq(ctl_on_terminal(90, "rules"), 0);
+	ck_assert_int_eq(ctl_on_terminal(98, "rules"), 0);
 	assert_lacks(got.out, "\033");
 	rdmabroker_close(session);
 }

@@ -300,8 +300,10 @@ START_TEST(many_hosts)
 	put_key("known", "n000", "{\"labels\":[\"canary\"],\"in_force\":\"v8\"}");
 	one = new_state("j", "x", "v7");
 	json_object_set_new(one, "refusals",
-			    json_pack("[{s:s, s:i, s:i}, {s:n, s:i, s:i}]", "rule", "1.rules:3",
-				      "rejected", 7, "busy", 1, "rule", "rejected", 2, "busy", 0));
+			    json_pack("[{s:s, s:i, s:i, s:i}, {s:n, s:i, s:i}]", "rule",
+				      "1.rules:3", "rejected", 7, "busy", 1, "warned", 9, "rule",
+				      "rejected", 2, "busy", 0));
+	json_object_set_new(json_object_get(one, "daemon"), "warn_rules", json_integer(1));
 	json_object_set_new(one, "listeners",
 			    json_pack("[{s:s, s:i, s:s, s:i}]", "user", "alice", "uid", 1000,
 				      "address", "10.0.0.1", "port", 7471));
@@ -319,7 +321,17 @@ START_TEST(many_hosts)
 	assert_has(out, "s 1.rules:2:7: a?[31m?? wrong word\nc-failed failed v7 ");
 	assert_has(out, "s there is no manifest\n");
 	assert_has(out, "\ni-away away v6 - -\n");
-	assert_has(out, "\n 7 1 1 1.rules:3\n");
+	assert_has(out, "\n 7 1 9 1 1.rules:3\n");
+	assert_has(out, "\nwarn rules: on 1 hosts; admitted with a warning: 9\n");
+	must_ctl("status", "--json");
+	json = json_loads(out, 0, NULL);
+	ck_assert_int_eq(
+		json_integer_value(json_object_get(json_object_get(json, "warnings"), "warned")),
+		9);
+	json_decref(json);
+	/* Only j is known to have a version that reports how many warn rules there are. */
+	must_ctl("push", version("w", "  warn any\n"));
+	assert_has(err, "refuses; 459 hosts are not known to have a later one");
 	must_ctl("list", "--label", "canary");
 	ck_assert_uint_eq(count(out, "\n"), 6);
 	must_ctl("list", "listeners");

@@ -92,8 +92,10 @@ START_TEST(unknown_words_are_refused)
 {
 	assert_refused("alow session", "t:1:1: unknown action 'alow', did you mean 'allow'?");
 	assert_refused("weigh session",
-		       "t:1:1: unknown action 'weigh': it must be one of allow, reject, set");
-	assert_refused("= x", "t:1:1: a line must begin with allow, reject or set");
+		       "t:1:1: unknown action 'weigh': it must be one of allow, reject, warn, set");
+	assert_refused("= x", "t:1:1: a line must begin with allow, reject, warn or set");
+	assert_refused("permissive any",
+		       "t:1:1: unknown action 'permissive', did you mean 'warn'?");
 	assert_refused("allow sesion user root",
 		       "t:1:7: unknown operation 'sesion', did you mean 'session'?");
 	ck_assert_int_eq(load_bytes("allow user root", 15), -EBADMSG);
@@ -180,8 +182,10 @@ END_TEST
 
 START_TEST(words_out_of_place_are_refused)
 {
-	assert_refused("allow session reason \"x\"", "t:1:15: 'reason' is for reject rules only");
-	assert_refused("reject listen backlog 1", "t:1:15: 'backlog' is for allow rules only");
+	assert_refused("allow session reason \"x\"",
+		       "t:1:15: 'reason' is for reject and warn rules only");
+	assert_refused("reject listen backlog 1",
+		       "t:1:15: 'backlog' is for allow and warn rules only");
 	assert_refused("allow session peer 10.0.0.1",
 		       "t:1:15: 'peer' cannot be used with 'session'");
 	assert_refused("allow device port 80", "t:1:14: 'port' cannot be used with 'device'");
@@ -195,7 +199,7 @@ START_TEST(words_out_of_place_are_refused)
 	assert_refused("allow accept reuseaddr yes",
 		       "t:1:14: 'reuseaddr' cannot be used with 'accept'");
 	assert_refused("allow device qp reserved", "t:1:14: 'qp' cannot be used with 'device'");
-	assert_refused("reject connect qp own", "t:1:16: 'qp' is for allow rules only");
+	assert_refused("reject connect qp own", "t:1:16: 'qp' is for allow and warn rules only");
 	assert_refused("allow connect qp reserved user 1",
 		       "t:1:27: match 'user' must come before the settings");
 	assert_refused("allow listen tos 5", "t:1:14: 'tos' cannot be used with 'listen'");
@@ -253,7 +257,7 @@ START_TEST(bad_joins_are_refused)
 		       "t:1:25: the file ends here, but this '\\' continues the line");
 	/* A comment ends a joined line, so the next line begins a statement of its own. */
 	assert_refused("allow listen \\\n# comment\nport 4420",
-		       "t:3:1: unknown action 'port': it must be one of allow, reject, set");
+		       "t:3:1: unknown action 'port': it must be one of allow, reject, warn, set");
 }
 END_TEST
 

@@ -373,7 +373,7 @@ START_TEST(counts_are_read)
 		       "t:1:22: 'pending' takes a number from 1 to 16777216");
 	assert_refused("allow listen pending 5", "t:1:14: 'pending' cannot be used with 'listen'");
 	assert_refused("allow admin max 5", "t:1:13: 'max' cannot be used with 'admin'");
-	assert_refused("reject accept max 5", "t:1:15: 'max' is for allow rules only");
+	assert_refused("reject accept max 5", "t:1:15: 'max' is for allow and warn rules only");
 	assert_refused(
 		"allow accept max 5 max-per-user 6",
 		"t:1:33: max-per-user 6 never takes effect, because the max of the rule is 5");

@@ -25,7 +25,8 @@ static const char rules[] = "set storage = { 10.1.0.0/16, fd00:1::/64 }\n"
 			    "allow accept peer-same job port 52\n"
 			    "allow accept peer-same unit port 53\n"
 			    "allow connect peer-same user port 54\n"
-			    "allow accept port 54\n";
+			    "allow accept port 54\n"
+			    "warn join reason \"soon refused\"\n";
 
 static struct policy *policy;
 static struct diag *diag;
@@ -73,6 +74,18 @@ START_TEST(tests_that_pass)
 
 	ck_assert_msg(r == 0, "%s", diag_first(diag));
 	ck_assert_uint_eq(n_tests, 15);
+}
+END_TEST
+
+/* What a warn rule admits is allowed; a test can ask that it is no more than that. */
+START_TEST(tests_of_warn_rules)
+{
+	int r = run("warn  join uid 1\n"
+		    "warn  join uid 1 reason \"soon refused\"\n"
+		    "allow join uid 1\n");
+
+	ck_assert_msg(r == 0, "%s", diag_first(diag));
+	ck_assert_uint_eq(n_tests, 3);
 }
 END_TEST
 
@@ -131,6 +144,11 @@ START_TEST(tests_that_fail)
 	assert_fails("reject connect uid 1001 reason \"other\"",
 		     "the test fails: the reason is \"not you\", rejected by p.rules:3");
 	assert_fails("allow listen uid 8 port 80", "rejected by p.rules:6");
+	assert_fails("reject join uid 1",
+		     "p.tests:1:1: the test fails: it is allowed with a warning by p.rules:16");
+	assert_fails("warn accept uid 1 port 54 peer-uid 2", "it is allowed by p.rules:15");
+	assert_fails("warn connect uid 5", "it is rejected, because no rule matches");
+	assert_fails("warn join uid 1 reason \"x\"", "the reason is \"soon refused\"");
 }
 END_TEST
 
@@ -139,7 +157,8 @@ START_TEST(lines_with_errors)
 	static const struct {
 		const char *line, *expected;
 	} wrong[] = {
-		{ "alow connect uid 1", "p.tests:1:1: a test must begin with allow or reject" },
+		{ "alow connect uid 1",
+		  "p.tests:1:1: a test must begin with allow, warn or reject" },
 		{ "allow", "p.tests:1:6: " },
 		{ "allow any uid 1", "p.tests:1:7: unknown operation 'any'" },
 		{ "allow conect uid 1", "did you mean 'connect'?" },
@@ -155,8 +174,9 @@ START_TEST(lines_with_errors)
 		{ "allow connect uid 1 ps tpc", "did you mean 'tcp'?" },
 		{ "allow connect uid 1 unit", "'unit' takes a name" },
 		{ "allow accept uid 1 data x", "'data' takes a text in double quotes" },
-		{ "allow connect uid 1 reason \"x\"", "'reason' is for tests that expect reject" },
-		{ "reject connect uid 1 tos 1", "'tos' is for tests that expect allow" },
+		{ "allow connect uid 1 reason \"x\"",
+		  "'reason' is for tests that expect warn or reject" },
+		{ "reject connect uid 1 tos 1", "'tos' is for tests that expect allow or warn" },
 		{ "reject connect uid 1 reason x", "'reason' takes a text in double quotes" },
 		{ "allow connect uid 1 tos 256", "'tos' takes a number from 0 to 255" },
 		{ "allow connect uid 1 prot 3", "did you mean 'port'?" },
@@ -208,5 +228,6 @@ START_TEST(files)
 }
 END_TEST
 
-UNIT_MAIN("trial", set_up, tear_down, tests_that_pass, tests_that_say_who_the_peer_is,
-	  facts_that_are_not_given, tests_that_fail, lines_with_errors, all_lines_are_run, files)
+UNIT_MAIN("trial", set_up, tear_down, tests_that_pass, tests_of_warn_rules,
+	  tests_that_say_who_the_peer_is, facts_that_are_not_given, tests_that_fail,
+	  lines_with_errors, all_lines_are_run, files)

@@ -506,8 +506,8 @@ START_TEST(filters_are_changed)
 	expect_failure(rdmabroker_watch(w, &bad), EINVAL, "filter.kind is 6");
 	bad = (struct rdmabroker_filter){ .size = sizeof(bad), .operation = -1 };
 	expect_failure(rdmabroker_watch(w, &bad), EINVAL, "filter.operation is -1");
-	bad = (struct rdmabroker_filter){ .size = sizeof(bad), .outcome = 4 };
-	expect_failure(rdmabroker_watch(w, &bad), EINVAL, "filter.outcome is 4");
+	bad = (struct rdmabroker_filter){ .size = sizeof(bad), .outcome = 5 };
+	expect_failure(rdmabroker_watch(w, &bad), EINVAL, "filter.outcome is 5");
 	bad = (struct rdmabroker_filter){ .size = sizeof(bad), .kind = RDMABROKER_NOTICE_LOST };
 	expect_failure(rdmabroker_watch(w, &bad), EINVAL, "unknown kind \"lost\"");
 	bad = (struct rdmabroker_filter){ .size = sizeof(bad), .kind = RDMABROKER_NOTICE_QUESTION };

@@ -250,7 +250,11 @@ static void print_rule(FILE *f)
 	bool has_peer = is_cm && operation != POLICY_LISTEN;
 	long start;
 
-	fprintf(f, "%s %s", one_in(3) ? "reject" : "allow", operations[operation]);
+	fprintf(f, "%s %s",
+		one_in(3) ? "reject" :
+		one_in(5) ? "warn" :
+			    "allow",
+		operations[operation]);
 	start = ftell(f);
 	if ((has_peer || (is_any && one_in(3))) && one_in(common))
 		print_addresses(f, "peer");

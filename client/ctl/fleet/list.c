@@ -49,7 +49,7 @@ static int64_t add_hosts(const struct view *view, struct table *table)
 /* What hosts have written about a listener, or about a rule that has refused something. */
 struct entry_row {
 	const char *host, *user, *address, *rule;
-	int64_t uid, port, rejected, busy;
+	int64_t uid, port, rejected, busy, warned;
 };
 
 #define ENTRY(member) COLUMN_OF(struct entry_row, member)
@@ -67,6 +67,7 @@ static const struct column refusal_columns[] = {
 	{ "HOST", "host", ENTRY(host) },
 	{ "REJECTED", "rejected", ENTRY(rejected), COLUMN_NO_NEGATIVE },
 	{ "BUSY", "busy", ENTRY(busy), COLUMN_NO_NEGATIVE },
+	{ "WARNED", "warned", ENTRY(warned), COLUMN_NO_NEGATIVE },
 	{ "RULE", "rule", ENTRY(rule) },
 	{ NULL },
 };
@@ -106,6 +107,7 @@ static int64_t add_entries(const struct view *view, struct table *table)
 				.port = number_of(entry, "port"),
 				.rejected = number_of(entry, "rejected"),
 				.busy = number_of(entry, "busy"),
+				.warned = number_of(entry, "warned"),
 			};
 
 			if (json_is_object(entry))

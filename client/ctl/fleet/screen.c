@@ -16,10 +16,19 @@
 #define REDRAW_MS 1000 /* between two screens, at least */
 #define MEMBERS_MS 10000 /* between two questions to all endpoints */
 
+int64_t screen_sum_refusals(const struct host *host, const char *what)
+{
+	const json_t *refusals = host_array(host, "refusals");
+	int64_t sum = 0;
+
+	for (size_t i = 0; i < json_array_size(refusals); i++)
+		sum += host_clamp(json_object_get(json_array_get(refusals, i), what));
+	return sum;
+}
+
 struct host_row host_row(const struct view *view, const struct host *host)
 {
 	struct judgement judgement = host_judge(&view->fleet, host);
-	const json_t *refusals = host_array(host, "refusals");
 	struct host_row row = {
 		.host = host->name,
 		.label = judgement.rollout ? judgement.rollout->label : NULL,
@@ -31,12 +40,10 @@ struct host_row host_row(const struct view *view, const struct host *host)
 		.sessions = host_number(host, "daemon", "sessions"),
 		.listeners = host_number(host, "daemon", "listeners"),
 		.connections = host_number(host, "daemon", "connections"),
+		.rejected = screen_sum_refusals(host, "rejected"),
 		.report = host->state,
 	};
 
-	for (size_t i = 0; i < json_array_size(refusals); i++)
-		row.rejected +=
-			host_clamp(json_object_get(json_array_get(refusals, i), "rejected"));
 	return row;
 }
 

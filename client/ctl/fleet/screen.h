@@ -48,6 +48,8 @@ struct host_row {
 struct host_row host_row(const struct view *view, const struct host *host);
 
 /* The text of a column: an age in seconds; negative: not known. */
+/* The sum of WHAT ("rejected", "busy", "warned") over the rules of HOST. */
+int64_t screen_sum_refusals(const struct host *host, const char *what);
 void screen_print_age(const void *at, FILE *file);
 /* Says why FLEET is old, after INDENT, if it is. */
 void screen_print_error(const struct view *view, const char *indent, FILE *file);

@@ -98,10 +98,29 @@ static void json_etcd(const struct view *view, struct jsonout *json)
 
 /* The hosts */
 
+struct warnings {
+	unsigned n_hosts; /* that have warn rules */
+	int64_t n; /* what warn rules have admitted, in the last reports */
+};
+
+static struct warnings count_warnings(const struct view *view)
+{
+	struct warnings ret = { 0 };
+
+	for (size_t i = 0; i < view->fleet.n_hosts; i++) {
+		const struct host *host = &view->fleet.hosts[i];
+
+		ret.n_hosts += host_number(host, "daemon", "warn_rules") > 0;
+		ret.n += screen_sum_refusals(host, "warned");
+	}
+	return ret;
+}
+
 static void print_hosts(const struct view *view, FILE *file)
 {
 	int64_t listeners = 0, connections = 0;
 	unsigned n_listening = 0;
+	struct warnings warnings = count_warnings(view);
 	struct numbers numbers;
 	const char *comma = "";
 
@@ -124,6 +143,9 @@ static void print_hosts(const struct view *view, FILE *file)
 	}
 	fprintf(file, "\nlisteners: %lld on %u hosts; connections: %lld\n", (long long)listeners,
 		n_listening, (long long)connections);
+	if (warnings.n_hosts > 0)
+		fprintf(file, "warn rules: on %u hosts; admitted with a warning: %lld\n",
+			warnings.n_hosts, (long long)warnings.n);
 	fprintf(file, "versions in etcd: %zu\n", view->fleet.n_versions);
 }
 
@@ -217,12 +239,13 @@ static bool has_problem(const struct view *view, const struct host *host)
 
 struct rule_row {
 	const char *rule;
-	int64_t rejected, busy, hosts;
+	int64_t rejected, busy, warned, hosts;
 };
 
 static const struct column rule_columns[] = {
 	{ "REJECTED", NULL, COLUMN_OF(struct rule_row, rejected) },
 	{ "BUSY", NULL, COLUMN_OF(struct rule_row, busy) },
+	{ "WARNED", NULL, COLUMN_OF(struct rule_row, warned) },
 	{ "HOSTS", NULL, COLUMN_OF(struct rule_row, hosts) },
 	{ "RULE", NULL, COLUMN_OF(struct rule_row, rule) },
 	{ NULL },
@@ -232,10 +255,11 @@ static struct rule_row rule_row(const char *name, const json_t *sum)
 {
 	return (struct rule_row){ name, host_clamp(json_object_get(sum, "rejected")),
 				  host_clamp(json_object_get(sum, "busy")),
+				  host_clamp(json_object_get(sum, "warned")),
 				  host_clamp(json_object_get(sum, "hosts")) };
 }
 
-/* {"rejected", "busy", "hosts"} of each rule. */
+/* {"rejected", "busy", "warned", "hosts"} of each rule. */
 static json_t *new_rules(const struct view *view)
 {
 	json_t *rules = json_object();
@@ -251,16 +275,23 @@ static json_t *new_rules(const struct view *view)
 					one = rule_row(name, refusal);
 
 			json_object_set_new(rules, name,
-					    json_pack("{s:I, s:I, s:I}", "rejected",
+					    json_pack("{s:I, s:I, s:I, s:I}", "rejected",
 						      (json_int_t)(sum.rejected + one.rejected),
 						      "busy", (json_int_t)(sum.busy + one.busy),
+						      "warned",
+						      (json_int_t)(sum.warned + one.warned),
 						      "hosts", (json_int_t)(sum.hosts + 1)));
 		}
 	}
 	return rules;
 }
 
-/* The rule with the most refusals. False: there is none. */
+static int64_t told_by(const struct rule_row *row)
+{
+	return row->rejected + row->busy + row->warned;
+}
+
+/* The rule with the most refusals and warnings. False: there is none. */
 static bool find_most(json_t *rules, struct rule_row *ret)
 {
 	const char *name;
@@ -271,7 +302,7 @@ static bool find_most(json_t *rules, struct rule_row *ret)
 	{
 		struct rule_row row = rule_row(name, sum);
 
-		if (row.rejected + row.busy > ret->rejected + ret->busy)
+		if (told_by(&row) > told_by(ret))
 			*ret = row;
 	}
 	return ret->rule;
@@ -365,6 +396,7 @@ static int print_text(const struct view *view, FILE *file)
 
 static int print_objects(const struct view *view, FILE *file)
 {
+	struct warnings warnings = count_warnings(view);
 	struct jsonout json = { .file = file };
 	json_t *rules = new_rules(view);
 	struct numbers numbers;
@@ -381,6 +413,10 @@ static int print_objects(const struct view *view, FILE *file)
 	add_problems(view, &(struct table){ .columns = problem_columns, .json = &json }, UINT_MAX);
 	jsonout_close(&json, ']');
 	screen_json(&rules, &json, "refusals");
+	jsonout_open(&json, "warnings", '{');
+	jsonout_number(&json, "hosts", warnings.n_hosts);
+	jsonout_signed(&json, "warned", warnings.n);
+	jsonout_close(&json, '}');
 	jsonout_close(&json, '}');
 	fputc('\n', file);
 	json_decref(rules);

@@ -233,6 +233,54 @@ static bool upload(struct fleetctl *ctl, const char *name, const struct site_ver
 	return good;
 }
 
+static bool has_warn_rule(const struct site_version *version)
+{
+	for (size_t i = 0; i < version->n; i++) {
+		struct text_line line = { 0 };
+
+		while (text_next_line(version->files[i].text, version->files[i].len, &line)) {
+			size_t blanks = 0;
+
+			while (blanks < line.len && strchr(" \t", line.text[blanks]))
+				blanks++;
+			if (line.len - blanks > strlen("warn ") &&
+			    strncmp(line.text + blanks, "warn ", strlen("warn ")) == 0)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Whoever does not report how many warn rules there are refuses a version that has one. */
+static void tell_who_refuses_warn(struct fleetctl *ctl, const struct site_version *version)
+{
+	struct fleet fleet = { 0 };
+	char names[256] = "";
+	unsigned n = 0;
+
+	if (!has_warn_rule(version))
+		return;
+	if (fleet_read(&fleet, ctl->etcd, ctl->settings.prefix) != 0)
+		complain("it is not known which hosts are too old for warn rules: %s",
+			 etcd_error(ctl->etcd));
+	for (size_t i = 0; i < fleet.n_hosts; i++) {
+		const json_t *daemon = json_object_get(fleet.hosts[i].state, "daemon");
+
+		if (json_object_get(daemon, "warn_rules"))
+			continue;
+		if (n++ < 4)
+			snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%.63s",
+				 n > 1 ? ", " : "", fleet.hosts[i].name);
+	}
+	fleet_done(&fleet);
+	if (n > 0)
+		complain(
+			"the version has warn rules, which rdmabroker before 0.2.0 refuses; %u host%s "
+			"not known to have a later one, and can stay with the version in force: "
+			"%s%s",
+			n, n == 1 ? " is" : "s are", names, n > 4 ? ", ..." : "");
+}
+
 int action_push(struct fleetctl *ctl, char **arguments)
 {
 	char name[SITE_NAME_MAX + 1];
@@ -247,6 +295,8 @@ int action_push(struct fleetctl *ctl, char **arguments)
 		complain("version %s is not valid, nothing has changed", name);
 	else if (version && fleetctl_connect(ctl) && upload(ctl, name, version))
 		status = EXIT_SUCCESS;
+	if (status == EXIT_SUCCESS)
+		tell_who_refuses_warn(ctl, version);
 	siteversion_free(version);
 	if (status != EXIT_SUCCESS)
 		return status;

@@ -115,6 +115,8 @@ static struct status *status_new(Rdmabroker__Frame *frame)
 		.warnings = (const char *const *)in->warnings,
 		.no_policy = in->no_policy,
 		.n_missing_names = in->missing_names,
+		.n_warn_rules = in->warn_rules,
+		.n_warned = in->warned,
 		.generation = in->take_over ? in->take_over->generation : 0,
 		.n_taken_sessions = in->take_over ? in->take_over->sessions : 0,
 		.n_ended_sessions = in->take_over ? in->take_over->ended_sessions : 0,

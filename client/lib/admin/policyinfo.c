@@ -26,6 +26,7 @@ static void in_rule(struct rdmabroker_rule *ret, const Rdmabroker__Rule *in)
 		.n_busy = in->busy,
 		.n_now = in->now,
 		.n_pending = in->pending,
+		.n_warned = in->warned,
 	};
 }
 
@@ -204,6 +205,7 @@ int rdmabroker_explain(struct rdmabroker *session, const struct rdmabroker_quest
 		.rule = in->rule ? &explanation->rule : NULL,
 		.depends = in->depends ? &explanation->depends : NULL,
 		.asks = in->asks,
+		.warns = in->warns,
 		.charged_uid = in->charged_uid ?: question->uid,
 	};
 	if (in->rule)

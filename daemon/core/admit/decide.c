@@ -86,6 +86,9 @@ void decide(struct session *session, struct intent *intent, struct policy_verdic
 	if (ret->answer == POLICY_REJECT) {
 		tally->n_rejected += !ret->by_restriction;
 		counts[has_rejecter(ret) ? DECISION_REJECTED : DECISION_NO_RULE]++;
+	} else if (!intent->question.early && policy_warns(ret)) {
+		tally->n_warned++;
+		counts[DECISION_WARNED]++;
 	} else if (!intent->question.early) {
 		tally->n_allowed++;
 		counts[DECISION_ALLOWED]++;
@@ -156,7 +159,7 @@ static void write_down(struct session *session, const struct intent *intent,
 	const struct tally *tally = core_get_tally(session->core, verdict->rule);
 	const struct identity *identity = &session->identity;
 	const struct policy_rule *rule = verdict->rule;
-	bool rejected = verdict->answer == POLICY_REJECT;
+	bool rejected = verdict->answer == POLICY_REJECT, warned = policy_warns(verdict);
 	const char *container = identity->workload.names[WORKLOAD_CONTAINER];
 	char by[256] = "default, because no rule matches", why[160] = "", who[300],
 	     buf[INTENT_OBJECT_LEN], in[128] = "";
@@ -178,9 +181,11 @@ static void write_down(struct session *session, const struct intent *intent,
 	audit_add(&audit, "MESSAGE_ID", "%s",
 		  overflow ? AUDIT_BUSY_ID :
 		  rejected ? AUDIT_REJECTED_ID :
+		  warned   ? AUDIT_WARNED_ID :
 			     AUDIT_ALLOWED_ID);
 	audit_add(&audit, "RDMABROKER_CODE", "%s",
 		  overflow              ? "busy" :
+		  warned                ? "warned" :
 		  !rejected             ? "allowed" :
 		  has_rejecter(verdict) ? "denied" :
 					  "no-rule");
@@ -205,6 +210,7 @@ static void write_down(struct session *session, const struct intent *intent,
 		   intent->what, *object ? " " : "", object,
 		   overflow ? "refused" :
 		   rejected ? "rejected" :
+		   warned   ? "allowed with a warning" :
 			      "allowed",
 		   by, why, who);
 }
@@ -219,7 +225,7 @@ void decide_audit(struct session *session, const struct intent *intent,
 		return;
 	if (core_is_watched(session->core))
 		watch_decision(session, intent, verdict, overflow);
-	if (rejected || overflow || verdict->rule->log)
+	if (rejected || overflow || policy_warns(verdict) || verdict->rule->log)
 		write_down(session, intent, verdict, overflow);
 }
 

@@ -94,9 +94,10 @@ void watch_decision(const struct session *session, const struct intent *intent,
 		.rule = verdict->rule,
 		.reason = verdict->reason,
 		.operation = question->operation,
-		.outcome = overflow ? NOTICE_BUSY :
-			   rejected ? NOTICE_REJECTED :
-				      NOTICE_ALLOWED,
+		.outcome = overflow              ? NOTICE_BUSY :
+			   rejected              ? NOTICE_REJECTED :
+			   policy_warns(verdict) ? NOTICE_WARNED :
+						   NOTICE_ALLOWED,
 		.asked = intent->asked,
 		.peerid = intent->peerid,
 	};

@@ -25,7 +25,8 @@ struct tally {
 	unsigned n_refs;
 	uint64_t number; /* from 1; never reused */
 	char *key; /* file and text of its rule */
-	uint64_t n_allowed, n_rejected, n_busy; /* decisions since the tally was created */
+	/* decisions since the tally was created; what a warn rule admits is not in N_ALLOWED */
+	uint64_t n_allowed, n_rejected, n_busy, n_warned;
 	unsigned n_now; /* objects that exist now */
 	unsigned n_pending; /* those of N_NOW that are unanswered connection requests */
 

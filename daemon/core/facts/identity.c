@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -177,6 +178,35 @@ void identity_done(struct identity *identity)
 	identity->gids = NULL;
 	workload_done(&identity->workload);
 	identity->n_gids = 0;
+}
+
+/* Scans the lines of a file of /proc/PID for FORMAT, which has one conversion, into RET. */
+static bool scan_proc(pid_t pid, const char *name, const char *format, unsigned long long *ret)
+{
+	char path[64], line[256];
+	bool found = false;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	while (!found && fgets(line, sizeof(line), file))
+		found = sscanf(line, format, ret) == 1;
+	fclose(file);
+	return found;
+}
+
+bool identity_may_bind_low(const struct identity *identity)
+{
+	unsigned long long capabilities, n_uids;
+
+	/* Only the initial user namespace has all uids. That the process lives at the end means that PID was its own. */
+	return identity->proven &&
+	       scan_proc(identity->pid, "status", "CapEff: %llx", &capabilities) &&
+	       scan_proc(identity->pid, "uid_map", " 0 0 %llu", &n_uids) &&
+	       identity_is_alive(identity) && n_uids == UINT32_MAX &&
+	       (capabilities & 1ULL << CAP_NET_BIND_SERVICE);
 }
 
 bool identity_is_alive(const struct identity *identity)

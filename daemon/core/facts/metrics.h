@@ -14,6 +14,7 @@ enum decision {
 	DECISION_REJECTED, /* by a rule */
 	DECISION_NO_RULE, /* rejected, because no rule matches */
 	DECISION_BUSY, /* allowed, but then refused by a limit of the rule */
+	DECISION_WARNED, /* allowed by a warn rule */
 	_DECISION_MAX,
 };
 

@@ -205,6 +205,16 @@ static inline struct core_counts core_get_counts(const struct core *core)
 	};
 }
 
+/* What warn rules have allowed since the daemon started. */
+static inline uint64_t core_count_warned(const struct core *core)
+{
+	uint64_t n = 0;
+
+	for (int i = 0; i < _POLICY_OPERATION_MAX; i++)
+		n += core->metrics.decisions[i][DECISION_WARNED];
+	return n;
+}
+
 static inline bool core_is_draining(const struct core *core)
 {
 	return core->draining;

@@ -32,6 +32,7 @@ enum notice_outcome {
 	NOTICE_ALLOWED,
 	NOTICE_REJECTED,
 	NOTICE_BUSY, /* allowed, but then refused by a limit of the rule */
+	NOTICE_WARNED, /* allowed by a warn rule */
 	_NOTICE_OUTCOME_MAX,
 };
 

@@ -35,6 +35,8 @@ int bind_check_port(struct session *session, enum rdma_port_space ps, const stru
 	if (!policy_port_needs_name(intent.question.port))
 		return 0;
 	decide_ask(session, &intent, &verdict);
+	if (policy_warns(&verdict))
+		intent.question.may_bind_low = identity_may_bind_low(&session->identity);
 	policy_check_port(&intent.question, &verdict);
 	if (verdict.answer == POLICY_ALLOW)
 		return 0;

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <linux/capability.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "client/rdmabroker-admin.h"
+#include "tests/unit/harness.h"
+
+/* Warn rules admit what the kernel alone would have admitted, and tell of it. */
+
+static const struct rdmabroker_conn_param param = { .size = sizeof(param), .qp_num = 17 };
+
+static struct rdmabroker_notice *next_decision(struct rdmabroker *watcher,
+					       enum rdmabroker_operation operation)
+{
+	struct rdmabroker_notice *notice;
+
+	AWAIT_INPUT(rdmabroker_get_fd(watcher), "the notice of %s",
+		    rdmabroker_operation_str(operation));
+	ck_assert_int_eq(rdmabroker_get_notice(watcher, T, &notice), 0);
+	ck_assert_int_eq(notice->operation, operation);
+	return notice;
+}
+
+static void assert_warned(struct rdmabroker *watcher, enum rdmabroker_operation operation,
+			  const char *rule)
+{
+	struct rdmabroker_notice *notice = next_decision(watcher, operation);
+
+	ck_assert_int_eq(notice->outcome, RDMABROKER_OUTCOME_WARNED);
+	ck_assert_str_eq(notice->outcome_name, "warned");
+	ck_assert_str_eq(notice->rule_text, rule);
+	ck_assert_str_eq(notice->reason, "no rule yet");
+	rdmabroker_free_notice(notice);
+}
+
+static void refuse_listening(struct rdmabroker *session, uint16_t port, int error, const char *why)
+{
+	struct rdmabroker_id *id;
+
+	ck_assert_int_eq(rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &id), 0);
+	ck_assert_int_eq(rdmabroker_bind_addr(id, addr(port)), 0);
+	expect_failure(rdmabroker_listen(id, 1), error, why);
+}
+
+#define WARN "warn any reason \"no rule yet\""
+
+START_TEST(what_is_admitted_is_told)
+{
+	struct rdmabroker_filter filter = RDMABROKER_FILTER_INIT;
+	struct rdmabroker *watcher = open_session(0), *s, *c;
+	struct rdmabroker_event *event;
+	struct rdmabroker_status *status;
+	struct rdmabroker_rules *rules;
+
+	set_policy("allow session\nreject listen port 7999\n" WARN "\n");
+	s = open_session(0);
+	c = open_session(0);
+	filter.kind = RDMABROKER_NOTICE_DECISION;
+	ck_assert_int_eq(rdmabroker_watch(watcher, &filter), 0);
+	start_listening(s, 7471);
+	ck_assert_int_eq(rdmabroker_connect(resolve(c, 7471), &param), 0);
+	event = expect(s, RDMABROKER_EVENT_CONNECT_REQUEST);
+	ck_assert_int_eq(rdmabroker_accept(event->id, &param), 0);
+	rdmabroker_free_event(event);
+
+	assert_warned(watcher, RDMABROKER_OPERATION_LISTEN, WARN);
+	assert_warned(watcher, RDMABROKER_OPERATION_CONNECT, WARN);
+	assert_warned(watcher, RDMABROKER_OPERATION_ACCEPT, WARN);
+
+	ck_assert_int_eq(rdmabroker_get_rules(watcher, &rules), 0);
+	ck_assert_uint_eq(rules->n_rules, 4);
+	ck_assert_uint_ge(rules->rules[0]->n_allowed, 2);
+	ck_assert_uint_eq(rules->rules[0]->n_warned, 0);
+	ck_assert_uint_eq(rules->rules[2]->n_warned, 3);
+	ck_assert_uint_eq(rules->rules[2]->n_allowed, 0);
+	ck_assert_uint_gt(rules->rules[2]->n_now, 0);
+	rdmabroker_free_rules(rules);
+	ck_assert_int_eq(rdmabroker_get_status(watcher, &status), 0);
+	ck_assert_uint_eq(status->n_warn_rules, 1);
+	ck_assert_uint_eq(status->n_warned, 3);
+	ck_assert_uint_gt(status->n_warnings, 0);
+	ck_assert_ptr_nonnull(strstr(status->warnings[0], "1 of the rules only warns"));
+	rdmabroker_free_status(status);
+
+	/* A rule that rejects before it goes on rejecting. */
+	refuse_listening(s, 7999, EACCES, "listen");
+	rdmabroker_close(c);
+	rdmabroker_close(s);
+	rdmabroker_close(watcher);
+}
+END_TEST
+
+START_TEST(explained)
+{
+	struct rdmabroker *s = open_session(0);
+	struct rdmabroker_question question = RDMABROKER_QUESTION_INIT;
+	struct rdmabroker_explanation *e;
+
+	set_policy("allow session\n" WARN "\n");
+	question.operation = RDMABROKER_OPERATION_CONNECT;
+	question.uid = 5;
+	ck_assert_int_eq(rdmabroker_explain(s, &question, &e), 0);
+	ck_assert(e->allow);
+	ck_assert(e->warns);
+	ck_assert_str_eq(e->reason, "no rule yet");
+	/* What the kernel would have admitted: no QP is looked for, and REUSEADDR is the client's. */
+	ck_assert_uint_eq(e->n_effects, 2);
+	ck_assert_str_eq(e->effects[0], "qp reserved");
+	ck_assert_str_eq(e->effects[1], "reuseaddr client");
+	rdmabroker_free_explanation(e);
+	question.operation = RDMABROKER_OPERATION_SESSION;
+	ck_assert_int_eq(rdmabroker_explain(s, &question, &e), 0);
+	ck_assert(e->allow);
+	ck_assert(!e->warns);
+	ck_assert_ptr_null(e->reason);
+	rdmabroker_free_explanation(e);
+	rdmabroker_close(s);
+}
+END_TEST
+
+/* A limit of a warn rule is one, and the rule can ask for more than the kernel does. */
+START_TEST(limits_and_settings)
+{
+	struct rdmabroker *s = open_session(0);
+	struct rdmabroker_question question = RDMABROKER_QUESTION_INIT;
+	struct rdmabroker_explanation *e;
+
+	set_policy("allow session\nwarn listen max 1\nwarn connect qp own reuseaddr no\n");
+	start_listening(s, 7471);
+	refuse_listening(s, 7472, EBUSY, "max 1");
+	question.operation = RDMABROKER_OPERATION_CONNECT;
+	ck_assert_int_eq(rdmabroker_explain(s, &question, &e), 0);
+	ck_assert_uint_eq(e->n_effects, 1);
+	ck_assert_str_eq(e->effects[0], "reuseaddr no");
+	rdmabroker_free_explanation(e);
+	rdmabroker_close(s);
+}
+END_TEST
+
+static void set_may_bind(bool may)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2];
+
+	ck_assert_int_eq(syscall(SYS_capget, &header, data), 0);
+	data[0].effective &= ~(1u << CAP_NET_BIND_SERVICE);
+	data[0].effective |= may ? 1u << CAP_NET_BIND_SERVICE : 0;
+	ck_assert_int_eq(syscall(SYS_capset, &header, data), 0);
+}
+
+static int bind_to(struct rdmabroker *session, uint16_t port)
+{
+	struct rdmabroker_id *id;
+	int r;
+
+	ck_assert_int_eq(rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &id), 0);
+	r = rdmabroker_bind_addr(id, addr(port));
+	rdmabroker_destroy_id(id);
+	return r;
+}
+
+/* The right is looked at when it is used, not when the session begins. */
+START_TEST(ports_below_1024)
+{
+	struct rdmabroker *s = open_session(0);
+
+	set_policy("allow session\nwarn listen port 81\nwarn any\n");
+	if (geteuid() != 0) {
+		expect_failure(bind_to(s, 80), EACCES, "a port below 1024");
+		ck_assert_int_eq(bind_to(s, 81), 0);
+		rdmabroker_close(s);
+		return;
+	}
+	ck_assert_int_eq(bind_to(s, 80), 0);
+	set_may_bind(false);
+	expect_failure(bind_to(s, 80), EACCES, "a port below 1024");
+	ck_assert_int_eq(bind_to(s, 81), 0);
+	ck_assert_int_eq(bind_to(s, 1024), 0);
+	set_may_bind(true);
+	ck_assert_int_eq(bind_to(s, 80), 0);
+	/* An allow rule has to name the port, whatever the client may do. */
+	set_policy("allow any\n");
+	expect_failure(bind_to(s, 80), EACCES, "a port below 1024");
+	rdmabroker_close(s);
+}
+END_TEST
+
+UNIT_MAIN("warn", set_up, tear_down, what_is_admitted_is_told, explained, limits_and_settings,
+	  ports_below_1024)
