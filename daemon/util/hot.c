@@ -179,9 +179,15 @@ int hot_run(struct hot *hot, int timeout_ms)
 		r = sd_event_prepare(hot->loop);
 		if (r < 0)
 			return r;
-		/* A source is pending, without a descriptor or a time. */
-		if (r > 0)
+		/*
+		 * A source is pending, without a descriptor or a time. The set has its turn all the same: such a source
+		 * can be pending again and again until nothing of the set is ready.
+		 */
+		if (r > 0) {
+			hot->n_ready = epoll_wait(hot->epoll, hot->ready, HOT_MAX, 0);
+			handle(hot);
 			return sd_event_dispatch(hot->loop);
+		}
 		timer_was_started();
 	}
 	hot->n_ready = epoll_wait(hot->epoll, hot->ready, HOT_MAX, timeout_ms);

@@ -132,6 +132,48 @@ START_TEST(host)
 }
 END_TEST
 
+/* As a wait for "nothing else is ready" does. */
+static int on_patient(sd_event_source *source, void *userdata)
+{
+	n_deferred++;
+	if (hot_is_ready(hot))
+		ck_assert_int_eq(timer_defer(source), 0);
+	return 0;
+}
+
+static int on_patient_timer(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	n_timer++;
+	if (hot_is_ready(hot))
+		ck_assert_int_eq(timer_start(source, 0), 0);
+	return 0;
+}
+
+/* A source that waits in each turn until the set has nothing ready does not keep the set from its turn. */
+START_TEST(source_that_waits_for_the_set)
+{
+	sd_event_source *patient, *patient_timer;
+
+	act = clear;
+	be_host();
+	ck_assert_int_ge(sd_event_add_defer(loop, &patient, on_patient, NULL), 0);
+	ck_assert_int_eq(timer_new(&patient_timer, loop, 1, on_patient_timer, NULL), 0);
+	for (int i = 0; i < N; i++)
+		make_ready(i);
+	ck_assert_int_eq(timer_defer(patient), 0);
+	ck_assert_int_eq(timer_start(patient_timer, 0), 0);
+	for (int i = 0; i < 100; i++)
+		ck_assert_int_ge(hot_run(hot, 0), 0);
+	for (int i = 0; i < N; i++)
+		ck_assert_uint_eq(members[i].n, 1);
+	ck_assert_uint_gt(n_deferred, 0);
+	ck_assert_uint_gt(n_timer, 0);
+	ck_assert_int_eq(hot_run(hot, 0), 0);
+	sd_event_source_disable_unref(patient);
+	sd_event_source_disable_unref(patient_timer);
+}
+END_TEST
+
 /* Neither the loop nor the set keeps the other one from its turn, though both always have something to do. */
 START_TEST(both_are_always_ready)
 {
@@ -267,5 +309,6 @@ START_TEST(exit_of_the_loop)
 }
 END_TEST
 
-UNIT_MAIN("hot", set_up, tear_down, guest, host, both_are_always_ready, the_others_wait,
-	  removed_in_their_turn, timer_of_a_member, turns_are_numbered, exit_of_the_loop)
+UNIT_MAIN("hot", set_up, tear_down, guest, host, source_that_waits_for_the_set,
+	  both_are_always_ready, the_others_wait, removed_in_their_turn, timer_of_a_member,
+	  turns_are_numbered, exit_of_the_loop)
