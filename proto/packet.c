@@ -95,20 +95,20 @@ ssize_t packet_recv(int sock, uint8_t buf[PACKET_MAX], int *fds, size_t max_fds,
 void packet_prepare(struct packet_in *in, uint8_t buf[PACKET_MAX])
 {
 	in->iov = (struct iovec){ .iov_base = buf, .iov_len = PACKET_MAX };
-	in->msg = (struct msghdr){
-		.msg_iov = &in->iov,
-		.msg_iovlen = 1,
-		.msg_control = in->control,
-		.msg_controllen = sizeof(in->control),
-	};
+	in->msg = (struct mmsghdr){ .msg_hdr = {
+					    .msg_iov = &in->iov,
+					    .msg_iovlen = 1,
+					    .msg_control = in->control,
+					    .msg_controllen = sizeof(in->control),
+				    } };
 }
 
-ssize_t packet_received(struct packet_in *in, ssize_t n, int fds[PACKET_MAX_FDS], size_t *ret_n_fds)
+ssize_t packet_received(struct packet_in *in, int n, int fds[PACKET_MAX_FDS], size_t *ret_n_fds)
 {
 	*ret_n_fds = 0;
 	if (n < 0)
 		return errno == EWOULDBLOCK ? -EAGAIN : -errno;
-	return check_packet(&in->msg, n, fds, ret_n_fds);
+	return check_packet(&in->msg.msg_hdr, (ssize_t)in->msg.msg_len, fds, ret_n_fds);
 }
 
 ssize_t packet_recv_noted(int sock, void *first, size_t first_len, void *rest, int *fds,

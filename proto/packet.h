@@ -36,18 +36,22 @@ struct mmsghdr;
 ssize_t packet_recv(int sock, uint8_t buf[PACKET_MAX], int *fds, size_t max_fds, size_t *ret_n_fds);
 
 /*
- * For a caller that blocks in recvmsg(2), where its thread can be cancelled: no function of this project is left then but
- * the caller. What recvmsg(sock, &in->msg, MSG_CMSG_CLOEXEC) has returned, and its errno, goes to packet_received(), which
- * returns the same as packet_recv(), or -EINTR.
+ * For a caller that blocks in recvmmsg(2), where its thread can be cancelled: no function of this project is left then but
+ * the caller. What recvmmsg(sock, &in->msg, 1, MSG_CMSG_CLOEXEC, NULL) has returned, and its errno, goes to
+ * packet_received(), which returns the same as packet_recv(), or -EINTR. A thread can be cancelled between the end of the
+ * system call and the return from the function: the packet has been received then if packet_was_received().
  */
 struct packet_in {
 	struct iovec iov;
-	struct msghdr msg;
+	struct mmsghdr msg;
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * PACKET_MAX_FDS)];
 };
 void packet_prepare(struct packet_in *in, uint8_t buf[PACKET_MAX]);
-ssize_t packet_received(struct packet_in *in, ssize_t n, int fds[PACKET_MAX_FDS],
-			size_t *ret_n_fds);
+ssize_t packet_received(struct packet_in *in, int n, int fds[PACKET_MAX_FDS], size_t *ret_n_fds);
+static inline bool packet_was_received(const struct packet_in *in)
+{
+	return in->msg.msg_len > 0;
+}
 
 /*
  * As packet_recv(). The packet's first FIRST_LEN bytes are put into FIRST, the rest into REST, which has space for

@@ -62,6 +62,7 @@ SYSTEM(LOOP, int, epoll_ctl, (int epoll, int op, int fd, struct epoll_event *eve
        (epoll, op, fd, event))
 ssize_t client_sendmsg(int fd, const struct msghdr *msg, int flags);
 ssize_t client_recvmsg(int fd, struct msghdr *msg, int flags);
+int client_recvmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags, struct timespec *timeout);
 int client_connect(int fd, const struct sockaddr *addr, socklen_t len);
 int client_poll(struct pollfd *fds, nfds_t n, int timeout);
 int client_clock_gettime(clockid_t clock, struct timespec *ret);
@@ -93,17 +94,26 @@ static bool wait_for(int fd)
 
 ssize_t client_recvmsg(int fd, struct msghdr *msg, int flags)
 {
+	ssize_t n = hook_fails(HOOK_CLIENT, HOOK_RECEIVE) ? -1 : recvmsg(fd, msg, flags);
+
+	if (n > 0)
+		hook_received();
+	return n;
+}
+
+int client_recvmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags, struct timespec *timeout)
+{
 	bool fails = hook_fails(HOOK_CLIENT, HOOK_RECEIVE);
-	ssize_t n;
+	int received;
 
 	if (!fails && !(flags & MSG_DONTWAIT) && !wait_for(fd)) {
 		errno = EAGAIN;
 		return -1;
 	}
-	n = fails ? -1 : recvmsg(fd, msg, flags);
-	if (n > 0)
+	received = fails ? -1 : recvmmsg(fd, msgs, n, flags, timeout);
+	if (received > 0 && msgs[0].msg_len > 0)
 		hook_received();
-	return n;
+	return received;
 }
 
 int client_connect(int fd, const struct sockaddr *addr, socklen_t len)

@@ -301,6 +301,26 @@ START_TEST(threads_that_are_cancelled)
 END_TEST
 
 /* While a thread blocks, the others get EAGAIN if the flag is set meanwhile. */
+/* A thread that is cancelled in the moment in which it has received an event leaves it to the others. */
+START_TEST(threads_that_are_cancelled_with_an_event)
+{
+	for (int i = 0; i < 2000; i++) {
+		struct rdmabroker_event *event;
+		struct rdmabroker_id *id;
+
+		start_waiter(&waiters[0], wait_once);
+		await_sleep(&waiters[0]);
+		id = new_resolving(session);
+		pthread_cancel(waiters[0].thread);
+		pthread_join(waiters[0].thread, NULL);
+		ck_assert_int_eq(rdmabroker_get_event(session, 20000, &event), 0);
+		ck_assert_ptr_eq(event->id, id);
+		rdmabroker_free_event(event);
+		ck_assert_int_eq(rdmabroker_destroy_id_wait(id, T), 0);
+	}
+}
+END_TEST
+
 START_TEST(flag_that_is_set_while_a_thread_blocks)
 {
 
@@ -429,5 +449,6 @@ UNIT_MAIN("apart", set_up_apart, tear_down_apart, one_descriptor, replies_do_not
 	  readable_for_a_route, route_without_polling, events_of_a_destroyed_id,
 	  number_that_is_used_again, many_calls_without_a_reply, events_that_fill_the_socket,
 	  descriptor_that_does_not_block, descriptor_in_five_epolls, signals,
-	  threads_that_are_cancelled, flag_that_is_set_while_a_thread_blocks,
-	  threads_that_take_events, threads_that_call, threads_that_call_when_the_broker_ends)
+	  threads_that_are_cancelled, threads_that_are_cancelled_with_an_event,
+	  flag_that_is_set_while_a_thread_blocks, threads_that_take_events, threads_that_call,
+	  threads_that_call_when_the_broker_ends)

@@ -143,42 +143,51 @@ bool pump_try(struct wire *wire)
 	return received;
 }
 
-/*
- * A thread that is cancelled in the system call has received nothing. The lock is not held then, and the next thread
- * reads.
- */
+struct blocked {
+	struct wire *wire;
+	struct packet_in in;
+	uint8_t buf[PACKET_MAX];
+};
+
+/* Takes the lock. N: what recvmmsg() has returned. Returns 0 or a negative errno. */
+static int leave(struct blocked *blocked, int n)
+{
+	int fds[PACKET_MAX_FDS] = { -1 };
+	size_t n_fds;
+	ssize_t len = packet_received(&blocked->in, n, fds, &n_fds);
+
+	wire_lock(blocked->wire);
+	blocked->wire->reading = blocked->wire->blocking = false;
+	handle(blocked->wire, blocked->buf, len, fds, n_fds);
+	wire_wake(blocked->wire);
+	return len < 0 ? (int)len : 0;
+}
+
+/* The thread was cancelled in the system call, and does not hold the lock. The next thread reads. */
 static void leave_cancelled(void *userdata)
 {
-	struct wire *wire = userdata;
+	struct blocked *blocked = userdata;
 
-	wire_lock(wire);
-	wire->reading = wire->blocking = false;
-	wire_wake(wire);
-	wire_unlock(wire);
+	errno = EAGAIN;
+	leave(blocked, packet_was_received(&blocked->in) ? 1 : -1);
+	wire_unlock(blocked->wire);
 }
 
 int pump_block(struct wire *wire, int cancel_state)
 {
-	uint8_t buf[PACKET_MAX];
-	int fds[PACKET_MAX_FDS] = { -1 }, ignored;
-	struct packet_in in;
-	size_t n_fds = 0;
-	ssize_t n;
+	struct blocked blocked;
+	int ignored, n;
 
-	packet_prepare(&in, buf);
+	blocked.wire = wire;
+	packet_prepare(&blocked.in, blocked.buf);
 	wire->reading = wire->blocking = true;
 	wire_unlock(wire);
-	pthread_cleanup_push(leave_cancelled, wire);
+	pthread_cleanup_push(leave_cancelled, &blocked);
 	pthread_setcancelstate(cancel_state, &ignored);
-	n = recvmsg(wire->sock.fd, &in.msg, MSG_CMSG_CLOEXEC);
+	n = recvmmsg(wire->sock.fd, &blocked.in.msg, 1, MSG_CMSG_CLOEXEC, NULL);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &ignored);
 	pthread_cleanup_pop(0);
-	n = packet_received(&in, n, fds, &n_fds);
-	wire_lock(wire);
-	wire->reading = wire->blocking = false;
-	handle(wire, buf, n, fds, n_fds);
-	wire_wake(wire);
-	return n < 0 ? (int)n : 0;
+	return leave(&blocked, n);
 }
 
 /*

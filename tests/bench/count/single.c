@@ -122,16 +122,16 @@ int poll(struct pollfd *fds, nfds_t n, int timeout)
 
 #define REAL(name) ((typeof(&name))dlsym(RTLD_NEXT, #name))
 
-/* Replaces recvmsg(), in which a session whose replies come by another one waits for its events. */
-ssize_t recvmsg(int sock, struct msghdr *msg, int flags)
+/* Replaces recvmmsg(), in which a session whose replies come by another one waits for its events. */
+int recvmmsg(int sock, struct mmsghdr *msgs, unsigned n, int flags, struct timespec *timeout)
 {
-	static typeof(&recvmsg) real;
+	static typeof(&recvmmsg) real;
 	struct pollfd p = { .fd = sock, .events = POLLIN };
 
-	real = real ?: REAL(recvmsg);
+	real = real ?: REAL(recvmmsg);
 	if (!(flags & MSG_DONTWAIT))
 		poll(&p, 1, -1);
-	return real(sock, msg, flags);
+	return real(sock, msgs, n, flags, timeout);
 }
 
 /* These replace what the library and the daemon send packets with. */
