@@ -143,6 +143,8 @@ struct rdmabroker_listed_session {
 	bool lingers;
 	uint8_t unused[3]; /* 0 */
 	uint32_t charged_uid; /* whose quotas it uses: UID, or the owner of this subordinate uid */
+	const char *
+		denied; /* of rdmabroker_get_list_tried(): what the rules would not allow, and why; NULL: nothing */
 };
 
 struct rdmabroker_listed_id {
@@ -160,6 +162,7 @@ struct rdmabroker_listed_id {
 	/* Who the peer is, without its groups, or why that is not known. Both NULL: it was not asked. */
 	const struct rdmabroker_peer_identity *peer_identity;
 	const char *peer_unknown;
+	const char *denied; /* as in struct rdmabroker_listed_session */
 };
 
 struct rdmabroker_list {
@@ -330,6 +333,8 @@ struct rdmabroker_reload_result {
 	size_t n_complaints;
 	/* "file:line:column: text"; an error of a whole file: "file: text" */
 	const char *const *complaints;
+	uint64_t
+		dry_run; /* of rdmabroker_try_reload(): for rdmabroker_get_list_tried(); 0: it failed */
 };
 
 /* The name of a value, as in the rule language and in rdmabrokerctl(1), e.g. "connect"; never NULL. */
@@ -396,6 +401,21 @@ struct rdmabroker_rules *rdmabroker_free_rules(struct rdmabroker_rules *rules);
  *   Sessions and ids that come or go while a long list is transferred may be missing.
  */
 int rdmabroker_get_list(struct rdmabroker *session, struct rdmabroker_list **ret);
+/**
+ * rdmabroker_get_list_tried - As rdmabroker_get_list(), and what other rules than those in force would not allow.
+ * @dry_run: The member dry_run of the result of rdmabroker_try_reload().
+ * Ownership:
+ *   *@ret is the caller's; free it with rdmabroker_free_list().
+ * Returns:
+ *   0; -EINVAL: another dry run or a reload came later; -EACCES: only observers may call this (policy operation
+ *   "observe").
+ * Notes:
+ *   An entry with the member denied is what a reload with OnReload=enforce would end; of a session, of its devices, and
+ *   of the multicast groups of an id only the first one that is not allowed is named. A connection whose rule depends on
+ *   who the peer is, which nobody has asked, counts as allowed.
+ */
+int rdmabroker_get_list_tried(struct rdmabroker *session, uint64_t dry_run,
+			      struct rdmabroker_list **ret);
 struct rdmabroker_list *rdmabroker_free_list(struct rdmabroker_list *list);
 
 /**
@@ -530,6 +550,15 @@ rdmabroker_free_explanation(struct rdmabroker_explanation *explanation);
  *   0: the result shows whether the reload succeeded; -EACCES: only admins may call this (policy operation "admin").
  */
 int rdmabroker_reload(struct rdmabroker *session, struct rdmabroker_reload_result **ret);
+/**
+ * rdmabroker_try_reload - Make the daemon read its configuration and its policy, and change nothing.
+ * Ownership:
+ *   *@ret is the caller's; free it with rdmabroker_free_reload_result().
+ * Returns:
+ *   0: the result shows whether a reload would succeed, and its member n_rules is that of the rules that were read;
+ *   -EACCES: only admins may call this (policy operation "admin"); -EOPNOTSUPP: the daemon is older than 0.2.0.
+ */
+int rdmabroker_try_reload(struct rdmabroker *session, struct rdmabroker_reload_result **ret);
 struct rdmabroker_reload_result *
 rdmabroker_free_reload_result(struct rdmabroker_reload_result *result);
 

@@ -40,7 +40,7 @@ struct broker {
 	sd_event *loop;
 	struct hot *hot; /* of LOOP */
 	struct notifier *notifier;
-	struct reloader *reloader;
+	struct reloader *reloader, *dry_reloader;
 	struct missing_names *names;
 	struct core *core;
 	struct takeover *takeover;
@@ -277,10 +277,21 @@ static void on_names_found(void *userdata, struct policy *policy)
 	tell_status(broker);
 }
 
-static uint64_t start_reload(void *userdata)
+static void on_dry_run(void *userdata, struct reloaded *reloaded)
+{
+	struct broker *broker = userdata;
+
+	control_dry_run_done(server_get_control(broker->server), reloaded->ticket, reloaded->r,
+			     TAKE_PTR(reloaded->diag), reloaded->policy);
+}
+
+static uint64_t start_reload(void *userdata, bool dry_run)
 {
 	struct broker *broker = userdata;
 	struct timespec now;
+
+	if (dry_run)
+		return reloader_start(broker->dry_reloader);
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	notifier_tell(broker->notifier, "RELOADING=1\nMONOTONIC_USEC=%llu",
@@ -295,7 +306,7 @@ static const struct server_ops server_ops = {
 
 static int on_sighup(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata)
 {
-	start_reload(userdata);
+	start_reload(userdata, /* dry_run= */ false);
 	return 0;
 }
 
@@ -398,6 +409,9 @@ static int set_up(struct broker *broker, struct policy *policy)
 	if (r < 0)
 		return r;
 	r = reloader_new(&broker->reloader, broker->loop, &broker->options, on_reloaded, broker);
+	if (r == 0)
+		r = reloader_new(&broker->dry_reloader, broker->loop, &broker->options, on_dry_run,
+				 broker);
 	if (r < 0)
 		return r;
 	r = missing_names_new(&broker->names, broker->loop, NAMES_MSEC, on_names_found, broker);
@@ -517,6 +531,7 @@ struct broker *broker_free(struct broker *broker)
 	if (!broker || broker->leaves)
 		return NULL;
 	reloader_free(broker->reloader);
+	reloader_free(broker->dry_reloader);
 	missing_names_free(broker->names);
 	server_free(broker->server);
 	upstream_free(broker->upstream);

@@ -63,7 +63,8 @@ bool options_read_verb(struct ctl *ctl, int *argc, char ***argv);
 int help_print(const struct ctl *ctl, const struct verb *verb);
 
 extern const struct verb_option cdi_options[], drain_options[], events_options[], explain_options[],
-	fleet_options[], list_options[], restrict_options[], rules_options[], site_options[];
+	fleet_options[], list_options[], reload_options[], restrict_options[], rules_options[],
+	site_options[];
 extern const char *const fleet_actions[], *const site_actions[];
 int verb_cdi(struct ctl *ctl);
 int verb_check(struct ctl *ctl);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "ctl.h"
+#include "list.h"
 #include "proto/addr.h"
 #include "read.h"
 #include "who.h"
@@ -211,6 +212,20 @@ static const struct column columns[] = {
 	{ NULL },
 };
 
+/* For reload --dry-run. */
+static const struct column denied_columns[] = {
+	{ NULL, "session", OF(session.number) },
+	{ NULL, "id", OF(id.id), COLUMN_NO_ZERO },
+	WHO_COLUMNS(struct row, 0, 0),
+	{ "SESSION", NULL, OF(session.number) },
+	{ "ID", NULL, OF(id.id), COLUMN_NO_ZERO },
+	{ "STATE", "state", OF(id.state) },
+	{ "LOCAL", "local", OF(id.local) },
+	{ "PEER", "peer", OF(id.peer) },
+	{ "NOT ALLOWED", "denied", OF(id.denied) },
+	{ NULL },
+};
+
 /* ID NULL: the session. */
 static struct row make_row(const struct rdmabroker_listed_session *session,
 			   const struct rdmabroker_listed_id *id)
@@ -221,6 +236,7 @@ static struct row make_row(const struct rdmabroker_listed_session *session,
 						"session",
 		.age_ms = session->age_ms,
 		.rule = session->rule,
+		.denied = session->denied,
 		.tos = -1,
 	};
 	struct row row = { .who = WHO_OF(session), .session = *session, .id = id ? *id : none };
@@ -298,6 +314,40 @@ static int print_list(const struct ctl *ctl, const struct filter *filter)
 		status = print_table(&view, stdout);
 	rdmabroker_free_list(list);
 	return status;
+}
+
+static size_t add_denied(const struct rdmabroker_list *list, struct table *table)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < list->n_sessions + list->n_ids; i++) {
+		const struct rdmabroker_listed_id *id =
+			i < list->n_sessions ? NULL : list->ids[i - list->n_sessions];
+		struct row row = make_row(id ? id->session : list->sessions[i], id);
+
+		if (!row.id.denied)
+			continue;
+		table_add(table, &row);
+		n++;
+	}
+	return n;
+}
+
+void list_json_denied(const struct rdmabroker_list *list, struct jsonout *json)
+{
+	add_denied(list, &(struct table){ .columns = denied_columns, .json = json });
+}
+
+int list_print_denied(const struct rdmabroker_list *list)
+{
+	struct table table;
+
+	table_begin(&table, denied_columns);
+	if (add_denied(list, &table) > 0)
+		return table_end(&table, stdout) ? EXIT_SUCCESS : EXIT_FAILURE;
+	table_done(&table);
+	printf("they allow all sessions and ids that there are now\n");
+	return EXIT_SUCCESS;
 }
 
 int verb_list(struct ctl *ctl)

@@ -95,6 +95,7 @@ static const struct verb verbs[] = {
 	{
 		.name = "reload",
 		.summary = "Reload the rules and the configuration; an error changes nothing",
+		.options = reload_options,
 		.run = verb_reload,
 	},
 	{

@@ -4,19 +4,24 @@
 #include <string.h>
 
 #include "core/object/session.h"
+#include "policy/policy.h"
 #include "rpc/control.h"
 #include "util/diag.h"
 #include "util/log.h"
 
-void control_init(struct control *control, uint64_t (*reload)(void *userdata), void *userdata)
+void control_init(struct control *control, uint64_t (*reload)(void *userdata, bool dry_run),
+		  void *userdata)
 {
 	*control = (struct control){ .reload = reload, .userdata = userdata };
-	list_init(&control->reloading);
+	for (int i = 0; i < 2; i++)
+		list_init(&control->reloads[i].waiting);
 }
 
 void control_done(struct control *control)
 {
-	diag_free(control->reloaded_diag);
+	for (int i = 0; i < 2; i++)
+		diag_free(control->reloads[i].diag);
+	policy_unref(control->dry_policy);
 	free(control->policy_error);
 }
 
@@ -34,25 +39,57 @@ const char *control_get_policy_error(const struct control *control)
 	return control->policy_error ?: "";
 }
 
-void control_reloaded(struct control *control, uint64_t ticket, int r, struct diag *diag)
+static void done(struct control_reloads *reloads, uint64_t ticket, int r, struct diag *diag)
 {
-	control->reloaded_ticket = ticket;
-	control->reloaded_r = r;
-	diag_free(control->reloaded_diag);
-	control->reloaded_diag = diag;
-	/* Sessions that wait for a later reload are resumed too, and begin to wait again. */
-	session_resume_all(&control->reloading);
+	reloads->ticket = ticket;
+	reloads->r = r;
+	diag_free(reloads->diag);
+	reloads->diag = diag;
+	/* Sessions that wait for a later one are resumed too, and begin to wait again. */
+	session_resume_all(&reloads->waiting);
 }
 
-int control_reload(struct control *control, struct session *session, uint64_t *ticket, bool again,
-		   const struct diag **ret_diag)
+static void set_dry_policy(struct control *control, struct policy *policy)
 {
+	if (control->dry_policy)
+		policy_unref(control->dry_policy);
+	control->dry_policy = policy ? policy_ref(policy) : NULL;
+}
+
+void control_reloaded(struct control *control, uint64_t ticket, int r, struct diag *diag)
+{
+	set_dry_policy(control, NULL);
+	done(&control->reloads[false], ticket, r, diag);
+}
+
+void control_dry_run_done(struct control *control, uint64_t ticket, int r, struct diag *diag,
+			  struct policy *policy)
+{
+	set_dry_policy(control, r == 0 ? policy : NULL);
+	done(&control->reloads[true], ticket, r, diag);
+}
+
+int control_reload(struct control *control, struct session *session, bool dry_run, uint64_t *ticket,
+		   bool again, const struct diag **ret_diag)
+{
+	struct control_reloads *reloads = &control->reloads[dry_run];
+
 	if (!again)
-		*ticket = control->reload(control->userdata);
-	if (control->reloaded_ticket < *ticket) {
-		session_wait(session, &control->reloading);
+		*ticket = control->reload(control->userdata, dry_run);
+	if (reloads->ticket < *ticket) {
+		session_wait(session, &reloads->waiting);
 		return -EINPROGRESS;
 	}
-	*ret_diag = control->reloaded_diag;
-	return control->reloaded_r;
+	*ret_diag = reloads->diag;
+	return reloads->r;
+}
+
+struct policy *control_get_dry_policy(const struct control *control, uint64_t number)
+{
+	return number == control->reloads[true].ticket ? control->dry_policy : NULL;
+}
+
+uint64_t control_get_dry_run(const struct control *control)
+{
+	return control->reloads[true].ticket;
 }

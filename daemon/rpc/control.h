@@ -10,13 +10,14 @@
 
 struct diag;
 struct failure;
+struct policy;
 struct published_sockets;
 struct restriction;
 struct server;
 struct session;
 
 struct control {
-	uint64_t (*reload)(void *userdata); /* server_ops.reload */
+	uint64_t (*reload)(void *userdata, bool dry_run); /* server_ops.reload */
 	void *userdata;
 	struct published_sockets *published_sockets;
 	/*
@@ -27,13 +28,19 @@ struct control {
 		     struct failure *failure);
 	struct server *server;
 	char *policy_error;
-	struct list reloading; /* session.waiting: the sessions that wait for a reload */
-	uint64_t reloaded_ticket; /* ticket of the last reload that is done; 0: none */
-	int reloaded_r;
-	struct diag *reloaded_diag;
+	/* reloads, and dry runs (1) */
+	struct control_reloads {
+		struct list waiting; /* session.waiting: the sessions that wait for one */
+		uint64_t ticket; /* ticket of the last one that is done; 0: none */
+		int r;
+		struct diag *diag;
+	} reloads[2];
+	/* the policy of the last dry run, whose number is its ticket; NULL: it failed, or a reload was later */
+	struct policy *dry_policy;
 };
 
-void control_init(struct control *control, uint64_t (*reload)(void *userdata), void *userdata);
+void control_init(struct control *control, uint64_t (*reload)(void *userdata, bool dry_run),
+		  void *userdata);
 void control_done(struct control *control);
 
 /*
@@ -45,14 +52,20 @@ const char *control_get_policy_error(const struct control *control); /* never NU
 
 /*
  * To be called when all reloads up to TICKET are done. R is the result of the last of them: 0, or a negative errno.
- * DIAG has its errors. DIAG is taken over, and is allowed to be NULL.
+ * DIAG has its errors. DIAG is taken over, and is allowed to be NULL. The second one is for dry runs: POLICY is what
+ * was read, if R is 0.
  */
 void control_reloaded(struct control *control, uint64_t ticket, int r, struct diag *diag);
+void control_dry_run_done(struct control *control, uint64_t ticket, int r, struct diag *diag,
+			  struct policy *policy);
 /*
- * Starts a reload for SESSION's request and sets *TICKET. If AGAIN is true, the request is repeated: starts nothing,
- * because *TICKET already is the ticket of the request's reload. Returns -EINPROGRESS if the reload is not done yet:
+ * Starts a reload or a dry run for SESSION's request and sets *TICKET. If AGAIN is true, the request is repeated: starts
+ * nothing, because *TICKET already is the ticket of the request's reload. Returns -EINPROGRESS if it is not done yet:
  * then the request is resumed later. Otherwise returns R of control_reloaded(), and sets *RET_DIAG, which stays the
  * control's and can be NULL.
  */
-int control_reload(struct control *control, struct session *session, uint64_t *ticket, bool again,
-		   const struct diag **ret_diag);
+int control_reload(struct control *control, struct session *session, bool dry_run, uint64_t *ticket,
+		   bool again, const struct diag **ret_diag);
+/* The policy of the dry run NUMBER, and the number of the last one. NULL: it is no longer, or has never been, there. */
+struct policy *control_get_dry_policy(const struct control *control, uint64_t number);
+uint64_t control_get_dry_run(const struct control *control);

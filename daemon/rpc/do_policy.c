@@ -89,22 +89,27 @@ int do_list_rules(struct call *call)
 	return 0;
 }
 
-int do_reload(struct call *call)
+static int reload(struct call *call, bool dry_run)
 {
-	const struct diag *diag = NULL;
 	Rdmabroker__ReloadResult *result = &space_of(call)->reload;
+	const struct diag *diag = NULL;
+	struct policy *policy;
 	const char *line;
 	int r;
 
-	r = control_reload(call->control, call->session, &call->progress->reload_ticket,
+	r = control_reload(call->control, call->session, dry_run, &call->progress->reload_ticket,
 			   call->attempt == REQUEST_AGAIN, &diag);
 	if (r < 0 && (!diag || diag_count(diag) == 0))
 		return failure_errno(&call->failure, r);
 	rdmabroker__reload_result__init(result);
 	result->ok = r == 0;
-	if (!policy_is_fallback(core_get_policy(session_get_core(call->session))))
-		result->rules =
-			(uint32_t)policy_n_rules(core_get_policy(session_get_core(call->session)));
+	policy = core_get_policy(session_get_core(call->session));
+	if (dry_run && r == 0) {
+		result->dry_run = control_get_dry_run(call->control);
+		policy = control_get_dry_policy(call->control, result->dry_run) ?: policy;
+	}
+	if (!policy_is_fallback(policy))
+		result->rules = (uint32_t)policy_n_rules(policy);
 	result->complaints = space_of(call)->complaint_pointers;
 	while (diag && result->n_complaints < MAX_COMPLAINTS &&
 	       (line = diag_at(diag, result->n_complaints))) {
@@ -115,6 +120,16 @@ int do_reload(struct call *call)
 	}
 	REPLY(call, reload, RELOAD, result);
 	return 0;
+}
+
+int do_reload(struct call *call)
+{
+	return reload(call, /* dry_run= */ false);
+}
+
+int do_try_reload(struct call *call)
+{
+	return reload(call, /* dry_run= */ true);
 }
 
 /* Explain */

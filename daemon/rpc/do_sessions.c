@@ -7,17 +7,19 @@
 #include "core/object/notice.h"
 #include "core/object/restriction.h"
 #include "core/rule/admin.h"
+#include "core/rule/judge.h"
 #include "core/verbs/lease.h"
 #include "proto/address.h"
 #include "proto/packet.h"
 #include "proto/text.h"
 #include "rpc/call.h"
+#include "rpc/control.h"
 #include "util/clock.h"
 
 /* Requests to list and watch all sessions and ids, to end them, and to drain the broker. */
 
 #define MAX_LISTED 24 /* sessions and ids in a reply */
-#define LISTED_SIZE_MAX 2048 /* the longest session or id in a reply, packed */
+#define LISTED_SIZE_MAX 2304 /* the longest session or id in a reply, packed */
 
 struct out_listed_session {
 	Rdmabroker__ListedSession session;
@@ -37,9 +39,12 @@ struct out_listed_id {
 /* What the reply to list points to. */
 struct space {
 	Rdmabroker__ListResult list;
-	union {
-		struct out_listed_session session;
-		struct out_listed_id id;
+	struct listed {
+		union {
+			struct out_listed_session session;
+			struct out_listed_id id;
+		};
+		char denied[TEXT_MAX / 2];
 	} listed[MAX_LISTED];
 	Rdmabroker__ListedSession *listed_sessions[MAX_LISTED];
 	Rdmabroker__ListedId *listed_ids[MAX_LISTED];
@@ -106,20 +111,40 @@ static Rdmabroker__ListedId *out_id(struct out_listed_id *space, const struct id
 	return out;
 }
 
-/* Both return the size that the message adds to the packet. */
-
-static size_t add_session(Rdmabroker__ListResult *result, struct out_listed_session *space,
-			  const struct session *session)
+/* What POLICY would not allow of the entry, and why; empty: nothing. */
+static void judge(struct call *call, struct listed *space, struct session *session, struct id *id,
+		  struct policy *policy)
 {
-	result->sessions[result->n_sessions] = out_session(space, session);
-	return rdmabroker__listed_session__get_packed_size(result->sessions[result->n_sessions++]);
+	struct failure why = { 0 };
+	bool allowed = id ? judge_all_of_id(id, policy, &why) :
+			    judge_all_of_session(session, policy, &why);
+
+	/* Who asks pays. */
+	session_count_examined(call->session, session_take_examined(session));
+	text_copy(space->denied, sizeof(space->denied), allowed ? "" : why.text);
 }
 
-static size_t add_id(Rdmabroker__ListResult *result, struct out_listed_id *space,
-		     const struct id *id)
+/* Returns the size that the entry adds to the packet. POLICY NULL: nothing is to be judged. */
+static size_t add(struct call *call, struct listed *space, struct session *session, struct id *id,
+		  struct policy *policy)
 {
-	result->ids[result->n_ids] = out_id(space, id);
-	return rdmabroker__listed_id__get_packed_size(result->ids[result->n_ids++]);
+	Rdmabroker__ListResult *result = &space_of(call)->list;
+	Rdmabroker__ListedId *out;
+
+	space->denied[0] = 0;
+	if (policy)
+		judge(call, space, session, id, policy);
+	if (!id) {
+		Rdmabroker__ListedSession *out = out_session(&space->session, session);
+
+		out->denied = space->denied;
+		result->sessions[result->n_sessions++] = out;
+		return rdmabroker__listed_session__get_packed_size(out);
+	}
+	out = out_id(&space->id, id);
+	out->denied = space->denied;
+	result->ids[result->n_ids++] = out;
+	return rdmabroker__listed_id__get_packed_size(out);
 }
 
 int do_list(struct call *call)
@@ -130,10 +155,17 @@ int do_list(struct call *call)
 		.session = call->request->list->session,
 		.id = call->request->list->id,
 	};
+	uint64_t dry_run = call->request->list->dry_run;
+	struct policy *policy = NULL;
 	struct session *session;
 	size_t size = 0;
 	struct id *id;
 
+	if (dry_run > 0) {
+		policy = control_get_dry_policy(call->control, dry_run);
+		if (!policy)
+			return bad_request(call, "the rules were read again meanwhile");
+	}
 	rdmabroker__list_result__init(result);
 	result->sessions = space_of(call)->listed_sessions;
 	result->ids = space_of(call)->listed_ids;
@@ -142,10 +174,7 @@ int do_list(struct call *call)
 		result->more = admin_next(&cursor, core, &session, &id);
 		if (!result->more)
 			break;
-		if (id)
-			size += add_id(result, &space_of(call)->listed[n].id, id);
-		else
-			size += add_session(result, &space_of(call)->listed[n].session, session);
+		size += add(call, &space_of(call)->listed[n], session, id, policy);
 	}
 	/* A full page is followed by another one, which is empty if the full one ends with the last object. */
 	result->next_session = cursor.session;

@@ -21,10 +21,10 @@ struct socketstore;
 
 struct server_ops {
 	/*
-	 * Starts to read configuration and policy again. Returns a ticket, from 1. control_reloaded() is
-	 * called when the reload is done; this can be within this call.
+	 * Starts to read configuration and policy again. Returns a ticket, from 1, of which dry runs have their own.
+	 * control_reloaded() is called when it is done; this can be within this call.
 	 */
-	uint64_t (*reload)(void *userdata);
+	uint64_t (*reload)(void *userdata, bool dry_run);
 };
 
 /*

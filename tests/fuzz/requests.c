@@ -68,23 +68,27 @@ static int load(unsigned which, struct policy **ret, struct diag *diag)
 	return policy_load_text(ret, "t", text, strlen(text), diag);
 }
 
-static uint64_t reload(void *userdata)
+static uint64_t reload(void *userdata, bool dry_run)
 {
 	static uint64_t ticket;
-	struct policy *policy;
+	struct policy *policy = NULL;
 	struct diag *diag = NULL;
 	int r;
 
 	r = diag_new(&diag);
 	if (r == 0)
 		r = load(w.policy, &policy, diag);
-	if (r == 0) {
-		r = core_set_policy(w.core, policy);
-		policy_unref(policy);
+	if (dry_run) {
+		control_dry_run_done(server_get_control(w.server), ++ticket, r, diag, policy);
+	} else {
+		if (r == 0)
+			r = core_set_policy(w.core, policy);
+		if (r == 0 && w.enforce)
+			enforce_start(w.core);
+		control_reloaded(server_get_control(w.server), ++ticket, r, diag);
 	}
-	if (r == 0 && w.enforce)
-		enforce_start(w.core);
-	control_reloaded(server_get_control(w.server), ++ticket, r, diag);
+	if (policy)
+		policy_unref(policy);
 	return ticket;
 }
 
@@ -586,7 +590,10 @@ static void ask_other(struct input *input, uint8_t step)
 		w.policy = take_digit(input);
 		w.enforce = w.policy & 8;
 		w.policy &= 7;
-		ASK(RELOAD, reload, Rdmabroker__Reload, );
+		if (take_digit(input) & 1)
+			ASK(TRY_RELOAD, try_reload, Rdmabroker__TryReload, );
+		else
+			ASK(RELOAD, reload, Rdmabroker__Reload, );
 		break;
 	}
 }

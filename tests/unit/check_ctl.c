@@ -686,10 +686,43 @@ START_TEST(reload)
 }
 END_TEST
 
+START_TEST(reload_dry_run)
+{
+	struct rdmabroker *session = open_session(0);
+
+	set_policy("allow any\n");
+	start_listening(session, 7471);
+	write_file(harness.rules_path, "allow any\nreject any\n");
+	ck_assert_int_eq(ctl("reload", "--dry-run"), 0);
+	ck_assert_str_eq(got.out, "2 rules would be in force\n"
+				  "they allow all sessions and ids that there are now\n");
+	write_file(harness.rules_path, "allow session\nreject listen reason \"not here\"\n");
+	ck_assert_int_eq(ctl("reload", "--dry-run"), 0);
+	assert_has(got.out, "NOT ALLOWED\n");
+	assert_has(got.out, "listen on 10.9.0.1:7471");
+	assert_has(got.out, "not here");
+	ck_assert_int_eq(ctl("reload", "--dry-run", "--json"), 0);
+	assert_json("d[\"ok\"] and d[\"rules\"] == 2 and len(d[\"denied\"]) == 1 and "
+		    "d[\"denied\"][0][\"id\"] == 1 and "
+		    "d[\"denied\"][0][\"state\"] == \"listening\" and "
+		    "\"not here\" in d[\"denied\"][0][\"denied\"]");
+	write_file(harness.rules_path, "allow eny\n");
+	ck_assert_int_eq(ctl("reload", "--dry-run"), 1);
+	assert_has(got.err, "unknown operation 'eny'");
+	/* Nothing has changed. */
+	ck_assert_int_eq(ctl("rules"), 0);
+	assert_has(got.out, "allow any");
+	assert_lacks(got.out, "reject listen");
+	ck_assert_int_eq(ctl("status"), 0);
+	assert_has(got.out, "policy: 1 rule\n");
+	rdmabroker_close(session);
+}
+END_TEST
+
 UNIT_MAIN("ctl", set_up_ctl, tear_down, a_wrong_command_line_is_explained, help, version,
 	  a_failed_write_is_reported, restricted_program, restrict_refuses_bad_arguments, instances,
 	  status, status_without_a_policy, status_without_rdma, status_with_missing_names,
 	  no_daemon_is_running, not_permitted, rules, rules_on_a_terminal,
 	  explain_names_the_deciding_rule, explain_names_the_missing_facts,
 	  explain_names_what_decides_besides_rules, explain_knows_users,
-	  explain_refuses_bad_arguments, reload)
+	  explain_refuses_bad_arguments, reload, reload_dry_run)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -165,5 +166,87 @@ END_TEST
 
 /* A rule with data matches if the private data begins with the rule's data. */
 
+static void write_rules(const char *rules)
+{
+	FILE *f = fopen(harness.rules_path, "w");
+
+	ck_assert_ptr_nonnull(f);
+	fputs(rules, f);
+	ck_assert_int_eq(fclose(f), 0);
+}
+
+/* Whether the rules of DRY_RUN allow of each session and id what EXPECTED says, in the order of the list. */
+static void assert_denied(struct rdmabroker *session, uint64_t dry_run, size_t n,
+			  const char *const *expected)
+{
+	struct rdmabroker_list *list;
+
+	ck_assert_int_eq(rdmabroker_get_list_tried(session, dry_run, &list), 0);
+	ck_assert_uint_eq(list->n_sessions + list->n_ids, n);
+	for (size_t i = 0; i < n; i++) {
+		const char *denied = i < list->n_sessions ? list->sessions[i]->denied :
+							    list->ids[i - list->n_sessions]->denied;
+
+		ck_assert_msg(expected[i] ? denied && strstr(denied, expected[i]) : !denied,
+			      "%zu: %s", i, denied ?: "allowed");
+	}
+	rdmabroker_free_list(list);
+}
+
+static uint64_t try_rules(struct rdmabroker *session, const char *rules)
+{
+	struct rdmabroker_reload_result *result;
+	uint64_t dry_run;
+
+	write_rules(rules);
+	ck_assert_int_eq(rdmabroker_try_reload(session, &result), 0);
+	ck_assert(result->ok);
+	dry_run = result->dry_run;
+	ck_assert_uint_gt(dry_run, 0);
+	rdmabroker_free_reload_result(result);
+	return dry_run;
+}
+
+/* It is what enforce would end, and it goes on. */
+START_TEST(dry_run)
+{
+	struct rdmabroker *s = open_session(0), *c = open_session(0);
+	const char *const none[6] = { NULL };
+	const char *const some[] = {
+		NULL, "device fake0", "listen on", "request from", NULL, NULL
+	};
+	const char *const all[] = { "session",      "session",    "listen on",
+				    "request from", "connect to", NULL };
+	struct rdmabroker_list *list;
+	struct rdmabroker_event *event;
+	struct rdmabroker_id *active, *idle;
+	uint64_t first, second;
+
+	start_listening(s, 7471);
+	active = resolve(c, 7471);
+	ck_assert_int_eq(rdmabroker_create_id(c, RDMABROKER_PS_TCP, NULL, &idle), 0);
+	ck_assert_int_eq(rdmabroker_bind_addr(idle, addr(8000)), 0);
+	ck_assert_int_eq(rdmabroker_lease_devices(c, "fake0"), 0);
+	ck_assert_int_eq(rdmabroker_connect(active, new_param()), 0);
+	event = expect(s, RDMABROKER_EVENT_CONNECT_REQUEST);
+	ck_assert_int_eq(rdmabroker_accept(event->id, new_param()), 0);
+	rdmabroker_free_event(event);
+
+	first = try_rules(s, "allow any\n");
+	assert_denied(s, first, 6, none);
+	second = try_rules(s, "allow session\nallow connect\n");
+	expect_failure(rdmabroker_get_list_tried(s, first, &list), EINVAL, "read again");
+	assert_denied(s, second, 6, some);
+	assert_denied(s, try_rules(s, "reject any\n"), 6, all);
+	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_CONNECT_RESPONSE));
+	ck_assert_int_eq(rdmabroker_establish(active), 0);
+	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_ESTABLISHED));
+	/* It is of no dry run. */
+	expect_failure(rdmabroker_get_list_tried(s, 4711, &list), EINVAL, "read again");
+	rdmabroker_close(c);
+	rdmabroker_close(s);
+}
+END_TEST
+
 UNIT_MAIN("enforce", set_up, tear_down, enforcement_revokes_what_is_not_allowed,
-	  enforcement_at_the_end_of_a_turn, a_revoked_listener_with_groups_and_exports)
+	  enforcement_at_the_end_of_a_turn, a_revoked_listener_with_groups_and_exports, dry_run)

@@ -63,6 +63,7 @@ static const unsigned allowed[REQUEST_LAST + 1] = {
 	[OP(LIST_DEVICES)] = GREETED,
 	[OP(EXPLAIN)] = GREETED,
 	[OP(RELOAD)] = GREETED,
+	[OP(TRY_RELOAD)] = GREETED,
 	[OP(LIST_RULES)] = GREETED,
 	[OP(LIST)] = GREETED,
 	[OP(KICK)] = 0, /* no session has that number */
@@ -323,7 +324,7 @@ static bool is_about_no_id(int op)
 {
 	return op == OP(HELLO) || op == OP(CREATE_ID) || op == OP(GET_STATUS) ||
 	       (op >= OP(EXPLAIN) && op <= OP(WATCH)) || op == OP(LEND_DEVICE) ||
-	       op == OP(SERVE_PEERS) || op == OP(GET_LIMITS);
+	       op == OP(SERVE_PEERS) || op == OP(GET_LIMITS) || op == OP(TRY_RELOAD);
 }
 
 START_TEST(with_the_id_made_first)

@@ -145,23 +145,28 @@ static int listening_socket(const char *path)
 	return fd;
 }
 
-static uint64_t do_reload(void *userdata)
+static uint64_t do_reload(void *userdata, bool dry_run)
 {
+	struct control *control = server_get_control(harness.server);
 	const char *files[] = { harness.rules_path };
 	static uint64_t ticket;
-	struct policy *policy;
+	struct policy *policy = NULL;
 	struct diag *diag;
 	int r;
 
 	ck_assert_int_eq(diag_new(&diag), 0);
 	r = policy_load_files(&policy, files, 1, diag);
-	if (r == 0) {
-		r = core_set_policy(harness.core, policy);
-		policy_unref(policy);
+	if (dry_run) {
+		control_dry_run_done(control, ++ticket, r, diag, policy);
+	} else {
+		if (r == 0)
+			r = core_set_policy(harness.core, policy);
+		if (r == 0 && harness.enforce)
+			enforce_start(harness.core);
+		control_reloaded(control, ++ticket, r, diag);
 	}
-	if (r == 0 && harness.enforce)
-		enforce_start(harness.core);
-	control_reloaded(server_get_control(harness.server), ++ticket, r, diag);
+	if (policy)
+		policy_unref(policy);
 	return ticket;
 }
 

@@ -35,10 +35,13 @@ void wire_set_policy(const char *rules)
 	policy_unref(policy);
 }
 
-static uint64_t reload(void *userdata)
+static uint64_t reload(void *userdata, bool dry_run)
 {
 	wire.n_reloads++;
-	if (!wire.holds_reloads)
+	if (!wire.holds_reloads && dry_run)
+		control_dry_run_done(server_get_control(wire.server), wire.n_reloads, 0, NULL,
+				     core_get_policy(wire.core));
+	else if (!wire.holds_reloads)
 		control_reloaded(server_get_control(wire.server), wire.n_reloads, 0, NULL);
 	return wire.n_reloads;
 }

@@ -232,13 +232,13 @@ struct reload_result {
 	Rdmabroker__Frame *frame;
 };
 
-int rdmabroker_reload(struct rdmabroker *session, struct rdmabroker_reload_result **ret)
+static int reload(struct rdmabroker *session, const char *name, Rdmabroker__Request *request,
+		  struct rdmabroker_reload_result **ret)
 {
-	REQUEST(request, m, Reload, RELOAD, reload);
 	const Rdmabroker__ReloadResult *in;
 	struct reload_result *result;
 	Rdmabroker__Frame *frame;
-	int r = call_wait_for(&session->wire, "reload", &request, RDMABROKER__REPLY__RESULT_RELOAD,
+	int r = call_wait_for(&session->wire, name, request, RDMABROKER__REPLY__RESULT_RELOAD,
 			      &frame);
 
 	if (r < 0)
@@ -247,7 +247,8 @@ int rdmabroker_reload(struct rdmabroker *session, struct rdmabroker_reload_resul
 	if (!result) {
 		frame_free(frame);
 		return fail(ENOMEM,
-			    "reload: the broker has replied, but there is no memory for the reply");
+			    "%s: the broker has replied, but there is no memory for the reply",
+			    name);
 	}
 	in = frame->reply->reload;
 	result->frame = frame;
@@ -257,9 +258,24 @@ int rdmabroker_reload(struct rdmabroker *session, struct rdmabroker_reload_resul
 		.n_rules = in->rules,
 		.n_complaints = in->n_complaints,
 		.complaints = (const char *const *)in->complaints,
+		.dry_run = in->dry_run,
 	};
 	*ret = &result->public;
 	return 0;
+}
+
+int rdmabroker_reload(struct rdmabroker *session, struct rdmabroker_reload_result **ret)
+{
+	REQUEST(request, m, Reload, RELOAD, reload);
+
+	return reload(session, "reload", &request, ret);
+}
+
+int rdmabroker_try_reload(struct rdmabroker *session, struct rdmabroker_reload_result **ret)
+{
+	REQUEST(request, m, TryReload, TRY_RELOAD, try_reload);
+
+	return reload(session, "try_reload", &request, ret);
 }
 
 struct rdmabroker_reload_result *

@@ -51,6 +51,7 @@ static void in_session(struct rdmabroker_listed_session *ret, const Rdmabroker__
 		.restriction = message_get_text(in->restriction),
 		.lingers = in->lingers,
 		.charged_uid = in->charged_uid ?: in->uid,
+		.denied = message_get_text(in->denied),
 	};
 	if (!in->workload)
 		return;
@@ -72,6 +73,7 @@ static void in_id(struct rdmabroker_listed_id *ret, const Rdmabroker__ListedId *
 		.tos = in->tos,
 		.rule = message_get_text(in->rule),
 		.peer_unknown = message_get_text(in->peer_unknown),
+		.denied = message_get_text(in->denied),
 	};
 	if (in->peer_identity) {
 		struct rdmabroker_peer_identity *who = &((struct listed_id *)ret)->peer_identity;
@@ -115,13 +117,14 @@ static bool list_fill(struct list *list)
 	return true;
 }
 
-static int get_pages(struct rdmabroker *session, struct list *list)
+static int get_pages(struct rdmabroker *session, struct list *list, uint64_t dry_run)
 {
 	REQUEST(request, m, List, LIST, list);
 	struct pages pages;
 	bool more, goes_on;
 	int r;
 
+	m.dry_run = dry_run;
 	pages_init(&pages, &session->wire, "get_list");
 	do {
 		const Rdmabroker__ListResult *in;
@@ -147,12 +150,18 @@ static int get_pages(struct rdmabroker *session, struct list *list)
 
 int rdmabroker_get_list(struct rdmabroker *session, struct rdmabroker_list **ret)
 {
+	return rdmabroker_get_list_tried(session, 0, ret);
+}
+
+int rdmabroker_get_list_tried(struct rdmabroker *session, uint64_t dry_run,
+			      struct rdmabroker_list **ret)
+{
 	struct list *list = calloc(1, sizeof(*list));
 	int r;
 
 	if (!list)
 		return fail(ENOMEM, "get_list: out of memory");
-	r = get_pages(session, list);
+	r = get_pages(session, list, dry_run);
 	if (r == 0) {
 		list->sessions = sized_new_array(list->n_sessions, sizeof(**list->sessions));
 		list->ids = sized_new_array(list->n_ids, sizeof(struct listed_id));

@@ -20,7 +20,7 @@ void decide_ask_policy(struct session *session, struct intent *intent, struct po
 	intent->question.too_many_gids = session->identity.too_many_gids;
 	for (int i = 0; i < _WORKLOAD_MAX; i++)
 		intent->question.workload[i] = session->identity.workload.names[i];
-	policy_decide(session->core->policy, &intent->question, ret);
+	policy_decide(intent->policy ?: session->core->policy, &intent->question, ret);
 	session_count_examined(session, ret->n_examined);
 }
 

@@ -15,6 +15,7 @@ struct peerid;
 /* WHAT ("listen on") and OBJECT ("10.9.0.1:7471") describe it in the journal. */
 struct intent {
 	struct policy_question question; /* decide_ask() fills in the client's identity */
+	struct policy *policy; /* that decides; NULL: the one in force */
 	const char *what;
 	const char *object; /* NULL: made from ADDRS */
 	/* "A", or "A to B"; NULL: none */

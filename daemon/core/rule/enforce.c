@@ -10,6 +10,7 @@
 #include "core/object/listener.h"
 #include "core/object/table.h"
 #include "core/rule/enforce.h"
+#include "core/rule/judge.h"
 #include "core/rule/revoke.h"
 #include "core/verbs/conn.h"
 #include "core/verbs/group.h"
@@ -23,67 +24,30 @@
 /* Among many rules, one is as much work as several. */
 #define COMPARISONS_OF_ONE 64
 
-static bool is_allowed(struct id *id, struct id_intent *intent, struct failure *ret_why)
+/* False: the journal has the decision, and WHY what to tell the program. */
+static bool is_allowed(struct id *id, struct failure *why)
 {
-	struct policy_verdict verdict;
+	struct judgement judgement;
+	struct intent *intent = &judgement.intent.intent;
 	char object[INTENT_OBJECT_LEN];
 
-	/*
-	 * Nobody has asked who the peer is, because no rule needed that, or the answer was lost with a previous process
-	 * of the daemon. A connection that goes on does not end because of that.
-	 */
-	intent->intent.question.can_ask = !intent->intent.asked;
-	decide_ask(id->session, &intent->intent, &verdict);
-	if (verdict.answer == POLICY_ALLOW || verdict.answer == POLICY_ASK)
+	if (judge_id(&judgement, id, /* policy= */ NULL))
 		return true;
-	decide_audit(id->session, &intent->intent, &verdict, /* overflow= */ NULL);
-	failure_set_denied(ret_why, &verdict, "%s %s is no longer allowed", intent->intent.what,
-			   intent_object(&intent->intent, object));
+	decide_audit(id->session, intent, &judgement.verdict, /* overflow= */ NULL);
+	failure_set_denied(why, &judgement.verdict, "%s %s is no longer allowed", intent->what,
+			   intent_object(intent, object));
 	return false;
-}
-
-static void enforce_listener(struct id *id, struct failure *why)
-{
-	struct id_intent intent;
-
-	intent_to_listen(&intent, id);
-	if (!is_allowed(id, &intent, why))
-		revoke_id(id, why);
-}
-
-static void enforce_connection(struct id *id, struct failure *why)
-{
-	struct id_intent intent;
-
-	if (id->handshake.passive)
-		intent_to_accept_id(&intent, id);
-	else
-		intent_to_connect(&intent, id);
-	intent.intent.id = id;
-	if (!is_allowed(id, &intent, why))
-		revoke_connection(id, why, "policy has changed");
 }
 
 static void enforce_id(struct id *id)
 {
 	struct failure why;
 
-	switch (id->state) {
-	case ID_LISTENING:
-		enforce_listener(id, &why);
-		break;
-	case ID_ADDR_RESOLVED:
-	case ID_ROUTE_QUERY:
-	case ID_ROUTE_RESOLVED:
-	case ID_CONNECTING:
-	case ID_RESPONDED:
-	case ID_REQUEST:
-	case ID_ACCEPTED:
-	case ID_ESTABLISHED:
-		enforce_connection(id, &why);
-		break;
-	default:
-		break; /* policy will decide at the id's next step, or the id has ended already */
+	if (!is_allowed(id, &why)) {
+		if (id->state == ID_LISTENING)
+			revoke_id(id, &why);
+		else
+			revoke_connection(id, &why, "policy has changed");
 	}
 	if (!id_is_empty(id) && id->state != ID_REMOVED)
 		group_enforce(id);
@@ -108,20 +72,16 @@ static bool end_watch(struct session *session)
  */
 static bool enforce_session(struct session *session)
 {
-	struct intent intent = { .question = { .operation = POLICY_SESSION, .port = -1 },
-				 .what = "session" };
-	bool is_client = session->permits & SESSION_PERMIT_CLIENT, was_client = is_client;
-	struct policy_verdict verdict;
+	bool was_client = session->permits & SESSION_PERMIT_CLIENT, is_client;
+	struct judgement judgement;
 
 	/* The session's Hello has not succeeded yet, or the session is ending already. */
 	if (!session->permits)
 		return false;
-	if (is_client) {
-		decide_ask(session, &intent, &verdict);
-		is_client = verdict.answer == POLICY_ALLOW;
-	}
+	is_client = judge_session(&judgement, session, /* policy= */ NULL) && was_client;
 	if (was_client && !is_client) {
-		decide_audit(session, &intent, &verdict, /* overflow= */ NULL);
+		decide_audit(session, &judgement.intent.intent, &judgement.verdict,
+			     /* overflow= */ NULL);
 		admitted_done(&session->admitted);
 	}
 	session->permits = session_permits_over_others(session, /* counts= */ false) |

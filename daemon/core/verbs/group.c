@@ -226,6 +226,14 @@ const struct sockaddr *group_addr(const struct fabric_join *join)
 	return (const struct sockaddr *)&group->addr;
 }
 
+const struct sockaddr *group_next(const struct id *id, const struct list **at)
+{
+	*at = (*at ?: &id->groups)->next;
+	return *at == &id->groups ?
+		       NULL :
+		       (const struct sockaddr *)&container_of(*at, struct group, link)->addr;
+}
+
 void group_enforce(struct id *id)
 {
 	struct policy_verdict verdict;

@@ -11,11 +11,14 @@ struct fabric_join;
 struct failure;
 struct id;
 struct ledger_group;
+struct list;
 
 int group_join(struct id *id, const struct sockaddr *addr, uint32_t join_flags,
 	       struct failure *failure);
 int group_leave(struct id *id, const struct sockaddr *addr, struct failure *failure);
 void group_leave_all(struct id *id);
+/* The address of the next group; *AT NULL: of the first one. NULL: there are no more. */
+const struct sockaddr *group_next(const struct id *id, const struct list **at);
 /* Leaves the groups that policy no longer allows, and notifies the owner. */
 void group_enforce(struct id *id);
 /*

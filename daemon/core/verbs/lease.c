@@ -197,7 +197,7 @@ static int lease_new(struct lease **ret, struct session *session, struct fabric_
 		    admitted, failure);
 }
 
-static void make_intent(struct intent *ret, const char *name)
+void lease_intent(struct intent *ret, const char *name)
 {
 	*ret = (struct intent){
 		.question = { .operation = POLICY_DEVICE, .device = name, .port = -1 },
@@ -210,7 +210,7 @@ static void make_intent(struct intent *ret, const char *name)
 static int decide_device(struct session *session, const char *name, bool again,
 			 struct intent *intent, struct policy_verdict *ret, struct failure *failure)
 {
-	make_intent(intent, name);
+	lease_intent(intent, name);
 	if (again)
 		decide_ask(session, intent, ret);
 	if (!again || ret->answer != POLICY_ALLOW)
@@ -353,6 +353,20 @@ int lease_end_loan(struct session *session, const char *name, uid_t uid)
 	return 0;
 }
 
+const char *lease_next_device(const struct session *session, const struct list **at)
+{
+	const struct list *l = *at ?: &session->leases;
+
+	while ((l = l->next) != &session->leases) {
+		const struct lease *lease = container_of(l, struct lease, link);
+
+		*at = l;
+		if (!lease->is_loan)
+			return lease->device;
+	}
+	return NULL;
+}
+
 void lease_enforce(struct session *session)
 {
 	struct policy_verdict verdict;
@@ -364,7 +378,7 @@ void lease_enforce(struct session *session)
 
 		if (lease->is_loan)
 			continue;
-		make_intent(&intent, lease->device);
+		lease_intent(&intent, lease->device);
 		decide_ask(session, &intent, &verdict);
 		if (verdict.answer == POLICY_ALLOW)
 			continue;

@@ -11,8 +11,10 @@
 
 struct fabric_device;
 struct failure;
+struct intent;
 struct ledger_leases;
 struct ledger_session;
+struct list;
 struct session;
 
 /*
@@ -36,6 +38,10 @@ void lease_drop_unopened(struct session *session);
  */
 void lease_take_over(struct session *to, struct session *from);
 void lease_forget_device(struct session *session, const char *name); /* the device was removed */
+/* What a client intends to do that uses the device NAME. */
+void lease_intent(struct intent *ret, const char *name);
+/* The device of the next lease that is no loan; *AT NULL: of the first one. NULL: there are no more. */
+const char *lease_next_device(const struct session *session, const struct list **at);
 /* Ends the leases of devices that policy no longer allows. */
 void lease_enforce(struct session *session);
 void lease_free_all(struct session *session);

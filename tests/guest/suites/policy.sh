@@ -563,6 +563,22 @@ case_reload_over_the_wire() {
 	rdmabrokerctl reload
 	rdmabrokerctl check
 	fails 1 as bob rdmabrokerctl reload
+	fails 1 as bob rdmabrokerctl reload --dry-run
+}
+
+# What the rules of a dry run would not allow is shown, and goes on.
+case_reload_dry_run() {
+	policy <<-END
+		allow any user bob
+	END
+	serve broker rping -s -a $A -C 1
+	echo "allow session user bob" > "$RULES"
+	rdmabrokerctl reload --dry-run > tried
+	assert_contains "$(cat tried)" "1 rule would be in force"
+	assert_contains "$(grep listening tried)" "listen on 10.9.0.1:7174"
+	assert_contains "$(grep listening tried)" "no rule"
+	connect broker rping -c -a $A -C 1
+	served
 }
 
 fabric_up
