@@ -62,6 +62,7 @@ _rdmabrokerctl() {
 	fleet) words+=" --config --label --name --wait --watch" ;;
 	list) words+=" --sessions --listeners --connections --session --user --state --peer --port --watch" ;;
 	restrict) words+=" --rules --file --ids" ;;
+	reload) words+=" --dry-run" ;;
 	rules) words+=" --full" ;;
 	site) words+=" --name --directory" ;;
 	esac
