@@ -569,16 +569,16 @@ case_reload_over_the_wire() {
 # What the rules of a dry run would not allow is shown, and goes on.
 case_reload_dry_run() {
 	policy <<-END
-		allow any user bob
+		allow any user alice,bob
 	END
-	serve broker rping -s -a $A -C 1
-	echo "allow session user bob" > "$RULES"
+	serve server alice $A 7471
+	echo "allow session user alice,bob" > "$RULES"
 	rdmabrokerctl reload --dry-run > tried
 	assert_contains "$(cat tried)" "1 rule would be in force"
-	assert_contains "$(grep listening tried)" "listen on 10.9.0.1:7174"
-	assert_contains "$(grep listening tried)" "no rule"
-	connect broker rping -c -a $A -C 1
-	served
+	assert_contains "$(grep listening tried)" "listen on 10.9.0.1:7471"
+	assert_contains "$(grep listening tried)" "no-rule"
+	ping_once bob $A -p 7471
+	finish server
 }
 
 fabric_up
