@@ -11,6 +11,7 @@
 struct nldev {
 	struct mnl_socket *socket;
 	uint32_t serial; /* of the last request */
+	bool unread; /* the socket can have datagrams of an exchange that has not come to its end */
 };
 
 DEFINE_CLEANUP(struct nldev *, nldev_free)
@@ -57,6 +58,7 @@ int nldev_get_fd(const struct nldev *nl)
 int nldev_send(struct nldev *nl, struct nlmsghdr *header)
 {
 	header->nlmsg_seq = ++nl->serial;
+	nl->unread = true;
 	return mnl_socket_sendto(nl->socket, header, header->nlmsg_len) < 0 ? -errno : 0;
 }
 
@@ -155,7 +157,8 @@ int nldev_exchange(struct nldev *nl, struct nlmsghdr *header, mnl_cb_t on_answer
 	_Alignas(struct nlmsghdr) char buf[8192];
 	int r;
 
-	discard_rest(nl, buf, sizeof(buf));
+	if (nl->unread)
+		discard_rest(nl, buf, sizeof(buf));
 	r = nldev_send(nl, header);
 	if (r < 0)
 		return r;
@@ -168,6 +171,7 @@ int nldev_exchange(struct nldev *nl, struct nlmsghdr *header, mnl_cb_t on_answer
 		if (r < 0 && r != -ESRCH)
 			return r;
 	} while (r < 0 || (r > 0 && (header->nlmsg_flags & NLM_F_DUMP)));
+	nl->unread = false;
 	return 0;
 }
 

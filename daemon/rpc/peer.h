@@ -47,7 +47,9 @@ struct peer {
 	struct newcomers_place
 		place; /* its place among the newcomers, until the session is charged */
 	struct hot_io io; /* watches SOCK, if EVENTS is not 0 */
-	uint32_t events; /* the epoll events that are selected, or will be after READY; 0: none */
+	uint32_t events; /* the epoll events that are wanted; 0: none */
+	uint32_t
+		selected; /* those that the set has; others come when they are wanted, or when these do */
 	uint32_t ready; /* the epoll events that are handled when its turn has come; 0: none */
 	struct turn turn;
 	/*

@@ -34,6 +34,15 @@ int peers_make_closings(struct peers *peers)
 	return r;
 }
 
+static int select_events(struct peer *peer, uint32_t events)
+{
+	int r = peer->selected == events ? 0 : hot_change(&peer->io, events);
+
+	if (r == 0)
+		peer->selected = events;
+	return r;
+}
+
 /* No other peer that is ready is freed by this, because a peer that ends is freed in a turn of its own. */
 static bool on_ready(struct hot_io *io, uint32_t events)
 {
@@ -41,9 +50,13 @@ static bool on_ready(struct hot_io *io, uint32_t events)
 
 	if (turns_is_put_off(&peer->turn))
 		return true;
+	if (peer->selected != peer->events) {
+		select_events(peer, peer->events);
+		return true;
+	}
 	if (!turns_may_go(&peer->turn)) {
 		/* It is not reported again before its turn. */
-		hot_change(io, EPOLLET);
+		select_events(peer, EPOLLET);
 		peer->ready = events;
 		turns_put_off(&peer->turn);
 		return true;
@@ -60,7 +73,7 @@ static void serve(struct turn *turn)
 
 	peer->ready = 0;
 	if (ready && peer->events) {
-		hot_change(&peer->io, peer->events);
+		select_events(peer, peer->events);
 		peers->ops->on_io(peer, ready);
 	}
 	if (peer->goes_on) {
@@ -148,10 +161,13 @@ int peers_await(struct peers *peers, struct peer *peer, uint32_t events)
 		hot_remove(&peer->io);
 	else if (peer->ready)
 		r = 0; /* serve() selects them */
-	else if (peer->events)
-		r = hot_change(&peer->io, events);
-	else
+	else if (!peer->events)
 		r = hot_add(peers->hot, &peer->io, peer->sock, events, on_ready);
+	/* Few clients send more while their request waits; on_ready() selects other events when one does. */
+	else if (events != EPOLLRDHUP || peer->selected != EPOLLIN)
+		r = select_events(peer, events);
+	if (r == 0 && (!events || !peer->events))
+		peer->selected = events;
 	if (r == 0)
 		peer->events = events;
 	return r;

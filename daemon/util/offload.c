@@ -416,18 +416,21 @@ void offload_release(struct offload_job *job)
 void offload_submit(struct offload *offload, struct offload_job *job)
 {
 	struct offload_lane *lane = job->lane;
-	bool wants_thread;
+	bool is_ready, wants_thread;
 
 	offload->n_jobs++;
 	pthread_mutex_lock(&offload->lock);
-	if (!lane->runs && list_is_empty(&lane->jobs))
+	is_ready = !lane->runs && list_is_empty(&lane->jobs);
+	if (is_ready)
 		make_ready(offload, lane);
 	list_insert(&lane->jobs, &job->link);
-	pthread_cond_signal(&offload->work);
 	/* Each ready lane needs an idle thread of its own. */
 	wants_thread = offload->n_ready > offload->n_idle &&
 		       offload->n_threads < offload->max_threads && !offload->ending;
 	pthread_mutex_unlock(&offload->lock);
+	/* Not under the lock, in which the thread would have to wait a second time. */
+	if (is_ready)
+		pthread_cond_signal(&offload->work);
 	if (wants_thread)
 		add_thread(offload);
 }
