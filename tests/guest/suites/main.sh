@@ -690,6 +690,9 @@ case_sandbox() {
 	# In the daemon's sandbox only libraries and the daemon can be executed.
 	assert_fails_with 126 nsenter --mount --target "$(daemon_pid)" /bin/true
 	nsenter --mount --target "$(daemon_pid)" /usr/sbin/rdmabrokerd --version
+	# A huge page would be more than the daemon has otherwise.
+	assert_contains "$(cat /sys/kernel/mm/transparent_hugepage/enabled)" "[always]"
+	assert_eq "$(sed -n 's/^THP_enabled:\s*//p' "/proc/$(daemon_pid)/status")" 0
 }
 
 fabric_up
