@@ -240,7 +240,7 @@ START_TEST(processes_that_die_while_they_take_over)
 	connect_ids(17);
 	kill_broker();
 	for (unsigned i = 0; i < 3; i++)
-		die_at(150); /* when it has begun to take over */
+		die_at(190); /* when it has begun to take over */
 	hooks_kill_at(0, NULL);
 	start_broker();
 	expect_end(client);
