@@ -51,6 +51,7 @@ struct rdmabroker_status {
 	uint64_t take_over_ms; /* the duration of the take-over */
 	uint64_t take_over_age_ms; /* the time since the take-over */
 	unsigned n_warn_rules; /* of n_rules: warn rules, see rdmabroker.rules(5) */
+	unsigned unused; /* 0 */
 	uint64_t n_warned; /* what warn rules have allowed since the daemon started */
 };
 

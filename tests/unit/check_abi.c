@@ -88,14 +88,14 @@ FILLED(rdmabroker_conn_param, unused);
 FILLED(rdmabroker_ud_param, ah_attr);
 FILLED(rdmabroker_event, n_paths);
 FILLED(rdmabroker_failure, rule);
-FILLED(rdmabroker_status, take_over_age_ms);
+FILLED(rdmabroker_status, n_warned);
 FILLED(rdmabroker_device_status, unused);
 FILLED(rdmabroker_holder, peer);
 FILLED(rdmabroker_foreign_ids, n_nameless);
-FILLED(rdmabroker_rule, n_pending);
+FILLED(rdmabroker_rule, n_warned);
 FILLED(rdmabroker_rules, rules);
-FILLED(rdmabroker_listed_session, charged_uid);
-FILLED(rdmabroker_listed_id, peer_unknown);
+FILLED(rdmabroker_listed_session, denied);
+FILLED(rdmabroker_listed_id, denied);
 FILLED(rdmabroker_list, ids);
 FILLED(rdmabroker_filter, unused);
 FILLED(rdmabroker_notice, peer_unknown);
@@ -103,7 +103,7 @@ FILLED(rdmabroker_peer_identity, cgroup);
 FILLED(rdmabroker_peer_address, unused2);
 FILLED(rdmabroker_question, peer_identity);
 FILLED(rdmabroker_explanation, charged_uid);
-FILLED(rdmabroker_reload_result, complaints);
+FILLED(rdmabroker_reload_result, dry_run);
 
 static const struct {
 	const char *name;
