@@ -136,7 +136,9 @@ static const struct tally *rule_tally(const struct core *core, size_t i)
 
 static void print_rule_decisions(const struct core *core, struct metrics_text *text, size_t i)
 {
+	const struct policy_rule *rule = policy_rule_at(core->policy, i);
 	const struct tally *tally = rule_tally(core, i);
+	size_t n = rule && rule->warns ? 4 : 3; /* many series would be 0 for ever */
 	const struct {
 		const char *outcome;
 		uint64_t n;
@@ -152,7 +154,7 @@ static void print_rule_decisions(const struct core *core, struct metrics_text *t
 		metrics_family(text, "rdmabroker_rule_decisions", "counter", NULL,
 			       "Decisions of each rule. File empty: no rule matched.");
 	rule_labels(core, i, labels, sizeof(labels));
-	for (size_t k = 0; k < ELEMENTS_OF(counts); k++)
+	for (size_t k = 0; k < n; k++)
 		metrics_printf(text,
 			       "rdmabroker_rule_decisions_total{%s,outcome=\"%s\"} %" PRIu64 "\n",
 			       labels, counts[k].outcome, counts[k].n);

@@ -199,7 +199,8 @@ START_TEST(ctl_lists_known_words)
 		{ { "events", "--kind", "foo" },
 		  "unknown kind \"foo\": it must be one of decision, cm, session\n" },
 		{ { "events", "--outcome", "maybe" },
-		  "unknown outcome \"maybe\": it must be one of allowed, rejected, busy\n" },
+		  "unknown outcome \"maybe\": it must be one of allowed, rejected, busy, "
+		  "warned\n" },
 		{ { "events", "--operation", "foo" },
 		  "unknown operation \"foo\": it must be one of session, device, listen, connect, accept" },
 		{ { "list", "--state", "foo" },
