@@ -111,6 +111,38 @@ struct rdmabroker_rules {
 	const struct rdmabroker_rule *const *rules;
 };
 
+/*
+ * What was refused, or allowed by a warn rule, in words that a rule could match. Requests that are alike share one; if the
+ * peers of one are too many, it has a prefix that holds them.
+ */
+struct rdmabroker_refusal {
+	size_t size;
+	const char *operation; /* as in a rule: "connect" */
+	const char *
+		outcome; /* "rejected" (by a rule or a restriction), "no-rule", "busy" or "warned" */
+	uint32_t uid;
+	bool any_port; /* the kernel has chosen the port of the service, so the next one is another */
+	uint8_t unused; /* 0 */
+	uint16_t port; /* of the service; 0: not known, or ANY_PORT */
+	enum rdmabroker_port_space ps; /* 0: not known */
+	unsigned
+		peer_prefix; /* the length of the prefix that begins with PEER; 32 or 128: one address */
+	const char *unit, *container, *pod, *job; /* NULL: in none, or not known */
+	const char *name; /* of the program, which has chosen it; NULL: not known */
+	const char *device; /* NULL: not known */
+	const char *rule; /* "file:line" when it decided, or "restriction"; NULL: no rule matched */
+	struct sockaddr_storage local, peer; /* AF_UNSPEC: not known; the ports are 0 */
+	uint64_t count;
+	uint64_t first_ms, last_ms; /* since 1970 */
+};
+
+struct rdmabroker_refusals {
+	size_t size;
+	size_t n_refusals;
+	const struct rdmabroker_refusal *const
+		*refusals; /* in the order of their first occurrence */
+};
+
 /* Who a process is, as the broker of its host knows it. */
 struct rdmabroker_peer_identity {
 	size_t size;
@@ -391,6 +423,19 @@ struct rdmabroker_status *rdmabroker_free_status(struct rdmabroker_status *statu
  */
 int rdmabroker_get_rules(struct rdmabroker *session, struct rdmabroker_rules **ret);
 struct rdmabroker_rules *rdmabroker_free_rules(struct rdmabroker_rules *rules);
+
+/**
+ * rdmabroker_get_refusals - What was refused, or allowed by a warn rule.
+ * Ownership:
+ *   *@ret is the caller's; free it with rdmabroker_free_refusals().
+ * Returns:
+ *   0; -EACCES: only observers may call this (policy operation "observe"); -EOPNOTSUPP: the daemon is older than 0.2.0.
+ * Notes:
+ *   The daemon keeps at most 4096, and at most 256 of a user with his subordinate uids: then his oldest one leaves.
+ *   Restarts of the daemon keep them.
+ */
+int rdmabroker_get_refusals(struct rdmabroker *session, struct rdmabroker_refusals **ret);
+struct rdmabroker_refusals *rdmabroker_free_refusals(struct rdmabroker_refusals *refusals);
 
 /**
  * rdmabroker_get_list - All sessions with the daemon, this one included, and their ids.

@@ -63,8 +63,8 @@ bool options_read_verb(struct ctl *ctl, int *argc, char ***argv);
 int help_print(const struct ctl *ctl, const struct verb *verb);
 
 extern const struct verb_option cdi_options[], drain_options[], events_options[], explain_options[],
-	fleet_options[], list_options[], reload_options[], restrict_options[], rules_options[],
-	site_options[];
+	fleet_options[], list_options[], refusals_options[], reload_options[], restrict_options[],
+	rules_options[], site_options[];
 extern const char *const fleet_actions[], *const site_actions[];
 int verb_cdi(struct ctl *ctl);
 int verb_check(struct ctl *ctl);
@@ -77,6 +77,7 @@ int verb_kick(struct ctl *ctl);
 int verb_limits(struct ctl *ctl);
 int verb_list(struct ctl *ctl);
 int verb_metrics(struct ctl *ctl);
+int verb_refusals(struct ctl *ctl);
 int verb_reload(struct ctl *ctl);
 int verb_restrict(struct ctl *ctl);
 int verb_rules(struct ctl *ctl);

@@ -93,6 +93,12 @@ static const struct verb verbs[] = {
 		.run = verb_metrics,
 	},
 	{
+		.name = "refusals",
+		.summary = "Print what was refused, or allowed by a warn rule, most often first",
+		.options = refusals_options,
+		.run = verb_refusals,
+	},
+	{
 		.name = "reload",
 		.summary = "Reload the rules and the configuration; an error changes nothing",
 		.options = reload_options,

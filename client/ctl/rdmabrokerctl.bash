@@ -27,7 +27,7 @@ _rdmabrokerctl_argument() {
 }
 
 _rdmabrokerctl() {
-	local verbs="cdi check drain events explain fleet help kick limits list metrics reload restrict rules run site status version"
+	local verbs="cdi check drain events explain fleet help kick limits list metrics refusals reload restrict rules run site status version"
 	local operations="session device listen connect accept join observe admin"
 	local words="--help --instance --json --socket --version"
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} verb="" i n=0
@@ -62,6 +62,7 @@ _rdmabrokerctl() {
 	fleet) words+=" --config --label --name --wait --watch" ;;
 	list) words+=" --sessions --listeners --connections --session --user --state --peer --port --watch" ;;
 	restrict) words+=" --rules --file --ids" ;;
+	refusals) words+=" --warned --user" ;;
 	reload) words+=" --dry-run" ;;
 	rules) words+=" --full" ;;
 	site) words+=" --name --directory" ;;

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/admit/refused.h"
 #include "core/object/id.h"
 #include "core/object/restriction.h"
 #include "core/object/whois.h"
@@ -342,6 +343,7 @@ int restore_peers(struct peers *peers, struct published_sockets *published_socke
 	struct takeover takeover = { 0 };
 	int r, n = 0;
 
+	core_restore_refused(peers->core, old);
 	r = socketstore_open(socketstore, on_found, &takeover);
 	if (r < 0)
 		log_error("Cannot take over all sessions: %s.", strerror(-r));

@@ -18,7 +18,18 @@
 #define TRIES_MAX 3
 
 /* The numbers of the tables are part of the format. */
-enum { SESSIONS, IDS, GROUPS, REQUESTS, PACKETS, RESTRICTIONS, PUBLISHED, LEASES, _TABLES };
+enum {
+	SESSIONS,
+	IDS,
+	GROUPS,
+	REQUESTS,
+	PACKETS,
+	RESTRICTIONS,
+	PUBLISHED,
+	LEASES,
+	REFUSED,
+	_TABLES
+};
 #define TABLES_MAX 16
 
 struct header {
@@ -49,6 +60,7 @@ struct layout {
 	struct ledger_restriction restrictions[LEDGER_RESTRICTIONS];
 	struct ledger_published published_sockets[LEDGER_PUBLISHED];
 	struct ledger_leases leases[LEDGER_LEASE_ROWS];
+	struct ledger_refused refused[LEDGER_REFUSED];
 };
 
 static const struct {
@@ -67,6 +79,7 @@ static const struct {
 	[RESTRICTIONS] = TABLE(restrictions, LEDGER_RESTRICTIONS),
 	[PUBLISHED] = TABLE(published_sockets, LEDGER_PUBLISHED),
 	[LEASES] = TABLE(leases, LEDGER_LEASE_ROWS),
+	[REFUSED] = TABLE(refused, LEDGER_REFUSED),
 #undef TABLE
 };
 
@@ -243,6 +256,11 @@ struct ledger_leases *ledger_add_leases(struct ledger *ledger)
 	return add(ledger, LEASES);
 }
 
+struct ledger_refused *ledger_add_refused(struct ledger *ledger)
+{
+	return add(ledger, REFUSED);
+}
+
 void ledger_link_parts(struct ledger *ledger, struct ledger_packet *part,
 		       const struct ledger_packet *next)
 {
@@ -294,6 +312,11 @@ struct ledger_published *ledger_remove_published(struct ledger *ledger,
 struct ledger_leases *ledger_remove_leases(struct ledger *ledger, struct ledger_leases *row)
 {
 	return remove_row(ledger, LEASES, row);
+}
+
+struct ledger_refused *ledger_remove_refused(struct ledger *ledger, struct ledger_refused *row)
+{
+	return remove_row(ledger, REFUSED, row);
 }
 
 void ledger_set_last_session(struct ledger *ledger, uint64_t number)
@@ -364,7 +387,7 @@ static int compare_ids(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* The number by which sessions, restrictions, published sockets and further leases are found is the first member of the row. */
+/* The number by which the rows of the other tables are found is the first member. */
 static int compare_numbers(const void *a, const void *b)
 {
 	const uint64_t *x = a, *y = b;
@@ -396,7 +419,7 @@ static int copy_rows(const struct header *header, unsigned number, void *ret_row
 	if (n > 0)
 		qsort(rows, n, size,
 		      number == SESSIONS || number == RESTRICTIONS || number == PUBLISHED ||
-				      number == LEASES ?
+				      number == LEASES || number == REFUSED ?
 			      compare_numbers :
 			      compare_ids);
 	*(void **)ret_rows = rows;
@@ -422,6 +445,8 @@ static int copy_ledger(struct old_ledger *ret, const struct header *header)
 		r = copy_rows(header, PUBLISHED, &ret->published_sockets, &ret->n_published);
 	if (r == 0)
 		r = copy_rows(header, LEASES, &ret->leases, &ret->n_leases);
+	if (r == 0)
+		r = copy_rows(header, REFUSED, &ret->refused, &ret->n_refused);
 	ret->last_session = header->last_session;
 	ret->generation = header->generation;
 	/* A process that has begun to take over can have taken events, which were in its own ledger only. */
@@ -523,6 +548,7 @@ void old_ledger_free(struct old_ledger *old)
 	free(old->restrictions);
 	free(old->published_sockets);
 	free(old->leases);
+	free(old->refused);
 	*old = (struct old_ledger){ 0 };
 }
 

@@ -31,6 +31,7 @@
 #define LEDGER_PACKETS (1u << 17)
 #define LEDGER_RESTRICTIONS 32768
 #define LEDGER_PUBLISHED 4096
+#define LEDGER_REFUSED 4096
 #define LEDGER_RULES 1024 /* the text of a restriction's rules, with its NUL */
 #define LEDGER_NAME 40 /* the name of a published socket, with its NUL */
 #define LEDGER_PART 480 /* bytes of a packet in one row */
@@ -132,7 +133,8 @@ struct ledger_id {
 	uint8_t unconfirmed; /* handshake.unconfirmed */
 	uint8_t ended_from; /* handshake.ended_from */
 	uint8_t min_rnr_timer; /* the option, plus 1; 0: not set */
-	uint8_t reserved[4];
+	uint8_t any_port; /* the kernel has chosen its port */
+	uint8_t reserved[3];
 };
 
 /* Whether the client has got the outcome of a join. */
@@ -204,6 +206,31 @@ struct ledger_published {
 	char name[LEDGER_NAME];
 };
 
+struct ledger_prefix {
+	uint8_t family; /* 4 or 6; 0: not known */
+	uint8_t bits; /* the length of the prefix */
+	uint8_t reserved[6];
+	uint8_t address[16];
+};
+
+/* See core/admit/refused.h. What is not known is empty. */
+struct ledger_refused {
+	uint64_t number; /* 0: the row is free */
+	uint64_t first_ms, last_ms; /* CLOCK_REALTIME */
+	uint64_t n; /* how often */
+	uint32_t uid;
+	uint16_t port, ps;
+	uint8_t operation; /* enum policy_operation */
+	uint8_t outcome; /* enum refused_outcome */
+	uint8_t port_kind; /* enum refused_port */
+	uint8_t reserved[5];
+	struct ledger_prefix local, peer;
+	char device[LEDGER_DEVICE_LEN];
+	char name[32]; /* of the program, which it has chosen itself */
+	char unit[256], container[128], pod[128], job[128];
+	char rule[256]; /* "file:line" */
+};
+
 /*
  * Makes a new ledger and stores it. Without a store, *RET is NULL: nothing is kept, and the functions below do
  * nothing.
@@ -220,6 +247,7 @@ struct ledger_packet *ledger_add_packet(struct ledger *ledger);
 struct ledger_restriction *ledger_add_restriction(struct ledger *ledger);
 struct ledger_published *ledger_add_published(struct ledger *ledger);
 struct ledger_leases *ledger_add_leases(struct ledger *ledger);
+struct ledger_refused *ledger_add_refused(struct ledger *ledger);
 /* NEXT is the next part of PART's packet. */
 void ledger_link_parts(struct ledger *ledger, struct ledger_packet *part,
 		       const struct ledger_packet *next);
@@ -235,6 +263,7 @@ struct ledger_restriction *ledger_remove_restriction(struct ledger *ledger,
 struct ledger_published *ledger_remove_published(struct ledger *ledger,
 						 struct ledger_published *row);
 struct ledger_leases *ledger_remove_leases(struct ledger *ledger, struct ledger_leases *row);
+struct ledger_refused *ledger_remove_refused(struct ledger *ledger, struct ledger_refused *row);
 /* The number of the last session that was begun, so that no number is used twice. */
 void ledger_set_last_session(struct ledger *ledger, uint64_t number);
 /*
@@ -282,6 +311,8 @@ struct old_ledger {
 	size_t n_published;
 	struct ledger_leases *leases; /* sorted by session */
 	size_t n_leases;
+	struct ledger_refused *refused; /* sorted by number */
+	size_t n_refused;
 	bool tried; /* a process has died while it took this ledger over */
 	/* An event can have been taken from the kernel that no ledger knows of, see ledger_get_reading(). */
 	bool event_lost;

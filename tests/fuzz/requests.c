@@ -557,6 +557,10 @@ static void ask_other(struct input *input, uint8_t step)
 	case 'G':
 		ASK(GET_LIMITS, get_limits, Rdmabroker__GetLimits, );
 		break;
+	case '$':
+		ASK(GET_REFUSALS, get_refusals, Rdmabroker__GetRefusals,
+		    m.first = take_number(input));
+		break;
 	case 'u':
 		ASK(LIST_RULES, list_rules, Rdmabroker__ListRules, m.first = take_number(input));
 		break;

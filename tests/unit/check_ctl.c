@@ -89,7 +89,7 @@ START_TEST(help)
 	ck_assert_int_eq(ctl("help", "--json"), 0);
 	assert_json(
 		"[v[\"name\"] for v in d[\"verbs\"]] == [\"cdi\", \"check\", \"drain\", \"events\", \"explain\", \"fleet\", \"help\", "
-		"\"kick\", \"limits\", \"list\", \"metrics\", \"reload\", \"restrict\", \"rules\", \"run\", \"site\", \"status\", \"version\"]");
+		"\"kick\", \"limits\", \"list\", \"metrics\", \"refusals\", \"reload\", \"restrict\", \"rules\", \"run\", \"site\", \"status\", \"version\"]");
 	ck_assert_int_eq(ctl("--json", "help", "rules"), 0);
 	assert_json("[o[\"name\"] for o in d[\"verbs\"][0][\"options\"]] == [\"full\"]");
 	ck_assert_int_eq(ctl("help", "rulez"), 2);
@@ -686,6 +686,32 @@ START_TEST(reload)
 }
 END_TEST
 
+START_TEST(refusals)
+{
+	struct rdmabroker *session = open_session(0);
+
+	set_policy(counted_rules);
+	listen_thrice(session);
+	ck_assert_int_eq(ctl("refusals"), 0);
+	assert_has(got.out, "COUNT  LAST ");
+	assert_has(got.out, "  busy      listen     ");
+	assert_has(got.out, "  rejected  listen     ");
+	assert_has(got.out, "  test.rules:4\n");
+	assert_has(got.out, "  check_ctl  7472  10.9.0.1  ");
+	ck_assert_int_eq(ctl("refusals", "--json"), 0);
+	assert_json("len(d[\"refusals\"]) == 2 and d[\"refusals\"][0][\"count\"] == 1 and "
+		    "{r[\"outcome\"] for r in d[\"refusals\"]} == {\"busy\", \"rejected\"} and "
+		    "all(r[\"local\"] == \"10.9.0.1\" and r[\"peer\"] is None and "
+		    "r[\"ps\"] == \"tcp\" for r in d[\"refusals\"])");
+	ck_assert_int_eq(ctl("refusals", "--warned"), 0);
+	assert_lacks(got.out, "listen");
+	ck_assert_int_eq(ctl("refusals", "--user", "daemon"), 0);
+	assert_lacks(got.out, "listen");
+	ck_assert_int_eq(ctl("refusals", "--user", "no-such-user"), 1);
+	rdmabroker_close(session);
+}
+END_TEST
+
 START_TEST(reload_dry_run)
 {
 	struct rdmabroker *session = open_session(0);
@@ -725,4 +751,4 @@ UNIT_MAIN("ctl", set_up_ctl, tear_down, a_wrong_command_line_is_explained, help,
 	  no_daemon_is_running, not_permitted, rules, rules_on_a_terminal,
 	  explain_names_the_deciding_rule, explain_names_the_missing_facts,
 	  explain_names_what_decides_besides_rules, explain_knows_users,
-	  explain_refuses_bad_arguments, reload, reload_dry_run)
+	  explain_refuses_bad_arguments, reload, reload_dry_run, refusals)

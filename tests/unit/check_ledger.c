@@ -415,8 +415,57 @@ START_TEST(many_leases)
 }
 END_TEST
 
+/* Returns the only row of the table. */
+static struct rdmabroker_refusals *get_only_refusal(void)
+{
+	struct rdmabroker *admin = open_session();
+	struct rdmabroker_refusals *refusals;
+
+	ck_assert_int_eq(rdmabroker_get_refusals(admin, &refusals), 0);
+	ck_assert_uint_eq(refusals->n_refusals, 1);
+	rdmabroker_close(admin);
+	return refusals;
+}
+
+static void be_refused(void)
+{
+	struct rdmabroker_id *one = new_id(client);
+
+	ck_assert_int_eq(rdmabroker_bind_addr(one, addr(7999)), 0);
+	ck_assert_int_eq(rdmabroker_listen(one, 1), -EACCES);
+	ck_assert_int_eq(rdmabroker_destroy_id_wait(one, T), 0);
+}
+
+/* What was refused is known to the next process, and it goes on counting. */
+START_TEST(what_was_refused)
+{
+	struct rdmabroker_refusals *before, *after;
+
+	restart_with("reject listen port 7999\nallow any\n");
+	be_refused();
+	be_refused();
+	before = get_only_refusal();
+	ck_assert_uint_eq(before->refusals[0]->count, 2);
+	restart();
+	restart();
+	be_refused();
+	after = get_only_refusal();
+	ck_assert_uint_eq(after->refusals[0]->count, 3);
+	ck_assert_uint_eq(after->refusals[0]->first_ms, before->refusals[0]->first_ms);
+	ck_assert_uint_ge(after->refusals[0]->last_ms, before->refusals[0]->last_ms);
+	ck_assert_str_eq(after->refusals[0]->operation, "listen");
+	ck_assert_str_eq(after->refusals[0]->outcome, "rejected");
+	ck_assert_str_eq(after->refusals[0]->rule, before->refusals[0]->rule);
+	ck_assert_uint_eq(after->refusals[0]->port, 7999);
+	ck_assert_int_eq(after->refusals[0]->local.ss_family, AF_INET);
+	rdmabroker_free_refusals(before);
+	rdmabroker_free_refusals(after);
+}
+END_TEST
+
 UNIT_MAIN("ledger", succession_set_up, succession_tear_down, ledger_of_another_version,
 	  ledger_of_a_newer_and_of_an_older_daemon, damaged_ledgers, request_that_was_repeated,
 	  request_that_waits_in_a_second_take_over, take_overs_that_fail,
 	  processes_that_die_while_they_take_over, published_sockets_when_a_process_dies,
-	  nothing_is_made_that_cannot_be_kept, many_leases, restriction_of_an_earlier_version)
+	  nothing_is_made_that_cannot_be_kept, many_leases, restriction_of_an_earlier_version,
+	  what_was_refused)

@@ -189,5 +189,60 @@ START_TEST(ports_below_1024)
 }
 END_TEST
 
+static const struct rdmabroker_refusal *find_refusal(const struct rdmabroker_refusals *refusals,
+						     const char *operation)
+{
+	for (size_t i = 0; i < refusals->n_refusals; i++)
+		if (strcmp(refusals->refusals[i]->operation, operation) == 0)
+			return refusals->refusals[i];
+	ck_abort_msg("nothing of %s", operation);
+}
+
+/* What warn rules have allowed is kept, in words that a rule could match. */
+START_TEST(kept)
+{
+	struct rdmabroker *s = open_session(0), *c = open_session(0);
+	struct rdmabroker_refusals *refusals;
+	const struct rdmabroker_refusal *one;
+	struct rdmabroker_id *listener;
+	struct rdmabroker_event *event;
+
+	set_policy("allow session\nallow connect qp reserved\n" WARN "\n");
+	ck_assert_int_eq(rdmabroker_create_id(s, RDMABROKER_PS_TCP, NULL, &listener), 0);
+	ck_assert_int_eq(rdmabroker_bind_addr(listener, addr(0)), 0);
+	ck_assert_int_eq(rdmabroker_listen(listener, 1), 0);
+	ck_assert_int_eq(
+		rdmabroker_connect(resolve(c, rdmabroker_get_local_port(listener)), &param), 0);
+	event = expect(s, RDMABROKER_EVENT_CONNECT_REQUEST);
+	rdmabroker_free_event(event);
+	set_policy("allow session\nallow listen max 1\n");
+	start_listening(s, 7473);
+	refuse_listening(s, 7472, EBUSY, "max 1");
+
+	ck_assert_int_eq(rdmabroker_get_refusals(s, &refusals), 0);
+	one = find_refusal(refusals, "listen");
+	ck_assert_str_eq(one->outcome, "warned");
+	ck_assert(one->any_port);
+	ck_assert_uint_eq(one->port, 0);
+	ck_assert_uint_eq(one->uid, geteuid());
+	ck_assert_str_eq(one->name, "check_warn");
+	ck_assert_str_eq(one->rule, "test.rules:3");
+	ck_assert_int_eq(one->ps, RDMABROKER_PS_TCP);
+	one = find_refusal(refusals, "accept");
+	ck_assert_str_eq(one->outcome, "warned");
+	ck_assert(one->any_port);
+	ck_assert_int_eq(one->peer.ss_family, AF_INET);
+	ck_assert_uint_eq(one->peer_prefix, 32);
+	ck_assert_str_eq(one->device, "fake0");
+	ck_assert_uint_eq(refusals->n_refusals, 3);
+	ck_assert_str_eq(refusals->refusals[2]->outcome, "busy");
+	ck_assert_uint_eq(refusals->refusals[2]->port, 7472);
+	ck_assert(!refusals->refusals[2]->any_port);
+	rdmabroker_free_refusals(refusals);
+	rdmabroker_close(c);
+	rdmabroker_close(s);
+}
+END_TEST
+
 UNIT_MAIN("warn", set_up, tear_down, what_is_admitted_is_told, explained, limits_and_settings,
-	  ports_below_1024)
+	  ports_below_1024, kept)

@@ -88,6 +88,7 @@ static void put_operation(struct writer *w, int op, uint32_t id)
 	case OP(LIST_DEVICES):
 	case OP(RELOAD):
 	case OP(TRY_RELOAD):
+	case OP(GET_REFUSALS):
 	case OP(LIST_RULES):
 	case OP(GET_METRICS):
 	case OP(PUBLISH_SOCKET):

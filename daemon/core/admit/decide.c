@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/admit/decide.h"
+#include "core/admit/refused.h"
 #include "core/admit/watch.h"
 #include "core/facts/peerid.h"
 #include "core/object/id.h"
@@ -225,6 +226,8 @@ void decide_audit(struct session *session, const struct intent *intent,
 		return;
 	if (core_is_watched(session->core))
 		watch_decision(session, intent, verdict, overflow);
+	if ((rejected || overflow || policy_warns(verdict)) && !intent->is_addition)
+		refused_note(session, intent, verdict, overflow);
 	if (rejected || overflow || policy_warns(verdict) || verdict->rule->log)
 		write_down(session, intent, verdict, overflow);
 }

@@ -27,6 +27,7 @@ struct intent {
 	const struct peerid *peerid;
 	bool was_asked; /* as ASKED, or a previous process of the daemon has asked, whose answer is lost */
 	uint32_t peer_qpn; /* of a new connection request; 0: not known */
+	bool is_addition; /* it was decided before, and what is reported only adds to that */
 };
 
 /*

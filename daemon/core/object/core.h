@@ -30,6 +30,7 @@ struct core_settings {
 	unsigned resume_timeout_ms;
 };
 
+struct refused_table;
 struct route_holds;
 struct closer;
 struct inquiries;
@@ -86,6 +87,7 @@ struct core {
 	struct roster restrictions;
 	struct tokens *tokens;
 	struct list watches; /* watch.link, see watch.h */
+	struct refused_table *refused; /* see refused.h */
 	struct timewaits *timewaits;
 	struct inquiries *inquiries;
 	struct lingers *lingers;

@@ -52,6 +52,7 @@ static void save_addresses(struct id *id)
 		return;
 	fabric_id_get_info(id->fabric, &info);
 	route_get_old_info(&id->route, &info);
+	row->any_port = id->any_port;
 	row->local = info.local;
 	row->peer = info.peer;
 	row->port_num = info.port_num;
@@ -129,6 +130,7 @@ void id_save_told(struct id *id)
 void id_load(struct id *id, const struct ledger_id *row)
 {
 	id->since_ms = row->since_ms;
+	id->any_port = row->any_port;
 	options_load(&id->options, row);
 	handshake_load(&id->handshake, row);
 	who_load(&id->who, row);

@@ -41,6 +41,7 @@ struct id {
 	struct ledger_id *row; /* in the ledger; NULL: the id is not kept */
 	struct fabric_id *fabric;
 	enum rdma_port_space ps;
+	bool any_port; /* the kernel has chosen its port */
 	enum id_state state; /* see id_life.h */
 	uint64_t since_ms; /* CLOCK_MONOTONIC: when the id was created, or taken over */
 	uint64_t state_since_ns; /* CLOCK_MONOTONIC: when the id entered its state */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/admit/refused.h"
 #include "core/admit/watch.h"
 #include "core/facts/workload.h"
 #include "core/object/inquiry.h"
@@ -126,6 +127,8 @@ int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struc
 	if (r == 0)
 		r = workloads_new(&core->workloads, loop);
 	if (r == 0)
+		r = refused_new(&core->refused);
+	if (r == 0)
 		r = closer_new(&core->closer, loop, &core->account);
 	if (r < 0)
 		return r;
@@ -157,6 +160,7 @@ struct core *core_free(struct core *core)
 	workloads_free(core->workloads);
 	admissions_free(core->admissions);
 	policy_unref(core->policy);
+	refused_free(core->refused);
 	closer_free(core->closer);
 	account_done(&core->account);
 	roster_done(&core->by_number);

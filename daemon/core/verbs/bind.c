@@ -214,6 +214,7 @@ int bind_addr(struct id *id, const struct sockaddr *addr, struct failure *failur
 	}
 	if (r < 0)
 		return failure_set_bind(failure, r, "bind", addr);
+	id->any_port = addr_port(addr) == 0;
 	id_set_state(id, ID_BOUND);
 	return 0;
 }

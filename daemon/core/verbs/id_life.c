@@ -252,6 +252,7 @@ int id_move(struct id **ret, struct session *session, struct id *from, struct fa
 		return r;
 
 	id_own_fabric(id, TAKE_PTR(from->fabric));
+	id->any_port = from->any_port;
 	id->options = from->options;
 	grant_move(&id->grant, &from->grant, session->identity.uid);
 	route_move(&id->route, &from->route);

@@ -126,6 +126,7 @@ void qpcheck_report(struct id *id, const struct intent *intent)
 {
 	const struct qpcheck *check = &id->handshake.qp_check;
 	struct policy_verdict verdict = { .answer = POLICY_ALLOW, .rule = id->grant.rule };
+	struct intent addition = *intent;
 	char text[128];
 
 	if (!check->is_unknown)
@@ -133,5 +134,6 @@ void qpcheck_report(struct id *id, const struct intent *intent)
 	snprintf(text, sizeof(text), "qp reserved: the kernel knows no QP %u of %s", check->qpn,
 		 check->device);
 	verdict.reason = text;
-	decide_audit(id->session, intent, &verdict, /* overflow= */ NULL);
+	addition.is_addition = true;
+	decide_audit(id->session, &addition, &verdict, /* overflow= */ NULL);
 }

@@ -566,6 +566,30 @@ case_reload_over_the_wire() {
 	fails 1 as bob rdmabrokerctl reload --dry-run
 }
 
+# What was refused is kept over a restart, and joined by peers and ports as a rule would be.
+case_refusals() {
+	policy <<-END
+		allow session user alice,bob
+		allow connect user bob
+		warn listen user alice
+		reject accept user alice reason "not yet"
+	END
+	serve server alice $A 7471 -P
+	as bob rdmabroker-ping -c -a $A -p 7471 && fail "bob is served"
+	systemctl restart rdmabrokerd
+	as bob rdmabroker-ping -c -a $A -p 7471 && fail "bob is served"
+	as carol rdmabroker-ping -c -a $A -p 7471 && fail "carol is served"
+	rdmabrokerctl refusals > refused
+	assert_contains "$(grep accept refused)" "    2  "
+	assert_contains "$(grep accept refused)" "rejected  accept"
+	assert_contains "$(grep accept refused)" "7471       10.9.0.1"
+	assert_contains "$(grep carol refused)" "no-rule   session"
+	assert_contains "$(rdmabrokerctl refusals --warned)" "listen"
+	assert_lacks "$(rdmabrokerctl refusals --warned)" "accept"
+	fails 1 as bob rdmabrokerctl refusals
+	stop server
+}
+
 # What the rules of a dry run would not allow is shown, and goes on.
 case_reload_dry_run() {
 	policy <<-END

@@ -1,0 +1,543 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/admit/refused.h"
+#include "core/facts/admission.h"
+#include "core/object/id.h"
+#include "core/object/session.h"
+#include "proto/addr.h"
+#include "proto/text.h"
+#include "util/list.h"
+#include "util/owner.h"
+#include "util/roster.h"
+#include "util/util.h"
+
+/* If memory runs out, uthash does not add an element, and sets the element's hh.tbl to NULL. */
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+/* What rows have in common that differ in their peers. Compared by its bytes. */
+struct key {
+	uint64_t words; /* a hash of the texts; a collision joins rows of one uid only */
+	uint32_t uid;
+	uint16_t port, ps;
+	uint8_t operation, outcome, port_kind, reserved;
+	struct ledger_prefix local;
+	char device[LEDGER_DEVICE_LEN];
+};
+
+struct group {
+	UT_hash_handle hh; /* refused_table.groups */
+	struct key key;
+	struct list rows; /* row.of_group */
+	unsigned n;
+};
+
+struct owner {
+	UT_hash_handle hh; /* refused_table.owners */
+	uid_t uid;
+	struct list rows; /* row.of_owner; the one that was noted last is the last */
+	unsigned n;
+	struct list by_count; /* refused_table.by_count[n] */
+};
+
+struct row {
+	struct ledger_refused *at; /* in the ledger, or allocated */
+	struct list of_group, of_owner;
+	struct group *group;
+	struct owner *owner;
+	bool is_kept; /* AT is in the ledger */
+};
+
+struct refused_table {
+	struct group *groups;
+	struct owner *owners;
+	struct list by_count[REFUSED_OF_OWNER + 1]; /* owners by the number of their rows */
+	struct roster rows; /* by number */
+	unsigned n;
+	uint64_t last_number;
+};
+
+int refused_new(struct refused_table **ret)
+{
+	*ret = calloc(1, sizeof(**ret));
+	if (!*ret)
+		return -ENOMEM;
+	for (unsigned i = 0; i <= REFUSED_OF_OWNER; i++)
+		list_init(&(*ret)->by_count[i]);
+	return 0;
+}
+
+static void count_row(struct refused_table *table, struct owner *owner, int n)
+{
+	owner->n = (unsigned)((int)owner->n + n);
+	list_remove(&owner->by_count);
+	list_insert(&table->by_count[owner->n], &owner->by_count);
+}
+
+/* LEDGER NULL: the row stays in it. */
+static void row_free(struct refused_table *table, struct ledger *ledger, struct row *row)
+{
+	struct group *group = row->group;
+	struct owner *owner = row->owner;
+
+	roster_remove(&table->rows, row->at->number);
+	table->n--;
+	list_remove(&row->of_group);
+	if (--group->n == 0) {
+		HASH_DEL(table->groups, group);
+		free(group);
+	}
+	list_remove(&row->of_owner);
+	count_row(table, owner, -1);
+	if (owner->n == 0) {
+		list_remove(&owner->by_count);
+		HASH_DEL(table->owners, owner);
+		free(owner);
+	}
+	if (!row->is_kept)
+		free(row->at);
+	else if (ledger)
+		ledger_remove_refused(ledger, row->at);
+	free(row);
+}
+
+static struct row *first_row(const struct refused_table *table)
+{
+	return roster_from(&table->rows, 0);
+}
+
+static void clear(struct refused_table *table, struct ledger *ledger)
+{
+	struct row *row;
+
+	while ((row = first_row(table)))
+		row_free(table, ledger, row);
+}
+
+struct refused_table *refused_free(struct refused_table *table)
+{
+	if (!table)
+		return NULL;
+	clear(table, NULL);
+	roster_done(&table->rows);
+	free(table);
+	return NULL;
+}
+
+const struct ledger_refused *core_refused_from(const struct core *core, uint64_t number)
+{
+	const struct row *row = roster_from(&core->refused->rows, number);
+
+	return row ? row->at : NULL;
+}
+
+/* Rows */
+
+static uint64_t hash(uint64_t seed, const char *text)
+{
+	for (; *text; text++)
+		seed = (seed ^ (uint8_t)*text) * 0x100000001b3;
+	return (seed ^ 0xff) * 0x100000001b3;
+}
+
+static void make_key(struct key *ret, const struct ledger_refused *row)
+{
+	memset(ret, 0, sizeof(*ret));
+	ret->words = 0xcbf29ce484222325;
+	ret->words = hash(ret->words, row->unit);
+	ret->words = hash(ret->words, row->container);
+	ret->words = hash(ret->words, row->pod);
+	ret->words = hash(ret->words, row->job);
+	ret->words = hash(ret->words, row->rule);
+	ret->uid = row->uid;
+	ret->port = row->port;
+	ret->ps = row->ps;
+	ret->operation = row->operation;
+	ret->outcome = row->outcome;
+	ret->port_kind = row->port_kind;
+	ret->local = row->local;
+	text_copy(ret->device, sizeof(ret->device), row->device);
+}
+
+static struct group *get_group(struct refused_table *table, const struct key *key)
+{
+	struct group *group;
+
+	HASH_FIND(hh, table->groups, key, sizeof(*key), group);
+	if (group)
+		return group;
+	group = calloc(1, sizeof(*group));
+	if (!group)
+		return NULL;
+	group->key = *key;
+	list_init(&group->rows);
+	HASH_ADD(hh, table->groups, key, sizeof(group->key), group);
+	if (group->hh.tbl)
+		return group;
+	free(group);
+	return NULL;
+}
+
+static struct owner *get_owner(struct refused_table *table, uid_t uid)
+{
+	struct owner *owner;
+
+	HASH_FIND(hh, table->owners, &uid, sizeof(uid), owner);
+	if (owner)
+		return owner;
+	owner = calloc(1, sizeof(*owner));
+	if (!owner)
+		return NULL;
+	owner->uid = uid;
+	list_init(&owner->rows);
+	list_init(&owner->by_count);
+	HASH_ADD(hh, table->owners, uid, sizeof(owner->uid), owner);
+	if (owner->hh.tbl)
+		return owner;
+	free(owner);
+	return NULL;
+}
+
+static void drop_empty(struct refused_table *table, struct group *group, struct owner *owner)
+{
+	if (group && group->n == 0) {
+		HASH_DEL(table->groups, group);
+		free(group);
+	}
+	if (owner && owner->n == 0) {
+		list_remove(&owner->by_count);
+		HASH_DEL(table->owners, owner);
+		free(owner);
+	}
+}
+
+/* The owner with the most rows loses his oldest one. */
+static void make_room(struct refused_table *table, struct ledger *ledger)
+{
+	struct list *l = NULL;
+
+	for (unsigned n = REFUSED_OF_OWNER; !l && n > 0; n--)
+		l = list_first(&table->by_count[n]);
+	assert(l);
+	l = list_first(&container_of(l, struct owner, by_count)->rows);
+	row_free(table, ledger, container_of(l, struct row, of_owner));
+}
+
+static struct ledger_refused *new_place(struct ledger *ledger, bool *ret_is_kept)
+{
+	struct ledger_refused *ret = ledger_add_refused(ledger);
+
+	*ret_is_kept = ret != NULL;
+	return ret ?: calloc(1, sizeof(*ret));
+}
+
+/* Adds a row like FROM, with FROM's number if it has one. NULL: no memory. */
+static struct row *add(struct refused_table *table, struct ledger *ledger,
+		       const struct ledger_refused *from)
+{
+	struct key key;
+	struct owner *owner = get_owner(table, owner_of(from->uid));
+	struct group *group;
+	struct row *row;
+
+	/* Not what it is to be added to: a group or an owner without rows is gone. */
+	if (owner && owner->n == REFUSED_OF_OWNER)
+		row_free(table, ledger,
+			 container_of(list_first(&owner->rows), struct row, of_owner));
+	else if (table->n == LEDGER_REFUSED)
+		make_room(table, ledger);
+	owner = get_owner(table, owner_of(from->uid));
+	make_key(&key, from);
+	group = get_group(table, &key);
+	row = owner && group ? calloc(1, sizeof(*row)) : NULL;
+	if (row)
+		row->at = new_place(ledger, &row->is_kept);
+	if (!row || !row->at) {
+		free(row);
+		drop_empty(table, group, owner);
+		return NULL;
+	}
+	memcpy((char *)row->at + sizeof(row->at->number), (const char *)from + sizeof(from->number),
+	       sizeof(*from) - sizeof(from->number));
+	/* The first member is last: it makes the row one that is used. */
+	row->at->number = from->number ?: table->last_number + 1;
+	if (roster_add(&table->rows, row->at->number, row) < 0) {
+		if (row->is_kept)
+			ledger_remove_refused(ledger, row->at);
+		else
+			free(row->at);
+		free(row);
+		drop_empty(table, group, owner);
+		return NULL;
+	}
+	if (row->at->number > table->last_number)
+		table->last_number = row->at->number;
+	table->n++;
+	row->group = group;
+	row->owner = owner;
+	list_insert(&group->rows, &row->of_group);
+	group->n++;
+	list_insert(&owner->rows, &row->of_owner);
+	count_row(table, owner, 1);
+	return row;
+}
+
+void core_restore_refused(struct core *core, const struct old_ledger *old)
+{
+	for (size_t i = 0; i < old->n_refused; i++) {
+		const struct ledger_refused *row = &old->refused[i];
+
+		if (row->operation < _POLICY_OPERATION_MAX && row->outcome < _REFUSED_OUTCOME_MAX &&
+		    !roster_get(&core->refused->rows, row->number))
+			add(core->refused, core->keep.ledger, row);
+	}
+}
+
+/* Peers */
+
+int refused_common_bits(const struct ledger_prefix *a, const struct ledger_prefix *b)
+{
+	int most = a->bits < b->bits ? a->bits : b->bits, n = 0;
+
+	if (a->family != b->family)
+		return -1;
+	while (n < most && n % 8 == 0 && n + 8 <= most && a->address[n / 8] == b->address[n / 8])
+		n += 8;
+	while (n < most && !((a->address[n / 8] ^ b->address[n / 8]) & (0x80 >> n % 8)))
+		n++;
+	return n;
+}
+
+static void cut(struct ledger_prefix *prefix, int bits)
+{
+	prefix->bits = (uint8_t)bits;
+	for (unsigned i = (unsigned)bits; i < 8 * sizeof(prefix->address); i++)
+		prefix->address[i / 8] &= (uint8_t) ~(0x80 >> i % 8);
+}
+
+static bool holds(const struct row *row, const struct ledger_prefix *peer)
+{
+	return refused_common_bits(&row->at->peer, peer) == row->at->peer.bits;
+}
+
+static struct row *find_peer(const struct group *group, const struct ledger_prefix *peer)
+{
+	struct list *l;
+
+	list_for_each(l, &group->rows)
+		if (holds(container_of(l, struct row, of_group), peer))
+			return container_of(l, struct row, of_group);
+	return NULL;
+}
+
+/* The row that is the nearest to PREFIX, and not EXCEPT. */
+static struct row *find_nearest(const struct group *group, const struct ledger_prefix *prefix,
+				const struct row *except, int *ret_bits)
+{
+	struct row *best = NULL;
+	struct list *l;
+
+	*ret_bits = -1;
+	list_for_each(l, &group->rows) {
+		struct row *row = container_of(l, struct row, of_group);
+		int bits = row == except || prefix->family == 0 ?
+				   -1 :
+				   refused_common_bits(prefix, &row->at->peer);
+
+		if (bits > *ret_bits) {
+			*ret_bits = bits;
+			best = row;
+		}
+	}
+	return best;
+}
+
+/* ROW holds what ANOTHER one has held, too. */
+static void join(struct refused_table *table, struct ledger *ledger, struct row *row,
+		 struct row *another, int bits)
+{
+	cut(&row->at->peer, bits);
+	row->at->n += another->at->n;
+	if (another->at->first_ms < row->at->first_ms)
+		row->at->first_ms = another->at->first_ms;
+	if (another->at->last_ms > row->at->last_ms)
+		row->at->last_ms = another->at->last_ms;
+	row_free(table, ledger, another);
+}
+
+/*
+ * A group that is full gets room for PEER: the two that are nearest to each other are joined, among the rows and PEER.
+ * Returns the row that holds PEER now; NULL: none.
+ */
+static struct row *join_nearest(struct refused_table *table, struct ledger *ledger,
+				struct group *group, const struct ledger_prefix *peer)
+{
+	int bits, best_bits;
+	struct row *best = find_nearest(group, peer, NULL, &best_bits), *one = NULL;
+	struct list *l;
+
+	list_for_each(l, &group->rows) {
+		struct row *row = container_of(l, struct row, of_group), *nearest;
+
+		nearest = find_nearest(group, &row->at->peer, row, &bits);
+		if (nearest && bits > best_bits) {
+			best_bits = bits;
+			best = nearest;
+			one = row;
+		}
+	}
+	if (!best)
+		return NULL;
+	if (one) {
+		join(table, ledger, one, best, best_bits);
+		return NULL;
+	}
+	cut(&best->at->peer, best_bits);
+	return best;
+}
+
+/* Noting */
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+/* The program's name, which it has chosen itself: only for people. */
+static void read_name(char *ret, size_t size, pid_t pid)
+{
+	char path[64];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return;
+	if (fgets(ret, (int)size, file))
+		ret[strcspn(ret, "\n")] = 0;
+	text_make_printable(ret, strlen(ret));
+	fclose(file);
+}
+
+static void fill_port(struct ledger_refused *ret, const struct intent *intent)
+{
+	const struct policy_question *question = &intent->question;
+	bool is_own = question->operation == POLICY_LISTEN || question->operation == POLICY_ACCEPT;
+
+	if (question->port < 0)
+		return;
+	if (question->port == 0 || (is_own && intent->id && intent->id->any_port)) {
+		ret->port_kind = REFUSED_PORT_ANY;
+		return;
+	}
+	ret->port_kind = REFUSED_PORT_NUMBER;
+	ret->port = (uint16_t)question->port;
+}
+
+static void fill_rule(struct ledger_refused *ret, const struct policy_verdict *verdict)
+{
+	if (verdict->rule)
+		snprintf(ret->rule, sizeof(ret->rule), "%s:%u", verdict->rule->file,
+			 verdict->rule->line);
+	else if (verdict->by_restriction)
+		text_copy(ret->rule, sizeof(ret->rule), "restriction");
+}
+
+static enum refused_outcome outcome_of(const struct policy_verdict *verdict,
+				       const struct overflow *overflow)
+{
+	if (overflow)
+		return REFUSED_BUSY;
+	if (verdict->answer != POLICY_REJECT)
+		return REFUSED_WARNED;
+	return verdict->rule || verdict->by_restriction ? REFUSED_REJECTED : REFUSED_NO_RULE;
+}
+
+static void copy_workload(char *to, size_t size, const struct session *session,
+			  enum workload_name which)
+{
+	const char *name = session->identity.workload.names[which];
+
+	if (name)
+		text_copy(to, size, name);
+}
+
+/* As rules see it: a mapped address is IPv4, and the wildcard is not known. */
+static void fill_address(struct ledger_prefix *ret, const struct sockaddr *addr)
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+	uint8_t host[ADDR_HOST_LEN];
+
+	if (!addr || addr_is_wildcard(addr) || !addr_host(addr, host))
+		return;
+	if (memcmp(host, mapped, sizeof(mapped)) == 0) {
+		*ret = (struct ledger_prefix){ .family = 4, .bits = 32 };
+		memcpy(ret->address, host + sizeof(mapped), 4);
+	} else {
+		*ret = (struct ledger_prefix){ .family = 6, .bits = 128 };
+		memcpy(ret->address, host, sizeof(ret->address));
+	}
+}
+
+static void fill(struct ledger_refused *ret, const struct session *session,
+		 const struct intent *intent, const struct policy_verdict *verdict,
+		 const struct overflow *overflow)
+{
+	const struct policy_question *question = &intent->question;
+
+	*ret = (struct ledger_refused){
+		.uid = session->identity.uid,
+		.operation = (uint8_t)question->operation,
+		.outcome = (uint8_t)outcome_of(verdict, overflow),
+		.ps = (uint16_t)question->port_space,
+		.n = 1,
+	};
+	ret->first_ms = ret->last_ms = now_ms();
+	fill_port(ret, intent);
+	fill_rule(ret, verdict);
+	copy_workload(ret->unit, sizeof(ret->unit), session, WORKLOAD_UNIT);
+	copy_workload(ret->container, sizeof(ret->container), session, WORKLOAD_CONTAINER);
+	copy_workload(ret->pod, sizeof(ret->pod), session, WORKLOAD_POD);
+	copy_workload(ret->job, sizeof(ret->job), session, WORKLOAD_JOB);
+	if (question->device)
+		text_copy(ret->device, sizeof(ret->device), question->device);
+	fill_address(&ret->local, question->local);
+	fill_address(&ret->peer, question->peer);
+}
+
+void refused_note(struct session *session, const struct intent *intent,
+		  const struct policy_verdict *verdict, const struct overflow *overflow)
+{
+	struct refused_table *table = session->core->refused;
+	struct ledger *ledger = session->core->keep.ledger;
+	struct ledger_refused new;
+	struct row *row = NULL;
+	struct group *group;
+	struct key key;
+
+	fill(&new, session, intent, verdict, overflow);
+	make_key(&key, &new);
+	HASH_FIND(hh, table->groups, &key, sizeof(key), group);
+	if (group)
+		row = find_peer(group, &new.peer);
+	if (!row && group && group->n >= REFUSED_PEERS)
+		row = join_nearest(table, ledger, group, &new.peer);
+	if (!row) {
+		read_name(new.name, sizeof(new.name), session->identity.pid);
+		add(table, ledger, &new);
+		return;
+	}
+	row->at->n++;
+	row->at->last_ms = new.last_ms;
+	list_remove(&row->of_owner);
+	list_insert(&row->owner->rows, &row->of_owner);
+}

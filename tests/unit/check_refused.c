@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/admit/refused.h"
+#include "core/object/core.h"
+#include "core/object/id.h"
+#include "core/object/session.h"
+#include "tests/unit/unit.h"
+
+/* The table of what was refused: what is joined, who loses rows, and that none is lost otherwise. */
+
+static struct core core;
+
+static void set_up(void)
+{
+	core = (struct core){ 0 };
+	ck_assert_int_eq(refused_new(&core.refused), 0);
+}
+
+static void tear_down(void)
+{
+	core.refused = refused_free(core.refused);
+}
+
+static void note_at(uid_t uid, uint32_t peer, int port)
+{
+	struct session session = { .core = &core, .identity = { .uid = uid } };
+	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(peer) };
+	struct intent intent = {
+		.question = { .operation = POLICY_CONNECT,
+			      .port = port,
+			      .peer = (struct sockaddr *)&addr },
+	};
+	struct policy_verdict verdict = { .answer = POLICY_REJECT, .reason = "no-rule" };
+
+	refused_note(&session, &intent, &verdict, NULL);
+}
+
+static unsigned count_rows(uid_t uid)
+{
+	const struct ledger_refused *row;
+	unsigned n = 0;
+
+	for (uint64_t at = 0; (row = core_refused_from(&core, at)); at = row->number + 1)
+		n += row->uid == uid;
+	return n;
+}
+
+START_TEST(common_bits)
+{
+	struct ledger_prefix a = { .family = 4, .bits = 32, .address = { 10, 0, 0, 1 } }, b = a;
+	const struct ledger_prefix six = { .family = 6, .bits = 128 };
+
+	ck_assert_int_eq(refused_common_bits(&a, &b), 32);
+	b.address[3] = 0;
+	ck_assert_int_eq(refused_common_bits(&a, &b), 31);
+	b.address[3] = 0x81;
+	ck_assert_int_eq(refused_common_bits(&a, &b), 24);
+	b.address[0] = 0x8a;
+	ck_assert_int_eq(refused_common_bits(&a, &b), 0);
+	b = (struct ledger_prefix){ .family = 4, .bits = 8, .address = { 10 } };
+	ck_assert_int_eq(refused_common_bits(&a, &b), 8);
+	ck_assert_int_eq(refused_common_bits(&a, &six), -1);
+}
+END_TEST
+
+/* Those that are alike share a row, and the first and the last time are kept. */
+START_TEST(alike)
+{
+	const struct ledger_refused *row;
+
+	for (int i = 0; i < 5; i++)
+		note_at(1000, 0x0a090001, 7471);
+	note_at(1000, 0x0a090001, 7472);
+	note_at(1001, 0x0a090001, 7471);
+	row = core_refused_from(&core, 0);
+	ck_assert_uint_eq(row->n, 5);
+	ck_assert_uint_eq(row->port, 7471);
+	ck_assert_int_eq(row->port_kind, REFUSED_PORT_NUMBER);
+	ck_assert_int_eq(row->outcome, REFUSED_NO_RULE);
+	ck_assert_int_eq(row->peer.bits, 32);
+	ck_assert_uint_ge(row->last_ms, row->first_ms);
+	ck_assert_uint_gt(row->first_ms, 0);
+	ck_assert_uint_eq(count_rows(1000), 2);
+	ck_assert_uint_eq(count_rows(1001), 1);
+}
+END_TEST
+
+static bool holds(const struct ledger_refused *row, uint32_t peer)
+{
+	uint32_t mask = row->peer.bits == 0 ? 0 : UINT32_MAX << (32 - row->peer.bits);
+	uint32_t address;
+
+	memcpy(&address, row->peer.address, sizeof(address));
+	return (peer & mask) == ntohl(address);
+}
+
+/* The nearest are joined: two racks and a stranger stay three. */
+START_TEST(peers_are_joined)
+{
+	const struct ledger_refused *row;
+	unsigned n_far = 0;
+
+	for (uint32_t i = 0; i < 200; i++) {
+		note_at(1000, 0x0a010100 + i, 7471);
+		note_at(1000, 0x0a020200 + i, 7471);
+	}
+	note_at(1000, 0xc0a80001, 7471);
+	ck_assert_uint_le(count_rows(1000), REFUSED_PEERS);
+	for (uint64_t at = 0; (row = core_refused_from(&core, at)); at = row->number + 1) {
+		ck_assert_uint_ge(row->peer.bits, 24);
+		n_far += row->peer.bits == 32 && holds(row, 0xc0a80001);
+	}
+	ck_assert_uint_eq(n_far, 1);
+}
+END_TEST
+
+/* Whatever the peers are: each is in a row, none of which holds another one's, and the counts add up. */
+START_TEST(random_peers)
+{
+	for (unsigned round = 0; round < 300; round++) {
+		uint32_t peers[100];
+		uint64_t sum = 0, n = 1 + (uint64_t)rand() % 100;
+		const struct ledger_refused *row;
+
+		tear_down();
+		set_up();
+		srand(round);
+		for (unsigned i = 0; i < n; i++) {
+			peers[i] = rand() % 3 ? 0x0a000000 | (uint32_t)(rand() % 4096) :
+						(uint32_t)rand() * 2 + 1;
+			note_at(1000, peers[i], 7471);
+		}
+		ck_assert_uint_le(count_rows(1000), REFUSED_PEERS);
+		for (uint64_t at = 0; (row = core_refused_from(&core, at)); at = row->number + 1)
+			sum += row->n;
+		ck_assert_uint_eq(sum, n);
+		for (unsigned i = 0; i < n; i++) {
+			bool found = false;
+
+			for (uint64_t at = 0; (row = core_refused_from(&core, at));
+			     at = row->number + 1)
+				found |= holds(row, peers[i]);
+			ck_assert_msg(found, "round %u: peer %x is in no row", round, peers[i]);
+		}
+	}
+}
+END_TEST
+
+/* A user who asks for everything loses his own rows; the last ones stay, and what is asked again counts as new. */
+START_TEST(share_of_a_user)
+{
+	note_at(1001, 0x0a090001, 1);
+	for (int port = 1; port <= 3 * REFUSED_OF_OWNER; port++) {
+		note_at(1000, 0x0a090001, port);
+		note_at(1000, 0x0a090001, 1);
+	}
+	ck_assert_uint_eq(count_rows(1000), REFUSED_OF_OWNER);
+	ck_assert_uint_eq(count_rows(1001), 1);
+	for (const struct ledger_refused *row = core_refused_from(&core, 0); row;
+	     row = core_refused_from(&core, row->number + 1))
+		ck_assert(row->uid == 1001 || row->port == 1 ||
+			  row->port > 2 * REFUSED_OF_OWNER + 1);
+}
+END_TEST
+
+/* When the table is full, who has most loses one: many users with a row each lose none to those with many. */
+START_TEST(full_table)
+{
+	uid_t uid;
+
+	for (uid = 1; uid <= LEDGER_REFUSED / REFUSED_OF_OWNER; uid++)
+		for (int port = 1; port <= REFUSED_OF_OWNER; port++)
+			note_at(uid, 0x0a090001, port);
+	for (uid = 5000; uid < 7000; uid++)
+		note_at(uid, 0x0a090001, 1);
+	for (uid = 5000; uid < 7000; uid++)
+		ck_assert_uint_eq(count_rows(uid), 1);
+	for (uid = 1; uid <= LEDGER_REFUSED / REFUSED_OF_OWNER; uid++)
+		ck_assert_uint_ge(count_rows(uid), 130);
+}
+END_TEST
+
+UNIT_MAIN("refused", set_up, tear_down, common_bits, alike, peers_are_joined, random_peers,
+	  share_of_a_user, full_table)
