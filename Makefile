@@ -28,6 +28,8 @@ MODULESLOADDIR ?= $(PREFIX)/lib/modules-load.d
 UDEVDIR ?= $(PREFIX)/lib/udev/rules.d
 CATALOGDIR ?= $(PREFIX)/lib/systemd/catalog
 DOCDIR ?= $(PREFIX)/share/doc/rdmabroker
+DATADIR ?= $(PREFIX)/share/rdmabroker
+PROMETHEUS_FILES := conf/prometheus/rdmabroker.rules.yml conf/prometheus/rdmabroker-dashboard.json
 COMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
 
 # CFLAGS, CPPFLAGS and LDFLAGS belong to the user. DEVELOPER=1: strict warnings are errors.
@@ -66,7 +68,7 @@ ALL :=
 
 include proto/module.mk daemon/module.mk client/module.mk systemd/module.mk tests/module.mk \
 	tests/bench/module.mk tests/guest/module.mk tests/hooks/module.mk tests/abi/module.mk \
-	tests/fuzz/module.mk tests/fault/module.mk tests/analyze/module.mk tests/fresh/module.mk tests/kubernetes/module.mk \
+	tests/fuzz/module.mk tests/fault/module.mk tests/analyze/module.mk tests/fresh/module.mk tests/kubernetes/module.mk tests/prometheus/module.mk \
 	conf/module.mk
 
 .PHONY: all FORCE
@@ -154,7 +156,7 @@ DEMO_PACKAGES := $(BUILD_PACKAGES) $(GUEST_PACKAGES)
 IWARP_PACKAGES := linux-headers-amd64 linux-source-6.1 xz-utils
 # All packages that the steps of `make check` need: no step installs any.
 TEST_PACKAGES = $(sort $(DEB_PACKAGES) $(GUEST_PACKAGES) $(FUZZ_PACKAGES) $(COUNT_PACKAGES) \
-	$(KUBERNETES_PACKAGES) $(IWARP_PACKAGES) mandoc groff-base etcd-server munge openssl curl)
+	$(KUBERNETES_PACKAGES) $(PROMETHEUS_PACKAGES) $(IWARP_PACKAGES) mandoc groff-base etcd-server munge openssl curl)
 
 # Installs the missing packages of $(NEEDED).
 install-missing = $(Q)NO_INSTALL='$(NO_INSTALL)' tests/install-packages $(NEEDED)
@@ -254,9 +256,9 @@ to = $(DESTDIR)$(1)
 
 .PHONY: install install-ready uninstall
 install: install-ready
-	$(Q)$(INSTALL) -d $(addprefix $(DESTDIR),$(BINDIR) $(SBINDIR) $(LIBEXECDIR) $(LIBDIR)/pkgconfig $(LIBDIR)/rdmabroker \
+	$(Q)$(INSTALL) -d $(addprefix $(DESTDIR),$(BINDIR) $(SBINDIR) $(LIBEXECDIR) $(LIBDIR)/pkgconfig $(LIBDIR)/rdmabroker/default \
 		$(INCLUDEDIR) $(UNITDIR) $(SYSUSERSDIR) $(TMPFILESDIR) $(MODULESLOADDIR) \
-		$(UDEVDIR) $(CATALOGDIR) $(DOCDIR)/examples/kubernetes $(COMPLETIONDIR) $(addprefix $(MANDIR)/man,1 3 5 7 8) \
+		$(UDEVDIR) $(CATALOGDIR) $(DOCDIR)/examples/kubernetes $(DATADIR)/prometheus $(COMPLETIONDIR) $(addprefix $(MANDIR)/man,1 3 5 7 8) \
 	 $(SYSCONFDIR)/rdmabroker/policy.d \
 		$(SYSCONFDIR)/rdmabroker/rdmabrokerd.conf.d)
 	$(Q)$(INSTALL) -m 755 $(O)/rdmabrokerd \
@@ -268,6 +270,8 @@ install: install-ready
 	$(Q)ln -sf librdmabroker.so.2 $(call to,$(LIBDIR))/librdmabroker.so
 	$(Q)# ldconfig must not find the drop-in, as it would make the drop-in the system's librdmacm.
 	$(Q)$(INSTALL) -m 644 $(INSTALLED)/$(notdir $(DROPIN)) $(call to,$(LIBDIR))/rdmabroker
+	$(Q)# "rdmabrokerctl dropin enable" gives this folder to ldconfig.
+	$(Q)ln -sf ../$(notdir $(DROPIN)) $(call to,$(LIBDIR))/rdmabroker/default/librdmacm.so.1
 	$(Q)$(INSTALL) -m 644 $(O)/rdmabroker.pc $(call to,$(LIBDIR))/pkgconfig
 	$(Q)$(INSTALL) -m 644 client/rdmabroker.h client/rdmabroker-admin.h $(call to,$(INCLUDEDIR))
 	$(Q)$(INSTALL) -m 644 $(SYSTEMD_GEN) $(SYSTEMD_UNITS) $(call to,$(UNITDIR))
@@ -280,6 +284,7 @@ install: install-ready
 	$(Q)$(INSTALL) -m 644 systemd/rdmabroker.catalog $(call to,$(CATALOGDIR))
 	$(Q)$(INSTALL) -m 644 $(wildcard conf/examples/*) $(call to,$(DOCDIR))/examples
 	$(Q)$(INSTALL) -m 644 $(wildcard conf/kubernetes/*) $(call to,$(DOCDIR))/examples/kubernetes
+	$(Q)$(INSTALL) -m 644 $(PROMETHEUS_FILES) $(call to,$(DATADIR))/prometheus
 	$(Q)$(INSTALL) -m 644 client/ctl/rdmabrokerctl.bash $(call to,$(COMPLETIONDIR))/rdmabrokerctl
 	$(Q)for m in $(CLIENT_MAN) $(DAEMON_MAN); do \
 		$(INSTALL) -m 644 $$m '$(call to,$(MANDIR))'/man$${m##*.}; done
@@ -311,7 +316,7 @@ uninstall:
 		$(addprefix $(call to,$(LIBEXECDIR))/,rdmabroker-fleet-install rdmabroker-fleetctl) \
 		$(call to,$(BINDIR))/rdmabrokerctl \
 		$(call to,$(BINDIR))/rdmabroker-ping $(call to,$(LIBDIR))/librdmabroker.so* \
-		$(call to,$(LIBDIR))/rdmabroker/$(notdir $(DROPIN)) \
+		$(call to,$(LIBDIR))/rdmabroker/$(notdir $(DROPIN)) $(call to,$(LIBDIR))/rdmabroker/default/librdmacm.so.1 \
 		$(call to,$(LIBDIR))/pkgconfig/rdmabroker.pc $(addprefix $(call to,$(INCLUDEDIR))/,rdmabroker.h rdmabroker-admin.h) \
 		$(addprefix $(call to,$(UNITDIR))/,$(notdir $(SYSTEMD_GEN) $(SYSTEMD_UNITS))) \
 		$(call to,$(SYSUSERSDIR))/rdmabroker-exporter.conf $(call to,$(SYSUSERSDIR))/rdmabroker-fleet.conf \
@@ -320,10 +325,10 @@ uninstall:
 		$(call to,$(MODULESLOADDIR))/rdmabroker.conf \
 		$(call to,$(UDEVDIR))/90-rdmabroker.rules $(call to,$(CATALOGDIR))/rdmabroker.catalog \
 		$(call to,$(COMPLETIONDIR))/rdmabrokerctl
-	$(Q)rm -rf $(call to,$(DOCDIR))/examples
+	$(Q)rm -rf $(call to,$(DOCDIR))/examples $(call to,$(DATADIR))/prometheus
 	$(Q)for m in $(CLIENT_MAN) $(DAEMON_MAN); do \
 		rm -f '$(call to,$(MANDIR))'/man$${m##*.}/$${m##*/}; done
-	$(Q)rmdir $(call to,$(LIBDIR))/rdmabroker $(call to,$(LIBEXECDIR)) $(call to,$(DOCDIR)) 2>/dev/null || :
+	$(Q)rmdir $(call to,$(LIBDIR))/rdmabroker/default $(call to,$(LIBDIR))/rdmabroker $(call to,$(LIBEXECDIR)) $(call to,$(DOCDIR)) $(call to,$(DATADIR)) 2>/dev/null || :
 
 .PHONY: clean help
 clean:
@@ -344,6 +349,7 @@ help:
 	@echo '  check-sanitizers  unit tests with sanitizers'
 	@echo '  check-guest       the guest suite; CASES="name ..." runs only these, CASES="--except name ..." the others'
 	@echo '  check-guest-policy      the guest: limits, quotas, reloads, the journal'
+	@echo '  check-guest-live        the guest: from programs without the broker to a policy'
 	@echo '  check-guest-calls       the guest: calls that the programs do not make'
 	@echo '  check-guest-sidebyside  the guest: librdmacm and librdmabroker compared'
 	@echo '  check-guest-dropin      the guest: programs of librdmacm through the broker'
@@ -364,6 +370,7 @@ help:
 	@echo '  check-calls       every call has a case; prints which'
 	@echo '  check-ctl         help, completion and man page of rdmabrokerctl agree'
 	@echo '  check-kubernetes  the files for Kubernetes: their schemas, rules and scripts; without a cluster'
+	@echo '  check-prometheus  the alerts and the dashboard, with a real Prometheus'
 	@echo '  check-layers      no floor includes one above it, and circles stay small'
 	@echo '  check-headers     every header compiles alone'
 	@echo '  check-abi         the libraries export what they should'

@@ -28,15 +28,18 @@ $(addprefix $(O)/,$(LINKED)): private RUNPATH := -Wl,-rpath,'$$ORIGIN'
 $(foreach name,$(LINKED),$(call linked,$(name))): client/module.mk
 
 # The drop-in has the calls and the soname of librdmacm, so a program that needs librdmacm gets the drop-in if that is
-# preloaded. The drop-in uses only the library's public headers, and a copy of proto/addr.
+# preloaded, or is found first. The drop-in uses only the library's public headers. It has copies of the library and of
+# libprotobuf-c: where it is the default, no program of librdmacm would start if a library that it needs were gone.
 DROPIN := $(O)/librdmabroker-rdmacm.so
 DROPIN_MAP := client/rdmacm/librdmabroker-rdmacm.map
 
-$(call linked,$(notdir $(DROPIN))): $(call objs,$(wildcard client/rdmacm/*.c) proto/addr.c) $(O)/librdmabroker.so $(DROPIN_MAP)
+PROTOBUF_C := $(firstword $(wildcard $(shell pkg-config --variable=libdir libprotobuf-c 2>/dev/null)/libprotobuf-c.a) -lprotobuf-c)
+
+$(call linked,$(notdir $(DROPIN))): $(call objs,$(wildcard client/rdmacm/*.c) $(LIB_SRC) $(PROTO_SRC)) $(PROTO_GEN).o $(DROPIN_MAP)
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(RUNPATH) -shared -Wl,-soname,librdmacm.so.1 -Wl,-z,defs \
-		-Wl,--version-script=$(DROPIN_MAP) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
+		-Wl,--version-script=$(DROPIN_MAP) -o $@ $(filter %.o,$^) $(PROTOBUF_C) \
 		$(shell pkg-config --libs libibverbs 2>/dev/null) -pthread
 
 # What programs share that read a configuration file, or print to the journal; and those that run as services.
@@ -50,11 +53,11 @@ $(call linked,rdmabroker-ping): $(call objs,$(wildcard client/ping/*.c)) $(O)/li
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(RUNPATH) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
 		$(shell pkg-config --libs libibverbs 2>/dev/null)
 
-$(call linked,rdmabrokerctl): $(call objs,$(wildcard client/ctl/*.c) client/common/reason.c client/common/sitename.c $(PROTO_TOOL_SRC) $(PROTO_NOTIFY_SRC) proto/addr.c) $(O)/librdmabroker.so
+$(call linked,rdmabrokerctl): $(call objs,$(wildcard client/ctl/*.c) client/common/reason.c client/common/sitename.c $(PROTO_TOOL_SRC) $(PROTO_NOTIFY_SRC) $(PROTO_NLDEV_SRC) proto/addr.c) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(RUNPATH) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
-		$(shell pkg-config --libs libsystemd smartcols 2>/dev/null)
+		$(shell pkg-config --libs libsystemd libmnl smartcols 2>/dev/null)
 
 # The exporter uses only the library's public headers, too.
 EXPORTER_LIBS := $(shell pkg-config --libs libsystemd inih libmicrohttpd 2>/dev/null)

@@ -64,13 +64,15 @@ struct rdmabroker_device_status {
 };
 
 /*
- * A process other than the daemon that has ids of the connection manager on a device. No rule applies to these ids.
+ * A process other than the daemon, or a module of the kernel, that has ids of the connection manager on a device. No rule
+ * applies to these ids.
  */
 struct rdmabroker_holder {
 	size_t size;
-	int pid;
-	uint32_t uid; /* the effective uid; (uint32_t)-1: not known */
-	const char *name; /* chosen by the process itself, printable; NULL: not known */
+	int pid; /* 0: a module */
+	uint32_t uid; /* the effective uid; (uint32_t)-1: not known, or a module */
+	const char *
+		name; /* of the module, or chosen by the process itself, printable; NULL: not known */
 	unsigned n_ids;
 	/*
 	 * State and addresses of one of the ids: of a listener if there is one, else of an id that connects or is
@@ -80,14 +82,14 @@ struct rdmabroker_holder {
 	struct sockaddr_storage local, peer; /* AF_UNSPEC: none */
 };
 
-/* Ids on a device that are not the daemon's. The kernel's own ids are not counted. */
+/* Ids on a device that are not the daemon's. */
 struct rdmabroker_foreign_ids {
 	size_t size;
 	const char *device;
 	uint64_t age_ms; /* time since the device was examined */
 	size_t n_holders;
 	const struct rdmabroker_holder *const *holders; /* at most 32 for all devices together */
-	unsigned n_more; /* number of ids of processes that are not in holders */
+	unsigned n_more; /* number of ids of those that are not in holders */
 	unsigned n_nameless; /* number of ids of ended threads, whose process is not known */
 };
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <dlfcn.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,6 +93,13 @@ static int serve(const struct broker_options *options)
 	int r;
 
 	log_init();
+	if (dlsym(RTLD_DEFAULT, "rdmabroker_dropin")) {
+		log_error(
+			"Cannot start rdmabrokerd: it has got the drop-in in place of librdmacm, and would be a "
+			"client of itself. Start it without LD_PRELOAD and LD_LIBRARY_PATH.");
+		log_end();
+		return EXIT_MISCONFIGURED;
+	}
 	/* Where the kernel gives huge pages to everybody, a thread that needs 10 kB of stack can take 2 MB. */
 	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
 	r = broker_new(&broker, options);

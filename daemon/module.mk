@@ -21,9 +21,13 @@ DAEMON_MAN := $(wildcard daemon/*.5 daemon/*.8)
 DAEMON_LIBS := $(shell pkg-config --libs libsystemd libprotobuf-c libibverbs librdmacm libacl \
 	libmnl inih 2>/dev/null)
 
+# Where the drop-in is the default, only a path of its own leads the daemon to librdmacm itself.
+comma := ,
+RDMACM_PATH := $(patsubst %,-Wl$(comma)-rpath$(comma)%,$(shell pkg-config --variable=libdir librdmacm 2>/dev/null))
+
 $(O)/rdmabrokerd: $(call objs,daemon/main.c $(DAEMON_SRC) $(FABRIC_SRC) $(PROTO_SRC) \
-		$(PROTO_TOOL_SRC) $(PROTO_NOTIFY_SRC)) $(PROTO_GEN).o
+		$(PROTO_TOOL_SRC) $(PROTO_NOTIFY_SRC) $(PROTO_NLDEV_SRC)) $(PROTO_GEN).o
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(RDMACM_PATH) -o $@ $^ $(DAEMON_LIBS)
 
 ALL += $(O)/rdmabrokerd

@@ -5,14 +5,14 @@ UNIT := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(UNIT_SRC))
 FAKE_SRC := $(wildcard tests/fake/*.c)
 CHECK_LIBS := $(shell pkg-config --libs check 2>/dev/null)
 
-$(O)/daemon.a: $(call objs,$(DAEMON_SRC) $(PROTO_SRC) $(PROTO_TOOL_SRC) $(PROTO_NOTIFY_SRC)) $(PROTO_GEN).o
+$(O)/daemon.a: $(call objs,$(DAEMON_SRC) $(PROTO_SRC) $(PROTO_TOOL_SRC) $(PROTO_NOTIFY_SRC) $(PROTO_NLDEV_SRC)) $(PROTO_GEN).o
 	$(Q)rm -f $@
 	$(Q)$(AR) rcs $@ $^
 
 HARNESS := $(addprefix $(O)/obj/tests/unit/,exporter.o harness.o helper.o journald.o pair.o program.o watch.o wire.o) $(O)/obj/tests/wire/requests.o
 
 # Tests of the parts of the real fabric that need no RDMA.
-UNIT_FABRIC := $(addprefix $(O)/tests/unit/check_,no_rdma cmscan nldev node qpscan)
+UNIT_FABRIC := $(addprefix $(O)/tests/unit/check_,no_rdma cmscan holding nldev node qpscan)
 
 # Tests of the library or the drop-in, with hooks in place of its system calls. Their rule is in
 # tests/hooks/module.mk.
@@ -81,7 +81,12 @@ $(addprefix $(O)/tests/unit/check_policy_,property shadow): HARNESS += $(O)/obj/
 $(O)/tests/unit/check_cdi: $(call objs,client/ctl/cdispec.c)
 $(O)/tests/unit/check_cdi: HARNESS += $(call objs,client/ctl/cdispec.c)
 
-$(addprefix $(O)/tests/unit/check_,cmscan nldev qpscan): $(O)/obj/tests/unit/nldev.o
+SUGGESTION := $(call objs,client/ctl/suggestion.c)
+$(O)/tests/unit/check_suggestion: $(SUGGESTION) $(O)/obj/tests/unit/randompolicy.o
+$(O)/tests/unit/check_suggestion: HARNESS += $(SUGGESTION) $(O)/obj/tests/unit/randompolicy.o
+
+$(addprefix $(O)/tests/unit/check_,cmscan holding nldev qpscan): $(O)/obj/tests/unit/nldev.o
+$(O)/tests/unit/check_holding: $(call objs,client/ctl/holding.c)
 
 $(UNIT_FABRIC): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(call objs,$(FABRIC_SRC)) $(O)/daemon.a
 	$(call say,LINK,$@)

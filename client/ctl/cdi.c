@@ -14,7 +14,7 @@
 
 #include "cdispec.h"
 #include "ctl.h"
-#include "dropin.h"
+#include "finddropin.h"
 #include "output.h"
 #include "proto/notifier.h"
 

@@ -64,11 +64,13 @@ int help_print(const struct ctl *ctl, const struct verb *verb);
 
 extern const struct verb_option cdi_options[], drain_options[], events_options[], explain_options[],
 	fleet_options[], list_options[], refusals_options[], reload_options[], restrict_options[],
-	rules_options[], site_options[];
-extern const char *const fleet_actions[], *const site_actions[];
+	rules_options[], site_options[], suggest_options[];
+extern const char *const dropin_actions[], *const fleet_actions[], *const nodes_actions[],
+									   *const site_actions[];
 int verb_cdi(struct ctl *ctl);
 int verb_check(struct ctl *ctl);
 int verb_drain(struct ctl *ctl);
+int verb_dropin(struct ctl *ctl);
 int verb_events(struct ctl *ctl);
 int verb_explain(struct ctl *ctl);
 int verb_fleet(struct ctl *ctl);
@@ -77,6 +79,7 @@ int verb_kick(struct ctl *ctl);
 int verb_limits(struct ctl *ctl);
 int verb_list(struct ctl *ctl);
 int verb_metrics(struct ctl *ctl);
+int verb_nodes(struct ctl *ctl);
 int verb_refusals(struct ctl *ctl);
 int verb_reload(struct ctl *ctl);
 int verb_restrict(struct ctl *ctl);
@@ -84,6 +87,7 @@ int verb_rules(struct ctl *ctl);
 int verb_run(struct ctl *ctl);
 int verb_site(struct ctl *ctl);
 int verb_status(struct ctl *ctl);
+int verb_suggest(struct ctl *ctl);
 int verb_version(struct ctl *ctl);
 
 /* Runs a program of the user's instead of this one. Returns the exit status of env(1) and of shells if it cannot. */

@@ -35,6 +35,15 @@ static const struct verb verbs[] = {
 		.run = verb_drain,
 	},
 	{
+		.name = "dropin",
+		.argument = "enable | disable | status",
+		.summary = "Let all programs use the broker in place of librdmacm, or not",
+		.min_arguments = 1,
+		.max_arguments = 1,
+		.values = dropin_actions,
+		.run = verb_dropin,
+	},
+	{
 		.name = "events",
 		.summary =
 			"Print decisions and connection events as they happen, until interrupted",
@@ -93,6 +102,15 @@ static const struct verb verbs[] = {
 		.run = verb_metrics,
 	},
 	{
+		.name = "nodes",
+		.argument = "open | close | status",
+		.summary = "Let programs use RDMA without the broker, or not, and show who does",
+		.min_arguments = 1,
+		.max_arguments = 1,
+		.values = nodes_actions,
+		.run = verb_nodes,
+	},
+	{
 		.name = "refusals",
 		.summary = "Print what was refused, or allowed by a warn rule, most often first",
 		.options = refusals_options,
@@ -141,6 +159,12 @@ static const struct verb verbs[] = {
 		.name = "status",
 		.summary = "Print the daemon's state: policy, devices, counts",
 		.run = verb_status,
+	},
+	{
+		.name = "suggest",
+		.summary = "Print rules that would have allowed what \"refusals\" prints",
+		.options = suggest_options,
+		.run = verb_suggest,
 	},
 	{
 		.name = "version",

@@ -20,14 +20,14 @@ _rdmabrokerctl_argument() {
 		-- "$2") ;;
 	--outcome) mapfile -t COMPREPLY < <(compgen -W "allowed rejected busy warned" -- "$2") ;;
 	--local | --peer | --port | --data | --timeout | --session | --count | --name | --label | --wait | --rules | --ids | --container | --pod | \
-		--job | --peer-unit | --peer-job) COMPREPLY=() ;;
+		--job | --peer-unit | --peer-job | --peer-prefix) COMPREPLY=() ;;
 	--cgroup) mapfile -t COMPREPLY < <(cd /sys/fs/cgroup 2>/dev/null && compgen -d -P / -- "${2#/}") ;;
 	*) return 1 ;;
 	esac
 }
 
 _rdmabrokerctl() {
-	local verbs="cdi check drain events explain fleet help kick limits list metrics refusals reload restrict rules run site status version"
+	local verbs="cdi check drain dropin events explain fleet help kick limits list metrics nodes refusals reload restrict rules run site status suggest version"
 	local operations="session device listen connect accept join observe admin"
 	local words="--help --instance --json --socket --version"
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} verb="" i n=0
@@ -37,7 +37,7 @@ _rdmabrokerctl() {
 		case ${COMP_WORDS[i]} in
 		--socket | --instance | --user | --group | --unit | --container | --pod | --job | --cgroup | --local | \
 			--peer | --port | --device | --ps | --data | --state | --timeout | --kind | --operation | \
-			--outcome | --peer-user | --peer-group | --peer-unit | --peer-job | --session | --count | --directory | --name | --label | --wait | --config | --rules | --file | --ids)
+			--outcome | --peer-user | --peer-group | --peer-unit | --peer-job | --peer-prefix | --session | --count | --directory | --name | --label | --wait | --config | --rules | --file | --ids)
 			((i++)) ;;
 		-*) ;;
 		*)
@@ -63,6 +63,7 @@ _rdmabrokerctl() {
 	list) words+=" --sessions --listeners --connections --session --user --state --peer --port --watch" ;;
 	restrict) words+=" --rules --file --ids" ;;
 	refusals) words+=" --warned --user" ;;
+	suggest) words+=" --kernel --peer-prefix --rejected --tests" ;;
 	reload) words+=" --dry-run" ;;
 	rules) words+=" --full" ;;
 	site) words+=" --name --directory" ;;
@@ -81,6 +82,8 @@ _rdmabrokerctl() {
 			fi
 			;;
 		help) ((n > 0)) || words=$verbs ;;
+		dropin) ((n > 0)) || words="enable disable status" ;;
+		nodes) ((n > 0)) || words="open close status" ;;
 		site)
 			if ((n > 0)); then
 				mapfile -t COMPREPLY < <(compgen -d -- "$cur")

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "ctl.h"
-#include "dropin.h"
+#include "finddropin.h"
 #include "output.h"
 
 /* Puts PATH before the libraries that are in LD_PRELOAD already, such as an allocator. */

@@ -126,8 +126,12 @@ static void print_holder(const struct rdmabroker_holder *holder)
 	char uid[16], local[ADDR_STRLEN], peer[ADDR_STRLEN];
 
 	snprintf(uid, sizeof(uid), "%u", holder->uid);
-	printf("process %d (%s, uid %s) holds %u: %s %s", holder->pid, holder->name ?: "?",
-	       holder->uid == UINT32_MAX ? "?" : uid, holder->n_ids, holder->state,
+	if (holder->pid == 0)
+		printf("the kernel's module %s", holder->name ?: "?");
+	else
+		printf("process %d (%s, uid %s)", holder->pid, holder->name ?: "?",
+		       holder->uid == UINT32_MAX ? "?" : uid);
+	printf(" holds %u: %s %s", holder->n_ids, holder->state,
 	       addr_to_string((const struct sockaddr *)&holder->local, local));
 	if (holder->peer.ss_family)
 		printf(" to %s", addr_to_string((const struct sockaddr *)&holder->peer, peer));

@@ -11,6 +11,8 @@
  * program goes to the kernel without the broker, which is only where the admin allows it.
  */
 
+#define CM_NODE "/dev/infiniband/rdma_cm"
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /*
  * The process's own sessions, one for each user and group that it has been. The newest is first. A session whose broker is
@@ -89,7 +91,11 @@ static int fail_to_open(int r)
 	if (r == -ENODEV)
 		report_debug("this host has no RDMA device");
 	else if (does_not_answer(r))
-		report_once("%s; check that rdmabrokerd is running", report_failure());
+		report_once(
+			"%s; check that rdmabrokerd is running%s", report_failure(),
+			eaccess(CM_NODE, R_OK | W_OK) == 0 ?
+				". RDMABROKER_FALLBACK=direct lets this program use RDMA without it" :
+				"");
 	else if (is_shortage(r))
 		report_once("cannot open a session with the broker: %s", report_failure());
 	else

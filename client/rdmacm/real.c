@@ -9,6 +9,10 @@
 
 const struct real *_Atomic real_has_all;
 
+/* Exported, see librdmabroker-rdmacm.map. */
+extern const char rdmabroker_dropin[];
+const char rdmabroker_dropin[] = "rdmabroker's drop-in for librdmacm";
+
 static struct real real;
 static bool is_loaded;
 

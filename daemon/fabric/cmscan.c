@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fabric/cmdump.h"
 #include "fabric/cmscan.h"
 #include "proto/addr.h"
+#include "proto/cmdump.h"
 #include "util/util.h"
 
 struct cmscan {
@@ -43,7 +43,8 @@ static int keep(void *userdata, const struct cmdump_id *id)
 		scan->found = more;
 		scan->n_allocated = n;
 	}
-	scan->found[scan->n++] = *id;
+	scan->found[scan->n] = *id;
+	scan->found[scan->n++].kernel = NULL;
 	return 0;
 }
 

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
-#include "fabric/nldev.h"
+#include "proto/nldev.h"
 
 struct cmscan;
 

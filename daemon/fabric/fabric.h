@@ -32,6 +32,7 @@
 #include <systemd/sd-event.h>
 
 #include "proto/path.h"
+#include "proto/maker.h"
 #include "util/list.h"
 
 struct fabric;
@@ -42,7 +43,6 @@ struct fabric_lookup;
 struct fabric_join;
 
 #define FABRIC_HOLDERS_MAX 64 /* processes listed for one device */
-#define FABRIC_HOLDER_NAME_MAX 32
 
 /* How a client gets access to a device's node. */
 enum fabric_access {
@@ -51,22 +51,22 @@ enum fabric_access {
 	FABRIC_ACCESS_OPEN, /* the client can open the node anyway; leases are only counted */
 };
 
-/* Another process that holds connection manager ids on a device. */
+/* Another process that holds connection manager ids on a device, or a module of the kernel. */
 struct fabric_holder {
-	pid_t pid;
-	uid_t uid; /* effective uid; -1: not known */
-	/* comm of one of its threads, made printable; "": not known */
-	char name[FABRIC_HOLDER_NAME_MAX];
+	pid_t pid; /* 0: a module */
+	uid_t uid; /* effective uid; -1: not known, or a module */
+	/* the module, or comm of one of the process's threads, made printable; "": not known */
+	char name[MAKER_NAME_MAX];
 	unsigned n_ids;
 	/* State and addresses of one of the ids: preferably a listening one, else a connecting or connected one. */
 	const char *state; /* as `rdma resource show cm_id` prints it; "?": not known */
 	struct sockaddr_storage local, peer; /* ss_family 0: none */
 };
 
-/* The result of a device's latest complete scan. Ids of the kernel itself are not counted. */
+/* The result of a device's latest complete scan. */
 struct fabric_holders {
 	uint64_t seen_ms; /* time of the scan, from clock_ms() */
-	/* ids of the processes that are not listed because of FABRIC_HOLDERS_MAX */
+	/* ids of those that are not listed because of FABRIC_HOLDERS_MAX */
 	unsigned n_more_ids;
 	/* ids made by threads that have ended; the kernel does not report their processes */
 	unsigned n_nameless_ids;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "fabric/cmdump.h"
 #include "fabric/holders.h"
 #include "proto/addr.h"
+#include "proto/cmdump.h"
+#include "proto/maker.h"
 #include "proto/text.h"
 #include "util/clock.h"
 #include "util/util.h"
@@ -33,19 +32,11 @@ struct holders {
 	} threads[N_THREADS];
 };
 
-/*
- * Two values of the kernel's enum rdma_cm_state, and the names of all its values, as `rdma resource show
- * cm_id` prints them.
- */
-enum {
-	STATE_CONNECT = 5,
-	STATE_LISTEN = 8,
-};
-
+/* The names of the kernel's enum rdma_cm_state, as `rdma resource show cm_id` prints them. */
 static const char *const states[] = {
 	"IDLE",           "ADDR_QUERY",     "ADDR_RESOLVED",
-	"ROUTE_QUERY",    "ROUTE_RESOLVED", [STATE_CONNECT] = "CONNECT",
-	"DISCONNECT",     "ADDR_BOUND",     [STATE_LISTEN] = "LISTEN",
+	"ROUTE_QUERY",    "ROUTE_RESOLVED", [CMDUMP_CONNECT] = "CONNECT",
+	"DISCONNECT",     "ADDR_BOUND",     [CMDUMP_LISTEN] = "LISTEN",
 	"DEVICE_REMOVAL", "DESTROYING",
 };
 
@@ -61,84 +52,15 @@ struct holders *holders_free(struct holders *holders)
 	return NULL;
 }
 
-struct process {
-	pid_t pid;
-	uid_t uid;
-	char name[FABRIC_HOLDER_NAME_MAX];
-};
-
-/*
- * Copies the text between KEY and the next line break to LINE, truncated to SIZE. NULL: TEXT does not contain
- * KEY.
- */
-static const char *find_line(const char *text, const char *key, char *line, size_t size)
-{
-	const char *found = strstr(text, key);
-
-	if (!found)
-		return NULL;
-	snprintf(line, size, "%.*s", (int)strcspn(found + strlen(key), "\n"), found + strlen(key));
-	return line;
-}
-
-static void copy_printable(char *ret, size_t size, const char *text)
-{
-	size_t len = strlen(text), n = 0;
-
-	for (size_t i = 0, step; i < len; i += step) {
-		size_t printable = text_printable(text + i, len - i);
-
-		step = printable ?: 1;
-		if (n + step >= size)
-			break;
-		if (printable)
-			memcpy(ret + n, text + i, step);
-		else
-			ret[n] = '?';
-		n += step;
-	}
-	ret[n] = '\0';
-}
-
-/*
- * Reads the status file of a thread, in which line breaks in the thread's name are escaped. If the file
- * cannot be read (/proc can hide other users' processes), RET->pid is TID, and the rest is not known.
- */
-static void read_process(uint32_t tid, struct process *ret)
-{
-	_cleanup_close_ int fd = -1;
-	char path[64], text[1024], line[128], *end;
-	ssize_t n;
-
-	*ret = (struct process){ .pid = (pid_t)tid, .uid = (uid_t)-1 };
-	snprintf(path, sizeof(path), "/proc/%u/status", tid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	n = read(fd, text, sizeof(text) - 1);
-	if (n <= 0)
-		return;
-	text[n] = '\0';
-	if (find_line(text, "Name:\t", line, sizeof(line)))
-		copy_printable(ret->name, sizeof(ret->name), line);
-	if (find_line(text, "\nTgid:\t", line, sizeof(line)))
-		ret->pid = (pid_t)strtol(line, NULL, 10);
-	/* The line has first the real, then the effective uid. */
-	if (find_line(text, "\nUid:\t", line, sizeof(line))) {
-		strtoul(line, &end, 10);
-		ret->uid = (uid_t)strtoul(end, NULL, 10);
-	}
-}
-
 static struct fabric_holder *find_holder(struct holders *holders, pid_t pid)
 {
 	for (size_t i = 0; i < holders->n_holders; i++)
-		if (holders->holders[i].pid == pid)
+		if (pid > 0 && holders->holders[i].pid == pid)
 			return &holders->holders[i];
 	return NULL;
 }
 
-static struct fabric_holder *add_holder(struct holders *holders, const struct process *process)
+static struct fabric_holder *add_holder(struct holders *holders, const struct maker *process)
 {
 	struct fabric_holder *holder;
 
@@ -158,11 +80,11 @@ static struct fabric_holder *add_holder(struct holders *holders, const struct pr
 static bool find_or_add(struct holders *holders, uint32_t tid, struct fabric_holder **ret)
 {
 	typeof(&holders->threads[0]) thread = &holders->threads[tid % N_THREADS];
-	struct process process = { .pid = thread->pid };
+	struct maker process = { .pid = thread->pid };
 	bool known = thread->tid == tid;
 
 	if (!known) {
-		read_process(tid, &process);
+		maker_read((pid_t)tid, &process);
 		thread->tid = tid;
 		thread->pid = process.pid;
 	}
@@ -175,13 +97,26 @@ static bool find_or_add(struct holders *holders, uint32_t tid, struct fabric_hol
 	return true;
 }
 
+static struct fabric_holder *find_module(struct holders *holders, const char *name)
+{
+	struct maker module = { .uid = (uid_t)-1 };
+
+	text_copy(module.name, sizeof(module.name), name);
+	text_make_printable(module.name, strlen(module.name));
+	for (size_t i = 0; i < holders->n_holders; i++)
+		if (holders->holders[i].pid == 0 &&
+		    strcmp(holders->holders[i].name, module.name) == 0)
+			return &holders->holders[i];
+	return add_holder(holders, &module);
+}
+
 /* For each holder, the first of its ids with the highest rank is shown. */
 static unsigned rank(const struct cmdump_id *id)
 {
 	switch (id->state) {
-	case STATE_LISTEN:
+	case CMDUMP_LISTEN:
 		return 3;
-	case STATE_CONNECT:
+	case CMDUMP_CONNECT:
 		return 2;
 	default:
 		return 1;
@@ -201,14 +136,14 @@ static int take_id(void *userdata, const struct cmdump_id *id)
 	struct fabric_holder *holder;
 	unsigned *shown;
 
-	if (id->kernel)
-		return 0;
-	if (id->tid == 0) {
+	if (id->kernel) {
+		holder = find_module(holders, id->kernel);
+	} else if (id->tid == 0) {
 		holders->n_nameless_ids++;
 		return 0;
-	}
-	if (!find_or_add(holders, id->tid, &holder))
+	} else if (!find_or_add(holders, id->tid, &holder)) {
 		return 0;
+	}
 	if (!holder) {
 		holders->n_more_ids++;
 		return 0;

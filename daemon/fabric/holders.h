@@ -2,9 +2,8 @@
 #pragma once
 
 /*
- * Counts connection manager ids by process, from a RDMA_NLDEV_CMD_RES_CM_ID_GET dump of one device. The dump
- * has only ids that are bound to a device. The kernel's own ids, such as those of NFS, are left out, because
- * no rule applies to them.
+ * Counts connection manager ids by process, and those of the kernel's modules, such as NFS over RDMA, by module, from a
+ * RDMA_NLDEV_CMD_RES_CM_ID_GET dump of one device. The dump has only ids that are bound to a device.
  */
 
 #include <libmnl/libmnl.h>

@@ -4,16 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fabric/cmdump.h"
 #include "fabric/holders.h"
 #include "fabric/internal.h"
 #include "proto/addr.h"
+#include "proto/cmdump.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/util.h"
 
 /*
- * A program that opened rdma_cm while everybody could open it makes connections that no rule decides. The
+ * A program that opened rdma_cm while everybody could open it, and the kernel's own modules, make connections that no
+ * rule decides. The
  * kernel reports which processes hold ids on a device, in one netlink dump for each device. A device can have
  * some 100,000 ids, so a dump is read one datagram (some 90 ids) at a time:
  *
@@ -98,18 +99,22 @@ struct holderscan *holderscan_free(struct holderscan *holderscan)
 
 static void tell_holder(const struct fabric_device *device, const struct fabric_holder *holder)
 {
+	const char *name = holder->name[0] ? holder->name : "?";
 	bool has_peer = holder->peer.ss_family != AF_UNSPEC;
-	char uid[16], local[ADDR_STRLEN], peer[ADDR_STRLEN];
+	char uid[16], who[128], local[ADDR_STRLEN], peer[ADDR_STRLEN];
 
 	snprintf(uid, sizeof(uid), "%u", holder->uid);
+	if (holder->pid == 0)
+		snprintf(who, sizeof(who), "The kernel's module %s", name);
+	else
+		snprintf(who, sizeof(who), "Process %d (%s, uid %s)", holder->pid, name,
+			 holder->uid == (uid_t)-1 ? "?" : uid);
 	addr_to_string((const struct sockaddr *)&holder->local, local);
 	addr_to_string((const struct sockaddr *)&holder->peer, peer);
-	log_warning(
-		"Process %d (%s, uid %s) holds connection manager ids on %s that the broker did "
-		"not create, so no rule applies to them: %u in all, one of them %s %s%s%s.",
-		holder->pid, holder->name[0] ? holder->name : "?",
-		holder->uid == (uid_t)-1 ? "?" : uid, device->name, holder->n_ids, holder->state,
-		local, has_peer ? " to " : "", has_peer ? peer : "");
+	log_warning("%s holds connection manager ids on %s that the broker did not create, so no "
+		    "rule applies to them: %u in all, one of them %s %s%s%s.",
+		    who, device->name, holder->n_ids, holder->state, local, has_peer ? " to " : "",
+		    has_peer ? peer : "");
 }
 
 static void tell(const struct fabric_device *device)

@@ -11,7 +11,7 @@
 #include <systemd/sd-device.h>
 
 #include "fabric/fabric.h"
-#include "fabric/nldev.h"
+#include "proto/nldev.h"
 #include "fabric/opener.h"
 #include "fabric/qpscan.h"
 #include "util/account.h"
@@ -118,7 +118,7 @@ struct holderscan *holderscan_free(struct holderscan *holderscan);
  * FABRIC_ACCESS_OPEN nothing is checked. *TOLD: the warning was written, and is not repeated while the node
  * is wrong.
  */
-void fabric_check_node(const char *node, enum fabric_access access, bool *told);
+void fabric_check_node(const char *node, enum fabric_access how, bool *told);
 
 /* channel.c */
 /* Returns 0, also if the channel is open already; or a negative errno. */

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "fabric/nldev.h"
+#include "proto/nldev.h"
 
 /*
  * Returns the result of fabric_qp_belongs(), or -EAGAIN: the QP has no port, so only qpowner_scan() finds it.

@@ -75,6 +75,9 @@ static void print_gauges(const struct core *core, struct metrics_text *text, siz
 		uint64_t value;
 	} gauges[] = {
 		{ "sessions", "Sessions of clients.", core->n_sessions },
+		{ "sessions_limit",
+		  "Sessions that there can be, see Sessions= in rdmabrokerd.conf(5).",
+		  core->account.limit[ACCOUNT_SESSIONS] },
 		{ "ids", "Connection manager ids of any state.", core->n_ids },
 		{ "listeners", "Ids that listen.", core->n_listeners },
 		{ "connections", "Connections that are established.", core->n_connections },
@@ -85,6 +88,8 @@ static void print_gauges(const struct core *core, struct metrics_text *text, siz
 		{ "policy_loaded", "0 while there is no policy and everything is rejected.",
 		  is_loaded },
 		{ "rules", "Rules in force.", is_loaded ? policy_n_rules(core->policy) : 0 },
+		{ "warn_rules", "Rules in force that only warn.",
+		  is_loaded ? policy_n_warn_rules(core->policy) : 0 },
 		{ "missing_names", "Users and groups in the rules that cannot be looked up.",
 		  policy_n_missing_names(core->policy, &first) },
 		{ "draining", "1 while new work is refused.", core->draining },

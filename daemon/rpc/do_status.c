@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <stdarg.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "core/object/inquiry.h"
 #include "core/object/quota.h"
 #include "fabric/no_rdma.h"
 #include "proto/address.h"
+#include "proto/nodes.h"
 #include "proto/version.h"
 #include "rpc/call.h"
 #include "rpc/control.h"
@@ -16,7 +18,7 @@
 #define MAX_DEVICES 64 /* devices in a Status; rdmabroker.proto promises this number */
 #define MAX_HOLDERS 32 /* holders in a Status; rdmabroker.proto promises this number */
 #define MAX_LIMITS 16 /* limits in a reply; rdmabroker.proto promises this number */
-#define MAX_WARNINGS 4 /* warnings in a Status; rdmabroker.proto promises this number */
+#define MAX_WARNINGS 5 /* warnings in a Status; rdmabroker.proto promises this number */
 
 struct out_holder {
 	Rdmabroker__Status__Holder holder;
@@ -145,6 +147,15 @@ static void out_missing_rdma(struct call *call)
 		add_warning(call, "cannot use RDMA or some of its devices: %s", text);
 }
 
+static void out_nodes(struct call *call)
+{
+	if (access(NODES_OPEN_FILE, F_OK) == 0)
+		add_warning(
+			call,
+			"the device nodes are open, so programs can use RDMA without the broker "
+			"(rdmabrokerctl nodes status)");
+}
+
 static void out_take_over(struct call *call, const struct core_take_over *in)
 {
 	Rdmabroker__Status__TakeOver *out = &space_of(call)->take_over;
@@ -189,6 +200,7 @@ int do_get_status(struct call *call)
 	status->fds = (uint32_t)core_count_fds(core);
 	out_take_over(call, core_get_take_over(core));
 	out_missing_rdma(call);
+	out_nodes(call);
 	out_helper(call, core);
 	fabric_scan_holders(core_get_fabric(core));
 	space_of(call)->n_holders = 0;

@@ -20,6 +20,7 @@ fresh-debs: fresh-root
 	$(Q)$(fresh-run) installed '' $(O)/fresh/debs
 	$(Q)cp -t $(O)/guest/share/debs $(foreach p,rdmabroker rdmabroker-exporter rdmabroker-fleet rdmabroker-peerd \
 		librdmabroker2 librdmabroker-rdmacm,$(O)/fresh/debs/$(p)_*.deb)
+	$(Q)$(call default-debs,$(O)/fresh/debs)
 
 fresh-newcomer: fresh-root
 	$(Q)$(fresh-run) newcomer

@@ -150,13 +150,18 @@ guest-dest: all $(guest-programs)
 	$(Q)cp -r conf/examples README $(O)/guest/share/
 	$(Q)$(MAKE) --no-print-directory -n uninstall DESTDIR= PREFIX=/usr >$(O)/guest/share/uninstall
 
-# -dev and -dbgsym are left out, because the guest lacks their dependencies.
+# -dev and -dbgsym are left out, because the guest lacks their dependencies. librdmabroker-default is installed by the cases
+# that are about it.
+default-debs = rm -rf $(O)/guest/share/debs-default && mkdir -p $(O)/guest/share/debs-default && \
+	cp -t $(O)/guest/share/debs-default $(1)/librdmabroker-default_*.deb
+
 .PHONY: guest-debs check-guest-deb check-guest-packages
 guest-debs: deb
 	$(Q)rm -rf $(O)/guest/share/debs
 	$(Q)mkdir -p $(O)/guest/share/debs
 	$(Q)cp -t $(O)/guest/share/debs $(foreach p,rdmabroker rdmabroker-exporter rdmabroker-fleet rdmabroker-peerd \
 		librdmabroker2 librdmabroker-rdmacm,$(O)/deb/$(p)_*.deb)
+	$(Q)$(call default-debs,$(O)/deb)
 
 # Installation, upgrade, removal.
 check-guest-packages: guest-image guest-dest guest-debs
@@ -178,9 +183,19 @@ check-guest-calls: guest-image guest-dest
 check-guest-policy: guest-image guest-dest
 	$(Q)$(guest-run) suites/policy.sh $(CASES)
 
+# Into a live cluster.
+.PHONY: check-guest-live
+check-guest-live: guest-image guest-dest
+	$(Q)$(guest-run) suites/live.sh $(CASES)
+
 # Debian's programs of librdmacm.
 check-guest-dropin: guest-image guest-dest
 	$(Q)$(guest-run) suites/dropin.sh $(CASES)
+
+# The same programs, with the drop-in as the default.
+.PHONY: check-guest-dropin-default
+check-guest-dropin-default: guest-image guest-dest
+	$(Q)$(guest-run) suites/dropin-default.sh $(CASES)
 
 # QEMU's live migration over RDMA.
 .PHONY: check-guest-qemu

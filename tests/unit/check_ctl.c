@@ -88,8 +88,8 @@ START_TEST(help)
 	assert_has(got.out, "Usage: rdmabrokerctl explain ");
 	ck_assert_int_eq(ctl("help", "--json"), 0);
 	assert_json(
-		"[v[\"name\"] for v in d[\"verbs\"]] == [\"cdi\", \"check\", \"drain\", \"events\", \"explain\", \"fleet\", \"help\", "
-		"\"kick\", \"limits\", \"list\", \"metrics\", \"refusals\", \"reload\", \"restrict\", \"rules\", \"run\", \"site\", \"status\", \"version\"]");
+		"[v[\"name\"] for v in d[\"verbs\"]] == [\"cdi\", \"check\", \"drain\", \"dropin\", \"events\", \"explain\", \"fleet\", \"help\", "
+		"\"kick\", \"limits\", \"list\", \"metrics\", \"nodes\", \"refusals\", \"reload\", \"restrict\", \"rules\", \"run\", \"site\", \"status\", \"suggest\", \"version\"]");
 	ck_assert_int_eq(ctl("--json", "help", "rules"), 0);
 	assert_json("[o[\"name\"] for o in d[\"verbs\"][0][\"options\"]] == [\"full\"]");
 	ck_assert_int_eq(ctl("help", "rulez"), 2);
@@ -712,6 +712,33 @@ START_TEST(refusals)
 }
 END_TEST
 
+/* Of a reject rule, and of a limit, nothing is suggested unless that is asked for. */
+START_TEST(suggest)
+{
+	struct rdmabroker *session = open_session(0);
+
+	set_policy(counted_rules);
+	listen_thrice(session);
+	ck_assert_int_eq(ctl("suggest"), 0);
+	ck_assert_str_eq(got.out, "");
+	ck_assert_int_eq(ctl("suggest", "--rejected"), 0);
+	assert_has(got.out, "\n# 1 time since 20");
+	assert_has(got.out, ", by check_ctl\nallow listen user ");
+	assert_has(got.out, " port 7473\n");
+	ck_assert_int_eq(ctl("suggest", "--rejected", "--tests"), 0);
+	assert_has(got.out, "allow listen uid ");
+	ck_assert_int_eq(ctl("suggest", "--rejected", "--json"), 0);
+	assert_json("d[\"rules\"].endswith(\" port 7473\\n\")");
+	ck_assert_int_eq(ctl("suggest", "--peer-prefix", "24,129"), 2);
+	assert_has(got.err, "invalid --peer-prefix \"24,129\": \"129\" must be a number from 0 to "
+			    "128");
+	ck_assert_int_eq(ctl("suggest", "--peer-prefix", ""), 2);
+	ck_assert_int_eq(ctl("suggest", "--kernel", "--rejected"), 2);
+	assert_has(got.err, "--kernel and --rejected exclude each other");
+	rdmabroker_close(session);
+}
+END_TEST
+
 START_TEST(reload_dry_run)
 {
 	struct rdmabroker *session = open_session(0);
@@ -751,4 +778,4 @@ UNIT_MAIN("ctl", set_up_ctl, tear_down, a_wrong_command_line_is_explained, help,
 	  no_daemon_is_running, not_permitted, rules, rules_on_a_terminal,
 	  explain_names_the_deciding_rule, explain_names_the_missing_facts,
 	  explain_names_what_decides_besides_rules, explain_knows_users,
-	  explain_refuses_bad_arguments, reload, reload_dry_run, refusals)
+	  explain_refuses_bad_arguments, reload, reload_dry_run, refusals, suggest)

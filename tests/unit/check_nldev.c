@@ -241,14 +241,35 @@ static void *own_thread(void *arg)
 	return own;
 }
 
-START_TEST(own_and_kernel_ids_are_left_out)
+/* No rule applies to what NFS, NVMe and the like do inside the kernel, so an admin has to know of it. */
+START_TEST(modules_of_the_kernel_are_listed)
+{
+	struct fabric_device *device = add_device("rxe0");
+	const struct fabric_holders *holders;
+
+	add_id((struct id){ 0, "rpcrdma", CONNECT, "10.9.0.1", "10.9.0.2", 7 });
+	add_id((struct id){ 0, "nvmet_rdma", CONNECT, "10.9.0.1", "10.9.0.3", 8 });
+	add_id((struct id){ 0, "nvmet_rdma", LISTEN, "10.9.0.1", NULL, 0 });
+	run();
+	holders = fabric_device_holders(device);
+	ck_assert_uint_eq(holders->n_holders, 2);
+	ck_assert_int_eq(holders->holders[1].pid, 0);
+	ck_assert_uint_eq(holders->holders[1].uid, (uid_t)-1);
+	ck_assert_str_eq(holders->holders[1].name, "nvmet_rdma");
+	ck_assert_uint_eq(holders->holders[1].n_ids, 2);
+	ck_assert_str_eq(holders->holders[1].state, "LISTEN");
+	ck_assert_ptr_nonnull(strstr(said(), "The kernel's module rpcrdma holds connection manager "
+					     "ids on rxe0 that the broker did not create"));
+}
+END_TEST
+
+START_TEST(own_ids_are_left_out)
 {
 	struct fabric_device *device = add_device("rxe0");
 	const struct fabric_holders *holders;
 	pthread_t thread;
 
 	add_id((struct id){ (uint32_t)getpid(), NULL, LISTEN, "10.9.0.1", NULL, 0 });
-	add_id((struct id){ 0, "nvmet_rdma", LISTEN, "10.9.0.1", NULL, 0 });
 	ck_assert_int_eq(pthread_create(&thread, NULL, own_thread, NULL), 0);
 	pthread_join(thread, NULL);
 	holders = fabric_device_holders(device);
@@ -577,10 +598,10 @@ START_TEST(a_dump_that_is_not_read_to_its_end)
 END_TEST
 
 UNIT_MAIN("nldev", set_up, tear_down, other_processes_are_logged, peers_are_logged,
-	  own_and_kernel_ids_are_left_out, threads_that_have_ended_are_counted,
-	  threads_are_one_process, control_characters_of_names_are_replaced,
-	  a_process_without_an_entry_in_proc, the_number_of_holders_is_limited,
-	  one_piece_in_a_turn_with_low_priority, a_dump_without_end, a_requested_scan,
-	  a_long_dump_is_read_later, a_scan_that_fails, a_device_is_removed_during_the_scan,
-	  the_fabric_is_freed_during_the_scan, a_qp_of_another_port,
-	  a_dump_that_is_not_read_to_its_end)
+	  own_ids_are_left_out, modules_of_the_kernel_are_listed,
+	  threads_that_have_ended_are_counted, threads_are_one_process,
+	  control_characters_of_names_are_replaced, a_process_without_an_entry_in_proc,
+	  the_number_of_holders_is_limited, one_piece_in_a_turn_with_low_priority,
+	  a_dump_without_end, a_requested_scan, a_long_dump_is_read_later, a_scan_that_fails,
+	  a_device_is_removed_during_the_scan, the_fabric_is_freed_during_the_scan,
+	  a_qp_of_another_port, a_dump_that_is_not_read_to_its_end)

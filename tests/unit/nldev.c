@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <libmnl/libmnl.h>
 #include <rdma/rdma_netlink.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -27,13 +28,17 @@ static void put_address(struct nlmsghdr *header, uint16_t type, const char *text
 {
 	struct sockaddr_storage storage = { 0 };
 	struct sockaddr_in *in = (struct sockaddr_in *)&storage;
+	char host[INET_ADDRSTRLEN];
+	const char *port;
 
 	if (!text)
 		return;
+	port = strchr(text, ':');
+	snprintf(host, sizeof(host), "%.*s", (int)strcspn(text, ":"), text);
 	in->sin_family = AF_INET;
-	ck_assert_int_eq(inet_pton(AF_INET, text, &in->sin_addr), 1);
+	ck_assert_int_eq(inet_pton(AF_INET, host, &in->sin_addr), 1);
 	if (in->sin_addr.s_addr != INADDR_ANY)
-		in->sin_port = htons(7471);
+		in->sin_port = htons(port ? (uint16_t)atoi(port + 1) : 7471);
 	mnl_attr_put(header, type, sizeof(storage), &storage);
 }
 
@@ -135,7 +140,9 @@ static void put_qp(struct nlmsghdr *header, const struct qp *qp)
 	if (qp->port > 0)
 		mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_PORT_INDEX, qp->port);
 	mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_RES_LQPN, qp->qpn);
-	if (qp->tid)
+	if (qp->kernel)
+		mnl_attr_put_strz(header, RDMA_NLDEV_ATTR_RES_KERN_NAME, qp->kernel);
+	else if (qp->tid)
 		mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_RES_PID, qp->tid);
 	if (qp->pdn)
 		mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_RES_PDN, qp->pdn);

@@ -19,7 +19,7 @@ struct id {
 	uint32_t tid; /* 0: the thread that made the id has ended */
 	const char *kernel; /* the name of the kernel module that made the id; NULL: a process */
 	uint8_t state;
-	const char *local, *peer; /* IPv4; NULL: none */
+	const char *local, *peer; /* IPv4, or IPv4:PORT; without a port: 7471; NULL: none */
 	uint32_t qpn; /* 0: none */
 };
 
@@ -29,6 +29,7 @@ struct qp {
 	uint32_t port; /* 0: none */
 	uint32_t tid; /* 0: the thread has ended */
 	uint32_t pdn; /* its protection domain, which the thread PD_TID made; 0: not reported */
+	const char *kernel; /* the kernel module that made it; NULL: a process */
 };
 
 enum { QPS_MAX = 256, QPS_A_PIECE = 64, PD_TID = 77 };

@@ -25,12 +25,22 @@ start_broker() {
 
 no_direct="what has sanitizers cannot open librdmacm with RTLD_DEEPBIND"
 
+real=() # what runs a program with librdmacm itself
+
+# by_default: makes the drop-in the host's default.
+by_default() {
+	rdmabrokerctl dropin enable
+	real=(env "LD_LIBRARY_PATH=$(dirname "$(ldconfig -p | sed -n 's,.*librdmacm\.so\.1.* => ,,p' | grep -v /rdmabroker/)")")
+	through=()
+	[ -z "$asan" ] || through=(env "LD_PRELOAD=$asan" "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0")
+}
+
 # side broker|direct USER COMMAND...: runs COMMAND as USER with the drop-in, or as root with librdmacm itself.
 side() {
 	local way=$1 user=$2
 	shift 2
 	if [ "$way" = direct ]; then
-		"$@"
+		"${real[@]}" "$@"
 	else
 		as "$user" "${through[@]}" "$@"
 	fi
@@ -816,6 +826,7 @@ table() {
 fabric_up
 install_product
 start_broker
+[ -z "${BY_DEFAULT-}" ] || by_default
 run_cases "$@" | tee /tmp/results
 status=${PIPESTATUS[0]}
 table /tmp/results

@@ -591,6 +591,34 @@ case_refusals() {
 	stop server
 }
 
+# What warn rules have allowed is allowed by the rules that are made of it, and nothing else is.
+case_suggest() {
+	policy <<-END
+		warn any user alice,bob
+	END
+	serve server alice $A 7471 -P
+	as bob rdmabroker-ping -c -a $A -p 7471
+	rdmabrokerctl suggest --kernel > held
+	assert_lacks "$(cat held)" "allow"
+	rdmabrokerctl suggest > "$RULES.new"
+	rdmabrokerctl suggest --tests > suggested.tests
+	cat "$RULES.new"
+	rdmabrokerctl check "$RULES.new"
+	mkdir rules
+	cp "$RULES.new" rules/50-suggested.rules
+	rdmabrokerd --check --policy-dir "$PWD/rules" --test suggested.tests
+	# All run in the guest's service.
+	assert_contains "$(cat "$RULES.new")" "allow listen unit rdmabroker-guest.service port 7471"
+	assert_contains "$(cat "$RULES.new")" "allow connect unit rdmabroker-guest.service peer $A/32 port 7471"
+	mv "$RULES.new" "$RULES"
+	rdmabrokerctl reload --dry-run > tried
+	assert_lacks "$(cat tried)" "NOT ALLOWED"
+	rdmabrokerctl reload
+	as bob rdmabroker-ping -c -a $A -p 7471
+	fails 3 ping_once bob $A -p 7472
+	stop server
+}
+
 # What the rules of a dry run would not allow is shown, and goes on.
 case_reload_dry_run() {
 	policy <<-END

@@ -3,7 +3,7 @@
 
 /*
  * A netlink socket for queries about RDMA devices and their resources, which return the data that `rdma`
- * (iproute2) prints. Does not depend on the fabric. Two threads must not use the same object at the same
+ * (iproute2) prints. Two threads must not use the same object at the same
  * time.
  */
 
@@ -48,5 +48,10 @@ int nldev_receive(struct nldev *nl, void *buf, size_t size, mnl_cb_t on_answer, 
  */
 int nldev_dump(struct nldev *nl, struct nlmsghdr *header, mnl_cb_t on_answer, void *data);
 
+/* Calls ON_FOUND for each device. It returns 0, or a negative errno, with which the listing ends. */
+int nldev_list_devices(struct nldev *nl,
+		       int (*on_found)(void *userdata, const char *name,
+				       const struct nldev_device *device),
+		       void *userdata);
 /* -ENODEV: there is no device NAME. */
 int nldev_find_device(struct nldev *nl, const char *name, struct nldev_device *ret);

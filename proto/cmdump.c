@@ -3,7 +3,7 @@
 #include <rdma/rdma_netlink.h>
 #include <string.h>
 
-#include "fabric/cmdump.h"
+#include "proto/cmdump.h"
 
 static void read_number(const struct nlattr *attr, uint32_t *ret)
 {
@@ -27,7 +27,9 @@ static int on_id_attr(const struct nlattr *attr, void *data)
 		read_number(attr, &id->tid);
 		break;
 	case RDMA_NLDEV_ATTR_RES_KERN_NAME:
-		id->kernel = true;
+		id->kernel = mnl_attr_validate(attr, MNL_TYPE_NUL_STRING) < 0 ?
+				     "?" :
+				     mnl_attr_get_str(attr);
 		break;
 	case RDMA_NLDEV_ATTR_RES_STATE:
 		if (mnl_attr_get_payload_len(attr) == sizeof(uint8_t))
@@ -55,7 +57,8 @@ static int on_entry(const struct nlattr *attr, void *data)
 	const struct cmdump *dump = data;
 	int r;
 
-	if (mnl_attr_get_type(attr) != RDMA_NLDEV_ATTR_RES_CM_ID_ENTRY)
+	if (mnl_attr_get_type(attr) != RDMA_NLDEV_ATTR_RES_CM_ID_ENTRY &&
+	    mnl_attr_get_type(attr) != RDMA_NLDEV_ATTR_RES_QP_ENTRY)
 		return MNL_CB_OK;
 	mnl_attr_parse_nested(attr, on_id_attr, &id);
 	r = dump->on_id(dump->userdata, &id);
@@ -65,7 +68,8 @@ static int on_entry(const struct nlattr *attr, void *data)
 
 static int on_table(const struct nlattr *attr, void *data)
 {
-	if (mnl_attr_get_type(attr) != RDMA_NLDEV_ATTR_RES_CM_ID)
+	if (mnl_attr_get_type(attr) != RDMA_NLDEV_ATTR_RES_CM_ID &&
+	    mnl_attr_get_type(attr) != RDMA_NLDEV_ATTR_RES_QP)
 		return MNL_CB_OK;
 	return mnl_attr_parse_nested(attr, on_entry, data);
 }
@@ -75,10 +79,20 @@ int cmdump_take(const struct nlmsghdr *header, void *data)
 	return mnl_attr_parse(header, 0, on_table, data);
 }
 
-struct nlmsghdr *cmdump_request(void *buf, const struct nldev_device *device)
+static struct nlmsghdr *request(void *buf, int command, const struct nldev_device *device)
 {
-	struct nlmsghdr *ret = nldev_request(buf, RDMA_NLDEV_CMD_RES_CM_ID_GET, NLM_F_DUMP);
+	struct nlmsghdr *ret = nldev_request(buf, command, NLM_F_DUMP);
 
 	mnl_attr_put_u32(ret, RDMA_NLDEV_ATTR_DEV_INDEX, device->index);
 	return ret;
+}
+
+struct nlmsghdr *cmdump_request(void *buf, const struct nldev_device *device)
+{
+	return request(buf, RDMA_NLDEV_CMD_RES_CM_ID_GET, device);
+}
+
+struct nlmsghdr *cmdump_request_qps(void *buf, const struct nldev_device *device)
+{
+	return request(buf, RDMA_NLDEV_CMD_RES_QP_GET, device);
 }

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fabric/nldev.h"
-#include "util/util.h"
+#include "proto/nldev.h"
 
 struct nldev {
 	struct mnl_socket *socket;
@@ -14,20 +13,20 @@ struct nldev {
 	bool unread; /* the socket can have datagrams of an exchange that has not come to its end */
 };
 
-DEFINE_CLEANUP(struct nldev *, nldev_free)
-
 int nldev_new(struct nldev **ret)
 {
-	_cleanup_(nldev_freep) struct nldev *nl = calloc(1, sizeof(*nl));
+	struct nldev *nl = calloc(1, sizeof(*nl));
+	int r;
 
 	if (!nl)
 		return -ENOMEM;
 	nl->socket = mnl_socket_open2(NETLINK_RDMA, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	if (!nl->socket)
-		return -errno;
-	if (mnl_socket_bind(nl->socket, 0, MNL_SOCKET_AUTOPID) < 0)
-		return -errno;
-	*ret = TAKE_PTR(nl);
+	if (!nl->socket || mnl_socket_bind(nl->socket, 0, MNL_SOCKET_AUTOPID) < 0) {
+		r = -errno;
+		nldev_free(nl);
+		return r;
+	}
+	*ret = nl;
 	return 0;
 }
 
@@ -100,7 +99,7 @@ static int take(struct nldev *nl, const void *datagram, size_t len, mnl_cb_t on_
 		[NLMSG_DONE] = on_done,
 	};
 	int r = mnl_cb_run2(datagram, len, nl->serial, mnl_socket_get_portid(nl->socket), on_answer,
-			    data, on_control, ELEMENTS_OF(on_control));
+			    data, on_control, sizeof(on_control) / sizeof(on_control[0]));
 
 	return r < 0 ? -errno : r > MNL_CB_STOP;
 }
@@ -121,19 +120,19 @@ int nldev_receive(struct nldev *nl, void *buf, size_t size, mnl_cb_t on_answer, 
 
 int nldev_dump(struct nldev *nl, struct nlmsghdr *header, mnl_cb_t on_answer, void *data)
 {
-	_cleanup_free_ char *buf = malloc(NLDEV_DATAGRAM_MAX);
+	char *buf = malloc(NLDEV_DATAGRAM_MAX);
 	int n = 0, r;
 
 	if (!buf)
 		return -ENOMEM;
 	r = nldev_send(nl, header);
-	if (r < 0)
-		return r;
-	do {
-		r = nldev_receive(nl, buf, NLDEV_DATAGRAM_MAX, on_answer, data);
-		if (r > 0 && ++n == NLDEV_DATAGRAMS_MAX)
-			r = -EOVERFLOW;
-	} while (r > 0 || r == -EINTR);
+	if (r == 0)
+		do {
+			r = nldev_receive(nl, buf, NLDEV_DATAGRAM_MAX, on_answer, data);
+			if (r > 0 && ++n == NLDEV_DATAGRAMS_MAX)
+				r = -EOVERFLOW;
+		} while (r > 0 || r == -EINTR);
+	free(buf);
 	/* An empty socket (EAGAIN) is a failure: the kernel makes the next datagram while one is received. */
 	return r == -EAGAIN ? -EIO : r < 0 ? r : n;
 }
@@ -175,10 +174,9 @@ int nldev_exchange(struct nldev *nl, struct nlmsghdr *header, mnl_cb_t on_answer
 	return 0;
 }
 
-struct lookup {
-	const char *name;
-	struct nldev_device *device;
-	bool found;
+struct listing {
+	int (*on_device)(void *userdata, const char *name, const struct nldev_device *device);
+	void *userdata;
 };
 
 static int on_device_attr(const struct nlattr *attr, void *data)
@@ -203,29 +201,56 @@ static int on_device(const struct nlmsghdr *header, void *data)
 {
 	const struct nlattr *attrs[RDMA_NLDEV_ATTR_PORT_INDEX + 1] = { 0 };
 	const struct nlattr *name, *index, *ports;
-	struct lookup *lookup = data;
+	const struct listing *listing = data;
+	int r = 0;
 
 	if (mnl_attr_parse(header, 0, on_device_attr, attrs) < 0)
 		return MNL_CB_ERROR;
 	name = attrs[RDMA_NLDEV_ATTR_DEV_NAME];
 	index = attrs[RDMA_NLDEV_ATTR_DEV_INDEX];
 	ports = attrs[RDMA_NLDEV_ATTR_PORT_INDEX];
-	if (name && index && ports && strcmp(mnl_attr_get_str(name), lookup->name) == 0) {
-		lookup->device->index = mnl_attr_get_u32(index);
-		lookup->device->n_ports = mnl_attr_get_u32(ports);
+	if (name && index && ports)
+		r = listing->on_device(listing->userdata, mnl_attr_get_str(name),
+				       &(struct nldev_device){ mnl_attr_get_u32(index),
+							       mnl_attr_get_u32(ports) });
+	errno = -r;
+	return r < 0 ? MNL_CB_ERROR : MNL_CB_OK;
+}
+
+int nldev_list_devices(struct nldev *nl,
+		       int (*on_found)(void *userdata, const char *name,
+				       const struct nldev_device *device),
+		       void *userdata)
+{
+	struct listing listing = { .on_device = on_found, .userdata = userdata };
+	_Alignas(struct nlmsghdr) char buf[256];
+
+	return nldev_exchange(nl, nldev_request(buf, RDMA_NLDEV_CMD_GET, NLM_F_DUMP), on_device,
+			      &listing);
+}
+
+struct lookup {
+	const char *name;
+	struct nldev_device *device;
+	bool found;
+};
+
+static int compare_name(void *userdata, const char *name, const struct nldev_device *device)
+{
+	struct lookup *lookup = userdata;
+
+	if (strcmp(name, lookup->name) == 0) {
+		*lookup->device = *device;
 		lookup->found = true;
 	}
-	return MNL_CB_OK;
+	return 0;
 }
 
 int nldev_find_device(struct nldev *nl, const char *name, struct nldev_device *ret)
 {
 	struct lookup lookup = { .name = name, .device = ret };
-	_Alignas(struct nlmsghdr) char buf[256];
-	int r;
+	int r = nldev_list_devices(nl, compare_name, &lookup);
 
-	r = nldev_exchange(nl, nldev_request(buf, RDMA_NLDEV_CMD_GET, NLM_F_DUMP), on_device,
-			   &lookup);
 	if (r < 0)
 		return r;
 	return lookup.found ? 0 : -ENODEV;

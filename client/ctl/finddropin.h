@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Where the drop-in for librdmacm is installed, for the verbs run and cdi. */
+/* Where the drop-in for librdmacm is installed, for the verbs cdi, dropin and run. */
 
 #include <limits.h>
 #include <stdbool.h>

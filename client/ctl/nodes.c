@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "ctl.h"
+#include "holding.h"
+#include "proto/nodes.h"
+#include "read.h"
+#include "table.h"
+#include "who.h"
+
+/*
+ * The verb nodes: whether programs can open rdma_cm and uverbs* without the broker, and who uses RDMA without it. udev sets
+ * owner and mode of the nodes; a file of rules in /etc makes it leave them alone.
+ */
+
+#define DAEMON_USER "rdmabroker"
+#define ACL_ATTRIBUTE "system.posix_acl_access"
+#define EVERYBODY (S_IROTH | S_IWOTH)
+
+static const char rules[] =
+	"# Written by \"rdmabrokerctl nodes open\"; \"rdmabrokerctl nodes close\" removes it. As long as it exists, the\n"
+	"# device nodes stay as the distribution has them, and programs can use RDMA without the broker.\n"
+	"SUBSYSTEM==\"misc\", KERNEL==\"rdma_cm\", ENV{RDMABROKER_NODES}=\"open\"\n"
+	"SUBSYSTEM==\"infiniband_verbs\", KERNEL==\"uverbs*\", ENV{RDMABROKER_NODES}=\"open\"\n";
+
+enum { OPEN, CLOSE, STATUS };
+const char *const nodes_actions[] = { "open", "close", "status", NULL };
+
+/* The nodes */
+
+struct node {
+	const char *path;
+	uint32_t uid;
+	unsigned mode;
+};
+
+struct nodes {
+	glob_t paths;
+	struct node *nodes;
+	size_t n;
+};
+
+static bool nodes_find(struct nodes *ret)
+{
+	struct stat st;
+
+	*ret = (struct nodes){ 0 };
+	glob("/dev/infiniband/rdma_cm", 0, NULL, &ret->paths);
+	glob("/dev/infiniband/uverbs*", GLOB_APPEND, NULL, &ret->paths);
+	ret->nodes = calloc(ret->paths.gl_pathc + 1, sizeof(*ret->nodes));
+	if (!ret->nodes) {
+		complain("out of memory");
+		return false;
+	}
+	for (size_t i = 0; i < ret->paths.gl_pathc; i++)
+		if (stat(ret->paths.gl_pathv[i], &st) == 0)
+			ret->nodes[ret->n++] = (struct node){ ret->paths.gl_pathv[i], st.st_uid,
+							      st.st_mode & 07777 };
+	return true;
+}
+
+static void nodes_done(struct nodes *nodes)
+{
+	globfree(&nodes->paths);
+	free(nodes->nodes);
+}
+
+static bool find_daemon_uid(uint32_t *ret)
+{
+	const struct passwd *entry = getpwnam(DAEMON_USER);
+
+	if (entry)
+		*ret = entry->pw_uid;
+	else
+		complain("there is no user " DAEMON_USER ", so the broker is not installed here");
+	return entry;
+}
+
+/* udev */
+
+static bool run(const char *const *argv)
+{
+	pid_t pid;
+	int status;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		execvp(argv[0], (char *const *)argv);
+		complain("cannot run %s: %m", argv[0]);
+		_exit(EXIT_FAILURE);
+	}
+	status = wait_for(pid);
+	if (status != 0)
+		complain("\"%s %s\" has failed", argv[0], argv[1]);
+	return status == 0;
+}
+
+static bool apply_rules(void)
+{
+	static const char *const reload[] = { "udevadm", "control", "--reload", NULL };
+	static const char *const cm[] = { "udevadm",
+					  "trigger",
+					  "--settle",
+					  "--subsystem-match=misc",
+					  "--sysname-match=rdma_cm",
+					  NULL };
+	static const char *const verbs[] = { "udevadm", "trigger", "--settle",
+					     "--subsystem-match=infiniband_verbs", NULL };
+
+	return run(reload) && run(cm) && run(verbs);
+}
+
+static bool write_rules(void)
+{
+	static const char path[] = NODES_OPEN_FILE, new[] = NODES_OPEN_FILE ".new";
+	char folder[sizeof(path)];
+	FILE *file;
+	bool done;
+
+	snprintf(folder, sizeof(folder), "%.*s", (int)(strrchr(path, '/') - path), path);
+	if (mkdir(folder, 0755) < 0 && errno != EEXIST) {
+		complain("cannot make %s: %m", folder);
+		return false;
+	}
+	/* udev does not read files with another end of the name. */
+	unlink(new);
+	file = fopen(new, "wxe");
+	done = file && fputs(rules, file) >= 0 && fchmod(fileno(file), 0644) == 0 &&
+	       fflush(file) == 0 && fsync(fileno(file)) == 0;
+	if (file)
+		done = fclose(file) == 0 && done;
+	done = done && rename(new, path) == 0;
+	if (!done)
+		complain("cannot write %s: %m", path);
+	return done;
+}
+
+/* The kernel has no owner for the nodes, so udev leaves the daemon's user, and the entries of ACLs that the daemon made. */
+static bool give_back(const struct node *node, uint32_t daemon_uid)
+{
+	if (node->uid == daemon_uid && chown(node->path, 0, 0) < 0) {
+		complain("cannot give %s to root: %m", node->path);
+		return false;
+	}
+	if (removexattr(node->path, ACL_ATTRIBUTE) < 0 && errno != ENODATA && errno != EOPNOTSUPP) {
+		complain("cannot remove the ACL of %s: %m", node->path);
+		return false;
+	}
+	return true;
+}
+
+static int open_nodes(void)
+{
+	struct nodes nodes;
+	uint32_t uid;
+	bool done;
+
+	if (!find_daemon_uid(&uid) || !write_rules() || !apply_rules() || !nodes_find(&nodes))
+		return EXIT_FAILURE;
+	done = true;
+	for (size_t i = 0; i < nodes.n; i++)
+		done = give_back(&nodes.nodes[i], uid) && done;
+	nodes_done(&nodes);
+	if (done)
+		puts("The nodes are open, and stay so after reboots: programs can use RDMA without the broker.\n"
+		     "\"rdmabrokerctl nodes status\" shows who does, \"rdmabrokerctl nodes close\" ends it.");
+	return done ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static int close_nodes(void)
+{
+	struct nodes nodes;
+	uint32_t uid;
+	bool done = true;
+
+	if (!find_daemon_uid(&uid))
+		return EXIT_FAILURE;
+	if (unlink(NODES_OPEN_FILE) < 0 && errno != ENOENT) {
+		complain("cannot remove %s: %m", NODES_OPEN_FILE);
+		return EXIT_FAILURE;
+	}
+	if (!apply_rules() || !nodes_find(&nodes))
+		return EXIT_FAILURE;
+	for (size_t i = 0; i < nodes.n; i++) {
+		const struct node *node = &nodes.nodes[i];
+
+		if (node->uid == uid && !(node->mode & EVERYBODY))
+			continue;
+		done = false;
+		complain(
+			"%s has owner %u and mode %04o: is 90-rdmabroker.rules installed, and does no "
+			"later file of udev rules override it?",
+			node->path, node->uid, node->mode);
+	}
+	nodes_done(&nodes);
+	if (done)
+		puts("The nodes are the broker's. A program that has opened one keeps it open until the program ends;\n"
+		     "\"rdmabrokerctl nodes status\" shows who uses RDMA without the broker.");
+	return done ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+/* Status */
+
+struct row {
+	const char *name;
+	unsigned n_ids, n_qps;
+	struct who who;
+};
+
+static const struct column holder_columns[] = {
+	{ "PROGRAM", "name", COLUMN_OF(struct row, name) },
+	{ "PID", "pid", COLUMN_OF(struct row, who.pid), .flags = COLUMN_NO_ZERO },
+	{ NULL, "uid", COLUMN_OF(struct row, who.uid), .flags = COLUMN_NO_MAX },
+	{ "USER", "user", COLUMN_TEXT, offsetof(struct row, who.uid), .text = who_print_user,
+	  .json = who_json_user },
+	{ "UNIT", "unit", COLUMN_OF(struct row, who.unit) },
+	{ "IDS", "ids", COLUMN_OF(struct row, n_ids) },
+	{ "QPS", "qps", COLUMN_OF(struct row, n_qps) },
+	{ NULL },
+};
+
+static void print_mode(const void *at, FILE *file)
+{
+	fprintf(file, "%04o", *(const unsigned *)at);
+}
+
+static void json_mode(const void *at, struct jsonout *json, const char *key)
+{
+	char text[8];
+
+	snprintf(text, sizeof(text), "%04o", *(const unsigned *)at & 07777);
+	jsonout_string(json, key, text);
+}
+
+static void print_owner(const void *at, FILE *file)
+{
+	const uint32_t uid = *(const uint32_t *)at;
+
+	who_print_user(&(struct who){ .uid = uid, .charged_uid = uid }, file);
+}
+
+static const struct column node_columns[] = {
+	{ "NODE", "node", COLUMN_OF(struct node, path) },
+	{ NULL, "uid", COLUMN_OF(struct node, uid) },
+	{ "OWNER", "owner", COLUMN_TEXT, offsetof(struct node, uid), .text = print_owner,
+	  .json = who_json_user },
+	{ "MODE", "mode", COLUMN_TEXT, offsetof(struct node, mode), .text = print_mode,
+	  .json = json_mode },
+	{ NULL },
+};
+
+static bool has_session(const struct rdmabroker_list *list, pid_t pid)
+{
+	for (size_t i = 0; list && i < list->n_sessions; i++)
+		if (list->sessions[i]->pid == pid)
+			return true;
+	return false;
+}
+
+/* A client of the broker has QPs of its own, but no ids. */
+static bool is_apart(const struct rdmabroker_list *list, const struct holder *holder)
+{
+	return holder->n_ids > 0 || !has_session(list, holder->pid);
+}
+
+static size_t add_holders(struct table *table, const struct holding *holding,
+			  const struct rdmabroker_list *list)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < holding->n_holders; i++) {
+		const struct holder *holder = &holding->holders[i];
+
+		if (holder->is_daemon || !is_apart(list, holder))
+			continue;
+		table_add(table, &(struct row){
+					 .name = holder->name,
+					 .n_ids = holder->n_ids,
+					 .n_qps = holder->n_qps,
+					 .who = { .uid = holder->uid,
+						  .charged_uid = holder->uid,
+						  .pid = holder->pid,
+						  .unit = holder->unit },
+				 });
+		n++;
+	}
+	return n;
+}
+
+static int print_text(const struct nodes *nodes, const struct holding *holding,
+		      const struct rdmabroker_list *list, bool is_open)
+{
+	struct table table;
+	bool done;
+
+	printf("nodes: %s\n\n", is_open ? "open (" NODES_OPEN_FILE ")" : "the broker's");
+	table_begin(&table, node_columns);
+	for (size_t i = 0; i < nodes->n; i++)
+		table_add(&table, &nodes->nodes[i]);
+	done = table_end(&table, stdout);
+	if (!list)
+		puts("\nThe broker does not say which programs are its clients, so all are listed that use RDMA:");
+	else
+		puts("\nPrograms and modules of the kernel that use RDMA without the broker:");
+	table_begin(&table, holder_columns);
+	if (add_holders(&table, holding, list) > 0) {
+		done = table_end(&table, stdout) && done;
+	} else {
+		table_done(&table);
+		puts("none");
+	}
+	if (holding->n_nameless > 0)
+		printf("\n%u ids and QPs are of threads that have ended; the kernel does not say of which program.\n",
+		       holding->n_nameless);
+	return done ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static int print_as_json(const struct nodes *nodes, const struct holding *holding,
+			 const struct rdmabroker_list *list, bool is_open)
+{
+	struct jsonout json = { .file = stdout };
+	struct table table = { .columns = holder_columns, .json = &json };
+
+	jsonout_open(&json, NULL, '{');
+	jsonout_bool(&json, "open", is_open);
+	jsonout_open(&json, "nodes", '[');
+	for (size_t i = 0; i < nodes->n; i++)
+		json_row(&json, NULL, node_columns, &nodes->nodes[i]);
+	jsonout_close(&json, ']');
+	jsonout_open(&json, "without_broker", '[');
+	add_holders(&table, holding, list);
+	jsonout_close(&json, ']');
+	jsonout_bool(&json, "knows_clients", list);
+	jsonout_number(&json, "nameless", holding->n_nameless);
+	jsonout_close(&json, '}');
+	putchar('\n');
+	return EXIT_SUCCESS;
+}
+
+static int print_status(struct ctl *ctl)
+{
+	bool is_open = access(NODES_OPEN_FILE, F_OK) == 0;
+	struct rdmabroker_list *list = NULL;
+	struct holding holding;
+	struct nodes nodes;
+	const char *failed;
+	int status;
+
+	if (!nodes_find(&nodes))
+		return EXIT_FAILURE;
+	failed = holding_read(&holding, 0, 0);
+	if (failed && errno != EPROTONOSUPPORT) {
+		complain("cannot %s: %m", failed);
+		status = EXIT_FAILURE;
+	} else {
+		if (ctl_connect(ctl, /* as_admin= */ true) == 0 &&
+		    rdmabroker_get_list(ctl->session, &list) < 0)
+			list = NULL;
+		status = (ctl->json ? print_as_json : print_text)(&nodes, &holding, list, is_open);
+	}
+	rdmabroker_free_list(list);
+	holding_done(&holding);
+	nodes_done(&nodes);
+	return status;
+}
+
+int verb_nodes(struct ctl *ctl)
+{
+	int action = read_word("action", ctl->arguments[0], nodes_actions);
+
+	if (action < 0)
+		return ctl_see_help(ctl->verb);
+	if (geteuid() != 0) {
+		complain("nodes has to be used by root");
+		return EXIT_FAILURE;
+	}
+	return action == OPEN ? open_nodes() : action == CLOSE ? close_nodes() : print_status(ctl);
+}

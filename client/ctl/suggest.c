@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ctl.h"
+#include "holding.h"
+#include "output.h"
+#include "proto/jsonout.h"
+#include "read.h"
+#include "suggestion.h"
+
+/*
+ * The verb suggest: rules that would have allowed what was refused, or what only a warn rule allowed; or, with --kernel and
+ * without the daemon, what programs hold now.
+ */
+
+#define GIDS_MAX 1024 /* of a user that rules know */
+#define PORT_RANGE "/proc/sys/net/ipv4/ip_local_port_range"
+
+enum {
+	OPTION_KERNEL,
+	OPTION_PEER_PREFIX,
+	OPTION_REJECTED,
+	OPTION_TESTS,
+};
+
+const struct verb_option suggest_options[] = {
+	[OPTION_KERNEL] = { "kernel", NULL,
+			    "what programs hold now, as the kernel says; without the daemon" },
+	[OPTION_PEER_PREFIX] = { "peer-prefix", "N[,M]",
+				 "allow IPv4 peers with the same first N bits, IPv6 with M" },
+	[OPTION_REJECTED] = { "rejected", NULL, "also what reject rules have refused" },
+	[OPTION_TESTS] = { "tests", NULL, "print tests that the rules pass, not the rules" },
+	{ NULL },
+};
+
+/* Users and groups */
+
+static const char *user_name(uint32_t uid)
+{
+	const struct passwd *entry = getpwuid(uid);
+
+	return entry ? entry->pw_name : NULL;
+}
+
+static size_t find_gids(uint32_t uid, uint32_t *ret, size_t max)
+{
+	const struct passwd *entry = getpwuid(uid);
+	int n = (int)max;
+
+	if (!entry || getgrouplist(entry->pw_name, entry->pw_gid, ret, &n) < 0)
+		return 0;
+	return (size_t)n;
+}
+
+/* Those of the N GIDS that UID is in as well. */
+static size_t keep_common(uint32_t *gids, size_t n, uint32_t uid)
+{
+	uint32_t others[GIDS_MAX];
+	size_t n_others = find_gids(uid, others, GIDS_MAX), kept = 0;
+
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < n_others; k++)
+			if (others[k] == gids[i]) {
+				gids[kept++] = gids[i];
+				break;
+			}
+	return kept;
+}
+
+/* Users of whom it is the primary group are in it without being named. */
+static size_t count_members(const struct group *group)
+{
+	const struct passwd *entry;
+	size_t n = 0;
+
+	setpwent();
+	while ((entry = getpwent())) {
+		bool is_in = entry->pw_gid == group->gr_gid;
+
+		for (char **name = group->gr_mem; *name && !is_in; name++)
+			is_in = strcmp(*name, entry->pw_name) == 0;
+		n += is_in;
+	}
+	endpwent();
+	return n;
+}
+
+/* The smallest group that has all users, if not most of its members are others. */
+static const char *group_name(const uint32_t *uids, size_t n)
+{
+	uint32_t gids[GIDS_MAX];
+	size_t n_gids = find_gids(uids[0], gids, GIDS_MAX), least = 2 * n + 1;
+	static char name[256];
+	bool found = false;
+
+	for (size_t i = 1; i < n && n_gids > 0; i++)
+		n_gids = keep_common(gids, n_gids, uids[i]);
+	for (size_t i = 0; i < n_gids; i++) {
+		const struct group *group = getgrgid(gids[i]);
+		size_t n_members = group ? count_members(group) : 0;
+
+		if (n_members < n || n_members >= least || strlen(group->gr_name) >= sizeof(name))
+			continue;
+		least = n_members;
+		strcpy(name, group->gr_name);
+		found = true;
+	}
+	return found ? name : NULL;
+}
+
+/* Options */
+
+static bool read_length(const char *option, const char *text, unsigned max, unsigned *ret)
+{
+	unsigned long length;
+
+	if (!read_number(text, max, &length)) {
+		complain("invalid --peer-prefix \"%s\": \"%s\" must be a number from 0 to %u",
+			 option, text, max);
+		return false;
+	}
+	*ret = (unsigned)length;
+	return true;
+}
+
+/* "24", for IPv4, or "24,64". */
+static bool read_prefixes(const char *option, struct suggestion_options *ret)
+{
+	const char *comma = strchr(option, ',');
+	char first[32];
+
+	snprintf(first, sizeof(first), "%.*s", (int)(comma ? comma - option : (long)strlen(option)),
+		 option);
+	return read_length(option, first, 32, &ret->peer_prefix) &&
+	       (!comma || read_length(option, comma + 1, 128, &ret->peer_prefix6));
+}
+
+static bool read_port_range(struct suggestion_options *ret)
+{
+	FILE *file = fopen(PORT_RANGE, "re");
+	bool done = file && fscanf(file, "%hu %hu", &ret->first_port, &ret->last_port) == 2;
+
+	if (!done)
+		complain("cannot read the range of the kernel's ports, " PORT_RANGE ": %s",
+			 file ? "it has no two numbers" : strerror(errno));
+	if (file)
+		fclose(file);
+	return done;
+}
+
+/* Output */
+
+static void print_modules(FILE *file, const struct holding *holding)
+{
+	for (size_t i = 0; i < holding->n_holders; i++) {
+		const struct holder *holder = &holding->holders[i];
+
+		if (holder->pid == 0)
+			fprintf(file,
+				"# The kernel's module %s has %u ids and %u QPs. It does not ask "
+				"the broker, and no rule applies to it.\n",
+				holder->name, holder->n_ids, holder->n_qps);
+	}
+	if (holding->n_nameless > 0)
+		fprintf(file,
+			"# Not in these rules: %u ids and QPs of threads that have ended. The "
+			"kernel does not say to whom they belong.\n",
+			holding->n_nameless);
+}
+
+static int print_text(FILE *file, const struct ctl *ctl, const struct rdmabroker_refusals *seen,
+		      const struct suggestion_options *options, const struct holding *holding)
+{
+	if (ctl->given[OPTION_TESTS])
+		return suggestion_print_tests(file, seen, options);
+	if (holding)
+		print_modules(file, holding);
+	return suggestion_print_rules(file, seen, options);
+}
+
+static int print(const struct ctl *ctl, const struct rdmabroker_refusals *seen,
+		 const struct suggestion_options *options, const struct holding *holding)
+{
+	struct jsonout json = { .file = stdout };
+	char *text = NULL;
+	size_t size;
+	FILE *file = open_memstream(&text, &size);
+	int r = file ? print_text(file, ctl, seen, options, holding) : -ENOMEM;
+
+	if (file && fclose(file) != 0)
+		r = -ENOMEM;
+	if (r < 0) {
+		complain("out of memory");
+	} else if (ctl->json) {
+		jsonout_open(&json, NULL, '{');
+		jsonout_string(&json, ctl->given[OPTION_TESTS] ? "tests" : "rules", text);
+		jsonout_close(&json, '}');
+		putchar('\n');
+	} else {
+		fputs(text, stdout);
+	}
+	free(text);
+	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+/* The ids and QPs of others are shown to root alone. */
+static int suggest_by_kernel(const struct ctl *ctl, struct suggestion_options *options)
+{
+	struct holding holding;
+	const char *failed;
+	int status;
+
+	if (geteuid() != 0) {
+		complain("--kernel has to be used by root: the kernel shows others only what is "
+			 "their own");
+		return EXIT_FAILURE;
+	}
+	options->is_held = true;
+	failed = holding_read(&holding, options->first_port, options->last_port);
+	if (failed) {
+		complain("cannot %s: %m%s", failed,
+			 errno == EPROTONOSUPPORT ? " (is the kernel's module ib_core loaded?)" :
+						    "");
+		status = EXIT_FAILURE;
+	} else {
+		status = print(ctl, &holding.refusals, options, &holding);
+	}
+	holding_done(&holding);
+	return status;
+}
+
+static int suggest_by_daemon(struct ctl *ctl, const struct suggestion_options *options)
+{
+	int r, status = ctl_open_session(ctl, /* as_admin= */ true);
+	struct rdmabroker_refusals *refusals;
+
+	if (status != 0)
+		return status;
+	r = rdmabroker_get_refusals(ctl->session, &refusals);
+	if (r < 0)
+		return ctl_complain_failure(ctl, r);
+	status = print(ctl, refusals, options, NULL);
+	rdmabroker_free_refusals(refusals);
+	return status;
+}
+
+int verb_suggest(struct ctl *ctl)
+{
+	const char *prefixes = ctl->given[OPTION_PEER_PREFIX];
+	struct suggestion_options options = {
+		.rejected = ctl->given[OPTION_REJECTED],
+		.peer_prefix = 32,
+		.peer_prefix6 = 128,
+		.user_name = user_name,
+		.group_name = group_name,
+		.gids = find_gids,
+	};
+
+	if (prefixes && !read_prefixes(prefixes, &options))
+		return EXIT_USAGE;
+	if (ctl->given[OPTION_KERNEL] && ctl->given[OPTION_REJECTED]) {
+		complain("--kernel and --rejected exclude each other: the kernel has not refused "
+			 "what programs hold");
+		return EXIT_USAGE;
+	}
+	if (!read_port_range(&options))
+		return EXIT_FAILURE;
+	return ctl->given[OPTION_KERNEL] ? suggest_by_kernel(ctl, &options) :
+					   suggest_by_daemon(ctl, &options);
+}

@@ -1,0 +1,615 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "proto/addr.h"
+#include "suggestion.h"
+
+/*
+ *   seen ── atom, atom, ...     what was seen of one user or unit, with one port
+ *     ports of alike atoms are joined, then their users
+ *   atoms ── a rule each, with a comment that says what it is made of
+ */
+
+#define ITEMS_MAX 1024 /* in a list of the rule language */
+#define NAMES_MAX 4 /* programs that a comment names */
+#define ITEMS_A_LINE 8 /* of a long list */
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
+
+/* Those that are suggested, in the order of the rules. Who may observe or administer is not found out by trying. */
+static const char *const operations[] = {
+	"session", "device", "listen", "connect", "accept", "join"
+};
+#define N_OPERATIONS (sizeof(operations) / sizeof(operations[0]))
+enum { SESSION, DEVICE, LISTEN, CONNECT, ACCEPT, JOIN };
+
+struct range {
+	uint16_t from, to;
+};
+
+struct prefix {
+	uint8_t address[16];
+	uint8_t family; /* 4 or 6 */
+	uint8_t bits;
+};
+
+struct atom {
+	unsigned operation;
+	const char *unit; /* NULL: the users in UIDS */
+	const char *device; /* of the operation device; else NULL */
+	uint32_t *uids;
+	struct range *ports;
+	struct prefix *peers;
+	const char **names;
+	size_t n_uids, n_ports, n_peers, n_names;
+	uint64_t count, first_ms, last_ms;
+	bool is_joined; /* another atom has what it had */
+};
+
+struct atoms {
+	struct atom *atoms;
+	size_t n;
+	bool failed; /* out of memory */
+};
+
+/* Lists */
+
+static void *grow(struct atoms *atoms, void *list, size_t n, size_t size)
+{
+	void *more;
+
+	/* By powers of two. */
+	if (n > 0 && (n & (n - 1)) != 0)
+		return list;
+	more = realloc(list, (n > 0 ? 2 * n : 1) * size);
+	if (!more)
+		atoms->failed = true;
+	return more;
+}
+
+#define ADD(atoms, list, n, item)                                    \
+	do {                                                         \
+		void *more_ = grow(atoms, list, n, sizeof(*(list))); \
+		if (more_) {                                         \
+			(list) = more_;                              \
+			(list)[(n)++] = item;                        \
+		}                                                    \
+	} while (false)
+
+static int compare_uids(const void *a, const void *b)
+{
+	const uint32_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+static int compare_ranges(const void *a, const void *b)
+{
+	const struct range *x = a, *y = b;
+
+	return x->from != y->from ? x->from - y->from : x->to - y->to;
+}
+
+/* Those that hold others come first. */
+static int compare_prefixes(const void *a, const void *b)
+{
+	const struct prefix *x = a, *y = b;
+	int r = x->family - y->family;
+
+	if (r == 0)
+		r = memcmp(x->address, y->address, sizeof(x->address));
+	return r != 0 ? r : x->bits - y->bits;
+}
+
+static bool contains(const struct prefix *outer, const struct prefix *inner)
+{
+	if (outer->family != inner->family || outer->bits > inner->bits)
+		return false;
+	for (unsigned i = 0; i < outer->bits; i++)
+		if ((outer->address[i / 8] ^ inner->address[i / 8]) & (0x80 >> i % 8))
+			return false;
+	return true;
+}
+
+static void sort_uids(struct atom *atom)
+{
+	size_t n = 0;
+
+	qsort(atom->uids, atom->n_uids, sizeof(*atom->uids), compare_uids);
+	for (size_t i = 0; i < atom->n_uids; i++)
+		if (n == 0 || atom->uids[n - 1] != atom->uids[i])
+			atom->uids[n++] = atom->uids[i];
+	atom->n_uids = n;
+}
+
+/* Ranges that overlap or follow each other become one. */
+static void sort_ports(struct atom *atom)
+{
+	size_t n = 0;
+
+	if (atom->n_ports == 0)
+		return;
+	qsort(atom->ports, atom->n_ports, sizeof(*atom->ports), compare_ranges);
+	for (size_t i = 1; i < atom->n_ports; i++) {
+		if (atom->ports[i].from > atom->ports[n].to + 1)
+			atom->ports[++n] = atom->ports[i];
+		else if (atom->ports[i].to > atom->ports[n].to)
+			atom->ports[n].to = atom->ports[i].to;
+	}
+	atom->n_ports = n + 1;
+}
+
+static void sort_peers(struct atom *atom)
+{
+	size_t n = 0;
+
+	if (atom->n_peers == 0)
+		return;
+	qsort(atom->peers, atom->n_peers, sizeof(*atom->peers), compare_prefixes);
+	for (size_t i = 0; i < atom->n_peers; i++)
+		if (n == 0 || !contains(&atom->peers[n - 1], &atom->peers[i]))
+			atom->peers[n++] = atom->peers[i];
+	atom->n_peers = n;
+}
+
+/* Atoms */
+
+/* A service has its unit for itself; units of users' sessions and the like are told apart by their users. */
+static const char *service_of(const struct rdmabroker_refusal *seen)
+{
+	const char *unit = seen->unit, *end = unit ? strrchr(unit, '.') : NULL;
+
+	if (!end || strcmp(end, ".service") != 0 || strncmp(unit, "user@", 5) == 0 ||
+	    seen->container)
+		return NULL;
+	return unit;
+}
+
+static bool find_operation(const struct rdmabroker_refusal *seen, unsigned *ret)
+{
+	for (unsigned i = 0; i < N_OPERATIONS; i++)
+		if (strcmp(operations[i], seen->operation) == 0) {
+			*ret = i;
+			return true;
+		}
+	return false;
+}
+
+/* What is not known cannot be asked for: a rule without it would allow everything. */
+static bool is_known(const struct rdmabroker_refusal *seen, unsigned operation)
+{
+	bool has_port = seen->port > 0 || seen->any_port,
+	     has_peer = seen->peer.ss_family != AF_UNSPEC;
+
+	switch (operation) {
+	case DEVICE:
+		return seen->device != NULL;
+	case LISTEN:
+		return has_port;
+	case CONNECT:
+	case ACCEPT:
+		return has_port && has_peer;
+	case JOIN:
+		return has_peer;
+	default:
+		return true;
+	}
+}
+
+static bool is_wanted(const struct rdmabroker_refusal *seen,
+		      const struct suggestion_options *options, unsigned *ret_operation)
+{
+	return (strcmp(seen->outcome, "warned") == 0 || strcmp(seen->outcome, "no-rule") == 0 ||
+		(options->rejected && strcmp(seen->outcome, "rejected") == 0)) &&
+	       find_operation(seen, ret_operation) && is_known(seen, *ret_operation);
+}
+
+static struct prefix peer_of(const struct rdmabroker_refusal *seen,
+			     const struct suggestion_options *options, unsigned operation)
+{
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&seen->peer;
+	const struct sockaddr_in *in4 = (const struct sockaddr_in *)&seen->peer;
+	bool is_4 = seen->peer.ss_family == AF_INET;
+	unsigned bits = is_4 ? options->peer_prefix : options->peer_prefix6;
+	struct prefix ret = { .family = is_4 ? 4 : 6 };
+
+	if (is_4)
+		memcpy(ret.address, &in4->sin_addr, sizeof(in4->sin_addr));
+	else
+		memcpy(ret.address, &in6->sin6_addr, sizeof(in6->sin6_addr));
+	/* A group is no host with neighbours. */
+	if (operation == JOIN || bits > seen->peer_prefix)
+		bits = seen->peer_prefix;
+	ret.bits = (uint8_t)bits;
+	for (unsigned i = bits; i < 8 * sizeof(ret.address); i++)
+		ret.address[i / 8] &= (uint8_t) ~(0x80 >> i % 8);
+	return ret;
+}
+
+static bool has_name(const struct atom *atom, const char *name)
+{
+	for (size_t i = 0; i < atom->n_names; i++)
+		if (strcmp(atom->names[i], name) == 0)
+			return true;
+	return false;
+}
+
+static void count_in(struct atoms *atoms, struct atom *atom, uint64_t count, uint64_t first_ms,
+		     uint64_t last_ms, const char *name)
+{
+	atom->count += count;
+	if (atom->first_ms == 0 || first_ms < atom->first_ms)
+		atom->first_ms = first_ms;
+	if (last_ms > atom->last_ms)
+		atom->last_ms = last_ms;
+	if (name && atom->n_names < NAMES_MAX && !has_name(atom, name))
+		ADD(atoms, atom->names, atom->n_names, name);
+}
+
+static bool is_same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/* Whether ATOM is about the same as what was SEEN, but for the peer. */
+static bool is_about(const struct atom *atom, const struct rdmabroker_refusal *seen,
+		     unsigned operation, const struct range *port)
+{
+	const char *unit = service_of(seen);
+
+	return atom->operation == operation && is_same_text(atom->unit, unit) &&
+	       (unit || atom->uids[0] == seen->uid) &&
+	       (operation != DEVICE || is_same_text(atom->device, seen->device)) &&
+	       (port ? atom->n_ports == 1 && compare_ranges(&atom->ports[0], port) == 0 :
+		       atom->n_ports == 0);
+}
+
+static void add_seen(struct atoms *atoms, const struct rdmabroker_refusal *seen,
+		     const struct suggestion_options *options, unsigned operation)
+{
+	bool has_port = operation == LISTEN || operation == CONNECT || operation == ACCEPT;
+	bool has_peer = operation == CONNECT || operation == ACCEPT || operation == JOIN;
+	const struct range port = { seen->any_port ? options->first_port : seen->port,
+				    seen->any_port ? options->last_port : seen->port };
+	struct atom *atom = NULL, new = {
+		.operation = operation,
+		.unit = service_of(seen),
+		.device = operation == DEVICE ? seen->device : NULL,
+	};
+
+	for (size_t i = 0; i < atoms->n && !atom; i++)
+		if (is_about(&atoms->atoms[i], seen, operation, has_port ? &port : NULL))
+			atom = &atoms->atoms[i];
+	if (!atom) {
+		ADD(atoms, new.uids, new.n_uids, seen->uid);
+		if (has_port)
+			ADD(atoms, new.ports, new.n_ports, port);
+		ADD(atoms, atoms->atoms, atoms->n, new);
+		if (atoms->failed) {
+			free(new.uids);
+			free(new.ports);
+			return;
+		}
+		atom = &atoms->atoms[atoms->n - 1];
+	}
+	if (has_peer)
+		ADD(atoms, atom->peers, atom->n_peers, peer_of(seen, options, operation));
+	count_in(atoms, atom, seen->count, seen->first_ms, seen->last_ms, seen->name);
+}
+
+static bool has_same_peers(const struct atom *a, const struct atom *b)
+{
+	if (a->n_peers != b->n_peers)
+		return false;
+	for (size_t i = 0; i < a->n_peers; i++)
+		if (compare_prefixes(&a->peers[i], &b->peers[i]) != 0)
+			return false;
+	return true;
+}
+
+static bool has_same_ports(const struct atom *a, const struct atom *b)
+{
+	if (a->n_ports != b->n_ports)
+		return false;
+	for (size_t i = 0; i < a->n_ports; i++)
+		if (compare_ranges(&a->ports[i], &b->ports[i]) != 0)
+			return false;
+	return true;
+}
+
+static bool has_same_users(const struct atom *a, const struct atom *b)
+{
+	if (!is_same_text(a->unit, b->unit) || (!a->unit && a->n_uids != b->n_uids))
+		return false;
+	for (size_t i = 0; !a->unit && i < a->n_uids; i++)
+		if (a->uids[i] != b->uids[i])
+			return false;
+	return true;
+}
+
+static void take_counts(struct atoms *atoms, struct atom *to, struct atom *from)
+{
+	count_in(atoms, to, from->count, from->first_ms, from->last_ms, NULL);
+	for (size_t i = 0; i < from->n_names; i++)
+		count_in(atoms, to, 0, to->first_ms, to->last_ms, from->names[i]);
+	from->is_joined = true;
+}
+
+/* Joins atoms that differ in their ports alone, and then those that differ in their users alone. */
+static void join_atoms(struct atoms *atoms, bool by_user)
+{
+	for (size_t i = 0; i < atoms->n; i++) {
+		struct atom *to = &atoms->atoms[i];
+
+		for (size_t k = i + 1; k < atoms->n && !to->is_joined; k++) {
+			struct atom *from = &atoms->atoms[k];
+
+			if (from->is_joined || from->operation != to->operation ||
+			    !is_same_text(from->device, to->device) || !has_same_peers(from, to) ||
+			    (by_user ? to->unit || from->unit || !has_same_ports(from, to) :
+				       !has_same_users(from, to)))
+				continue;
+			for (size_t n = 0; !by_user && n < from->n_ports; n++)
+				ADD(atoms, to->ports, to->n_ports, from->ports[n]);
+			for (size_t n = 0; by_user && n < from->n_uids; n++)
+				ADD(atoms, to->uids, to->n_uids, from->uids[n]);
+			take_counts(atoms, to, from);
+		}
+		sort_ports(to);
+		sort_uids(to);
+	}
+}
+
+static void atoms_make(struct atoms *ret, const struct rdmabroker_refusals *seen,
+		       const struct suggestion_options *options)
+{
+	unsigned operation;
+
+	*ret = (struct atoms){ 0 };
+	for (size_t i = 0; i < seen->n_refusals && !ret->failed; i++)
+		if (is_wanted(seen->refusals[i], options, &operation))
+			add_seen(ret, seen->refusals[i], options, operation);
+	for (size_t i = 0; i < ret->n; i++)
+		sort_peers(&ret->atoms[i]);
+	join_atoms(ret, /* by_user= */ false);
+	join_atoms(ret, /* by_user= */ true);
+}
+
+static void atoms_done(struct atoms *atoms)
+{
+	for (size_t i = 0; i < atoms->n; i++) {
+		free(atoms->atoms[i].uids);
+		free(atoms->atoms[i].ports);
+		free(atoms->atoms[i].peers);
+		free(atoms->atoms[i].names);
+	}
+	free(atoms->atoms);
+}
+
+/* Text */
+
+static void print_day(FILE *file, uint64_t ms)
+{
+	time_t t = (time_t)(ms / 1000);
+	char text[32] = "?";
+	struct tm tm;
+
+	if (localtime_r(&t, &tm))
+		strftime(text, sizeof(text), "%F", &tm);
+	fputs(text, file);
+}
+
+/* A name; or a PATTERN, in which special characters stand for themselves. In quotes, where the language needs them. */
+static void print_name(FILE *file, const char *text, bool pattern)
+{
+	if (text[strspn(text, LETTERS "0123456789.-")] == '\0' && strchr(LETTERS, text[0])) {
+		fputs(text, file);
+		return;
+	}
+	fputc('"', file);
+	for (; *text; text++) {
+		if (pattern && strchr("*?[\\", *text))
+			fputs("\\\\", file);
+		if (strchr("\"\\", *text))
+			fputc('\\', file);
+		fputc(*text, file);
+	}
+	fputc('"', file);
+}
+
+static void print_user(FILE *file, const struct suggestion_options *options, uint32_t uid)
+{
+	const char *name = options->user_name(uid);
+
+	if (name)
+		print_name(file, name, /* pattern= */ false);
+	else
+		fprintf(file, "%" PRIu32, uid);
+}
+
+static void print_prefix(FILE *file, const struct prefix *prefix)
+{
+	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6 };
+	struct sockaddr_in in4 = { .sin_family = AF_INET };
+	char text[ADDR_HOST_STRLEN];
+
+	memcpy(&in4.sin_addr, prefix->address, sizeof(in4.sin_addr));
+	memcpy(&in6.sin6_addr, prefix->address, sizeof(in6.sin6_addr));
+	fprintf(file, "%s/%u",
+		addr_host_to_string(prefix->family == 4 ? (struct sockaddr *)&in4 :
+							  (struct sockaddr *)&in6,
+				    text),
+		prefix->bits);
+}
+
+/* Between the items of a list, of which I come before. A line must not be too long. */
+static void print_comma(FILE *file, size_t i)
+{
+	if (i > 0)
+		fputs(i % ITEMS_A_LINE == 0 ? ",\\\n    " : ",", file);
+}
+
+static void print_comment(FILE *file, const struct atom *atom,
+			  const struct suggestion_options *options)
+{
+	fprintf(file, "\n# %" PRIu64, atom->count);
+	if (options->is_held) {
+		fputs(" held on ", file);
+	} else {
+		fprintf(file, " time%s since ", atom->count == 1 ? "" : "s");
+		print_day(file, atom->first_ms);
+		fputs(", last on ", file);
+	}
+	print_day(file, atom->last_ms);
+	for (size_t i = 0; i < atom->n_names; i++)
+		fprintf(file, "%s%s", i == 0 ? ", by " : ", ", atom->names[i]);
+	fputc('\n', file);
+}
+
+static void print_set(FILE *file, const struct atom *atom, unsigned number)
+{
+	fprintf(file, "set seen-%u = {", number);
+	for (size_t i = 0; i < atom->n_peers; i++) {
+		print_comma(file, i);
+		fputc(' ', file);
+		print_prefix(file, &atom->peers[i]);
+	}
+	fprintf(file, " }\n");
+}
+
+/* The users from FIRST on, as many as a rule can have. Returns how many. */
+static size_t print_who(FILE *file, const struct atom *atom,
+			const struct suggestion_options *options, size_t first)
+{
+	size_t n = atom->n_uids - first < ITEMS_MAX ? atom->n_uids - first : ITEMS_MAX;
+	const char *group = atom->n_uids > 1 && !atom->unit ?
+				    options->group_name(atom->uids, atom->n_uids) :
+				    NULL;
+
+	if (atom->unit) {
+		fprintf(file, " unit ");
+		print_name(file, atom->unit, /* pattern= */ true);
+		return atom->n_uids - first;
+	}
+	if (group) {
+		fprintf(file, " group ");
+		print_name(file, group, /* pattern= */ false);
+		return atom->n_uids - first;
+	}
+	fprintf(file, " user ");
+	for (size_t i = 0; i < n; i++) {
+		print_comma(file, i);
+		print_user(file, options, atom->uids[first + i]);
+	}
+	return n;
+}
+
+static size_t print_ports(FILE *file, const struct atom *atom, size_t first)
+{
+	size_t n = atom->n_ports - first < ITEMS_MAX ? atom->n_ports - first : ITEMS_MAX;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct range *range = &atom->ports[first + i];
+
+		if (i == 0)
+			fputs(" port ", file);
+		print_comma(file, i);
+		fprintf(file, "%u", range->from);
+		if (range->to > range->from)
+			fprintf(file, "-%u", range->to);
+	}
+	return n;
+}
+
+/* Returns how many of the users are done. */
+static size_t print_rules_of_users(FILE *file, const struct atom *atom,
+				   const struct suggestion_options *options, unsigned set,
+				   size_t first)
+{
+	size_t n_ports = 0, n;
+
+	do {
+		fprintf(file, "allow %s", operations[atom->operation]);
+		n = print_who(file, atom, options, first);
+		if (atom->device) {
+			fprintf(file, " device ");
+			print_name(file, atom->device, /* pattern= */ true);
+		}
+		if (atom->n_peers == 1) {
+			fprintf(file, " peer ");
+			print_prefix(file, &atom->peers[0]);
+		} else if (atom->n_peers > 1) {
+			fprintf(file, " peer @seen-%u", set);
+		}
+		n_ports += print_ports(file, atom, n_ports);
+		fputc('\n', file);
+	} while (n_ports < atom->n_ports);
+	return n;
+}
+
+int suggestion_print_rules(FILE *file, const struct rdmabroker_refusals *seen,
+			   const struct suggestion_options *options)
+{
+	struct atoms atoms;
+	unsigned set = 0;
+
+	atoms_make(&atoms, seen, options);
+	for (unsigned operation = 0; operation < N_OPERATIONS && !atoms.failed; operation++)
+		for (size_t i = 0; i < atoms.n; i++) {
+			const struct atom *atom = &atoms.atoms[i];
+
+			if (atom->operation != operation || atom->is_joined)
+				continue;
+			print_comment(file, atom, options);
+			if (atom->n_peers > 1)
+				print_set(file, atom, ++set);
+			for (size_t done = 0; done < atom->n_uids;)
+				done += print_rules_of_users(file, atom, options, set, done);
+		}
+	atoms_done(&atoms);
+	return atoms.failed ? -ENOMEM : 0;
+}
+
+static void print_gids(FILE *file, const struct suggestion_options *options, uint32_t uid)
+{
+	uint32_t gids[1024];
+	size_t n = options->gids ? options->gids(uid, gids, sizeof(gids) / sizeof(gids[0])) : 0;
+
+	for (size_t i = 0; i < n; i++)
+		fprintf(file, "%s%" PRIu32, i == 0 ? " gid " : ",", gids[i]);
+}
+
+int suggestion_print_tests(FILE *file, const struct rdmabroker_refusals *seen,
+			   const struct suggestion_options *options)
+{
+	unsigned operation;
+
+	for (size_t i = 0; i < seen->n_refusals; i++) {
+		const struct rdmabroker_refusal *one = seen->refusals[i];
+		char text[ADDR_HOST_STRLEN];
+
+		if (!is_wanted(one, options, &operation))
+			continue;
+		fprintf(file, "allow %s uid %" PRIu32, operations[operation], one->uid);
+		print_gids(file, options, one->uid);
+		if (one->unit) {
+			fprintf(file, " unit ");
+			print_name(file, one->unit, /* pattern= */ false);
+		}
+		if (one->peer.ss_family != AF_UNSPEC)
+			fprintf(file, " peer %s",
+				addr_host_to_string((const struct sockaddr *)&one->peer, text));
+		if (one->any_port || one->port > 0)
+			fprintf(file, " port %u", one->any_port ? options->first_port : one->port);
+		if (one->device) {
+			fprintf(file, " device ");
+			print_name(file, one->device, /* pattern= */ false);
+		}
+		fputc('\n', file);
+	}
+	return 0;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * Rules that would have allowed what was seen: from requests that no rule matched, or that only a warn rule allowed. The
+ * rules allow no user, unit, device, port or peer that was not seen, except for what struct suggestion_options widens.
+ */
+
+#include <stdio.h>
+
+#include <rdmabroker-admin.h>
+
+struct suggestion_options {
+	bool rejected; /* also what a reject rule has refused */
+	bool is_held; /* programs hold it now; false: it was requested at the times in the rows */
+	unsigned peer_prefix,
+		peer_prefix6; /* peers are widened to this length; 32 and 128: not at all */
+	uint16_t first_port, last_port; /* what a port stands for that the kernel has chosen */
+	/* The name of a user; NULL: none, so the uid is written. */
+	const char *(*user_name)(uint32_t uid);
+	/* A group that has all N users, two at least; NULL: there is none. */
+	const char *(*group_name)(const uint32_t *uids, size_t n);
+	/* For tests: at most MAX groups of a user. Returns how many. NULL: none are known. */
+	size_t (*gids)(uint32_t uid, uint32_t *ret, size_t max);
+};
+
+/* Returns 0 or -ENOMEM. */
+int suggestion_print_rules(FILE *file, const struct rdmabroker_refusals *seen,
+			   const struct suggestion_options *options);
+/* Tests that these rules pass, see rdmabroker.rules(5). */
+int suggestion_print_tests(FILE *file, const struct rdmabroker_refusals *seen,
+			   const struct suggestion_options *options);

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "proto/maker.h"
+#include "proto/text.h"
+
+/*
+ * Copies the text between KEY and the next line break to LINE, truncated to SIZE. NULL: TEXT does not contain
+ * KEY.
+ */
+static const char *find_line(const char *text, const char *key, char *line, size_t size)
+{
+	const char *found = strstr(text, key);
+
+	if (!found)
+		return NULL;
+	snprintf(line, size, "%.*s", (int)strcspn(found + strlen(key), "\n"), found + strlen(key));
+	return line;
+}
+
+static void copy_printable(char *ret, size_t size, const char *text)
+{
+	size_t len = strlen(text), n = 0;
+
+	for (size_t i = 0, step; i < len; i += step) {
+		size_t printable = text_printable(text + i, len - i);
+
+		step = printable ?: 1;
+		if (n + step >= size)
+			break;
+		if (printable)
+			memcpy(ret + n, text + i, step);
+		else
+			ret[n] = '?';
+		n += step;
+	}
+	ret[n] = '\0';
+}
+
+/* In the status file of a thread, line breaks in the thread's name are escaped. */
+void maker_read(pid_t tid, struct maker *ret)
+{
+	char path[64], text[1024], line[128], *end;
+	ssize_t n = -1;
+	int fd;
+
+	*ret = (struct maker){ .pid = tid, .uid = (uid_t)-1 };
+	snprintf(path, sizeof(path), "/proc/%d/status", tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		n = read(fd, text, sizeof(text) - 1);
+		close(fd);
+	}
+	if (n <= 0)
+		return;
+	text[n] = '\0';
+	if (find_line(text, "Name:\t", line, sizeof(line)))
+		copy_printable(ret->name, sizeof(ret->name), line);
+	if (find_line(text, "\nTgid:\t", line, sizeof(line)))
+		ret->pid = (pid_t)strtol(line, NULL, 10);
+	/* The line has first the real, then the effective uid. */
+	if (find_line(text, "\nUid:\t", line, sizeof(line))) {
+		strtoul(line, &end, 10);
+		ret->uid = (uid_t)strtoul(end, NULL, 10);
+	}
+}

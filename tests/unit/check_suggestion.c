@@ -1,0 +1,529 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+
+/*
+ * Rules that are suggested from random tables of refusals: they load without a complaint, allow everything in the table that
+ * they are made of, pass their own tests, and allow nothing else. SEED=N repeats a run, and ROUNDS=N sets its length.
+ */
+
+#include <arpa/inet.h>
+#include <check.h>
+#include <netinet/in.h>
+#include <rdma/rdma_cma.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/ctl/suggestion.h"
+#include "policy/policy.h"
+#include "policy/trial.h"
+#include "tests/unit/randompolicy.h"
+#include "util/diag.h"
+
+#define ROUNDS 10000
+#define ROWS_MAX 60
+#define QUESTIONS 60
+#define FIRST_USER 1000
+#define IN_GROUP 3 /* the first users are in the group GROUP, too */
+#define GROUP "adm"
+#define GROUP_GID 4
+
+static const char *const operations[] = {
+	"session", "device", "listen", "connect", "accept", "join"
+};
+static const char *const outcomes[] = { "no-rule", "no-rule", "warned", "rejected", "busy" };
+static const char *const units[] = {
+	NULL,
+	NULL,
+	"slurmd.service",
+	"user@1000.service",
+	"session-2.scope",
+	"weird*\\x2d[1]?.service",
+	"a \"b\", {c}=d.service",
+};
+static const char *const devices[] = { "rxe0", "mlx5_0", "m*", "a,b" };
+static const char *const names[] = { NULL, "rping", "ends in \\", "a # b" };
+
+static struct rdmabroker_refusal rows[ROWS_MAX];
+static const struct rdmabroker_refusal *pointers[ROWS_MAX];
+static struct rdmabroker_refusals table = { .refusals = pointers };
+static struct suggestion_options options;
+static bool used_group;
+
+/* Counts of what was tested. If a count is 0, the run proves nothing about that case. */
+static struct {
+	unsigned long tables, rows, rules, tests, questions, allowed, refused, groups;
+} seen;
+
+static const char *user_name(uint32_t uid)
+{
+	return uid == 0 ? "root" : NULL;
+}
+
+static const char *group_name(const uint32_t *uids, size_t n)
+{
+	ck_assert_uint_ge(n, 2);
+	for (size_t i = 0; i < n; i++)
+		if (uids[i] < FIRST_USER || uids[i] >= FIRST_USER + IN_GROUP)
+			return NULL;
+	used_group = true;
+	seen.groups++;
+	return GROUP;
+}
+
+static bool is_in_group(uint32_t uid)
+{
+	return uid >= FIRST_USER && uid < FIRST_USER + IN_GROUP;
+}
+
+static size_t find_gids(uint32_t uid, uint32_t *ret, size_t max)
+{
+	size_t n = 0;
+
+	if (is_in_group(uid))
+		ret[n++] = GROUP_GID;
+	ret[n++] = uid;
+	return n;
+}
+
+static uint32_t random_uid(void)
+{
+	return one_in(8) ? 0 : FIRST_USER + (uint32_t)pick(6);
+}
+
+static void random_address(struct sockaddr_storage *ret)
+{
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ret;
+	struct sockaddr_in *in = (struct sockaddr_in *)ret;
+	char text[64];
+
+	*ret = (struct sockaddr_storage){ 0 };
+	if (one_in(3)) {
+		ret->ss_family = AF_INET6;
+		snprintf(text, sizeof(text), "fd00:%x::%x", pick(2), pick(4));
+		ck_assert_int_eq(inet_pton(AF_INET6, text, &in6->sin6_addr), 1);
+	} else {
+		ret->ss_family = AF_INET;
+		snprintf(text, sizeof(text), "10.%d.0.%d", pick(2), pick(6));
+		ck_assert_int_eq(inet_pton(AF_INET, text, &in->sin_addr), 1);
+	}
+}
+
+static uint8_t *bytes_of(struct sockaddr_storage *addr)
+{
+	return addr->ss_family == AF_INET ? (uint8_t *)&((struct sockaddr_in *)addr)->sin_addr :
+					    (uint8_t *)&((struct sockaddr_in6 *)addr)->sin6_addr;
+}
+
+static unsigned bits_of(const struct sockaddr_storage *addr)
+{
+	return addr->ss_family == AF_INET ? 32 : 128;
+}
+
+/* Sets the bits behind the first BITS, or clears them. */
+static void set_rest(struct sockaddr_storage *addr, unsigned bits, bool to)
+{
+	for (unsigned i = bits; i < bits_of(addr); i++)
+		if (to)
+			bytes_of(addr)[i / 8] |= (uint8_t)(0x80 >> i % 8);
+		else
+			bytes_of(addr)[i / 8] &= (uint8_t) ~(0x80 >> i % 8);
+}
+
+static void random_row(struct rdmabroker_refusal *ret)
+{
+	*ret = (struct rdmabroker_refusal){
+		.size = sizeof(*ret),
+		.operation = one_in(30) ? "admin" : operations[pick(6)],
+		.outcome = outcomes[pick(5)],
+		.uid = random_uid(),
+		.unit = units[pick(7)],
+		.container = one_in(10) ? "c1" : NULL,
+		.name = names[pick(4)],
+		.device = one_in(10) ? NULL : devices[pick(4)],
+		.any_port = one_in(6),
+		.count = 1 + (uint64_t)pick(9),
+		.first_ms = 1,
+		.last_ms = 2,
+	};
+	if (!ret->any_port && !one_in(10))
+		ret->port = (uint16_t)(7471 + pick(4));
+	if (one_in(10))
+		return;
+	random_address(&ret->peer);
+	ret->peer_prefix = one_in(4) ? 24 : bits_of(&ret->peer);
+	set_rest(&ret->peer, ret->peer_prefix, false);
+}
+
+static bool needs_port(const char *operation)
+{
+	return strcmp(operation, "listen") == 0 || strcmp(operation, "connect") == 0 ||
+	       strcmp(operation, "accept") == 0;
+}
+
+static bool needs_peer(const char *operation)
+{
+	return strcmp(operation, "join") == 0 || strcmp(operation, "connect") == 0 ||
+	       strcmp(operation, "accept") == 0;
+}
+
+/* Whether rules are to be made of ROW. */
+static bool is_wanted(const struct rdmabroker_refusal *row)
+{
+	if (strcmp(row->operation, "admin") == 0 || strcmp(row->outcome, "busy") == 0 ||
+	    (strcmp(row->outcome, "rejected") == 0 && !options.rejected))
+		return false;
+	if (strcmp(row->operation, "device") == 0 && !row->device)
+		return false;
+	if (needs_port(row->operation) && !row->any_port && row->port == 0)
+		return false;
+	return !needs_peer(row->operation) || row->peer.ss_family != AF_UNSPEC;
+}
+
+/* A service that has its unit for itself. */
+static const char *service(const char *unit, const char *container)
+{
+	return unit && !container && strcmp(unit, "session-2.scope") != 0 &&
+			       strcmp(unit, "user@1000.service") != 0 ?
+		       unit :
+		       NULL;
+}
+
+/* What is asked: as in a row, with one address. */
+struct asked {
+	const char *operation, *unit, *device;
+	uint32_t uid;
+	int port;
+	struct sockaddr_storage peer;
+};
+
+static bool is_same_user(const struct rdmabroker_refusal *row, const struct asked *asked)
+{
+	const char *unit = service(row->unit, row->container);
+
+	if (unit)
+		return asked->unit && strcmp(asked->unit, unit) == 0;
+	return row->uid == asked->uid ||
+	       (used_group && is_in_group(row->uid) && is_in_group(asked->uid));
+}
+
+static bool is_near(const struct rdmabroker_refusal *row, struct sockaddr_storage peer)
+{
+	bool is_4 = peer.ss_family == AF_INET;
+	unsigned bits = is_4 ? options.peer_prefix : options.peer_prefix6;
+	struct sockaddr_storage from = row->peer;
+
+	if (row->peer_prefix < bits || strcmp(row->operation, "join") == 0)
+		bits = row->peer_prefix;
+	if (from.ss_family != peer.ss_family)
+		return false;
+	set_rest(&from, bits, false);
+	set_rest(&peer, bits, false);
+	return memcmp(bytes_of(&from), bytes_of(&peer), bits_of(&peer) / 8) == 0;
+}
+
+/* Whether the row ROW, widened as the options say, has what is ASKED. */
+static bool has(const struct rdmabroker_refusal *row, const struct asked *asked)
+{
+	if (!is_wanted(row) || strcmp(row->operation, asked->operation) != 0 ||
+	    !is_same_user(row, asked))
+		return false;
+	if (strcmp(row->operation, "device") == 0 && strcmp(row->device, asked->device) != 0)
+		return false;
+	if (needs_port(row->operation) &&
+	    !(row->any_port ?
+		      asked->port >= options.first_port && asked->port <= options.last_port :
+		      asked->port == row->port))
+		return false;
+	return !needs_peer(row->operation) || is_near(row, asked->peer);
+}
+
+static int ps_of(const struct asked *asked)
+{
+	return needs_port(asked->operation) || needs_peer(asked->operation) ? RDMA_PS_TCP : 0;
+}
+
+static bool is_allowed(const struct policy *policy, const struct asked *asked)
+{
+	gid_t gids[4];
+	struct policy_question question = {
+		.uid = asked->uid,
+		.gids = gids,
+		.n_gids = find_gids(asked->uid, gids, 4),
+		.port = asked->port,
+		.device = asked->device,
+		.port_space = ps_of(asked),
+		.peer = (const struct sockaddr *)&asked->peer,
+		.workload = { [WORKLOAD_UNIT] = asked->unit ?: "",
+			      [WORKLOAD_CGROUP] = "/",
+			      [WORKLOAD_CONTAINER] = "",
+			      [WORKLOAD_POD] = "",
+			      [WORKLOAD_JOB] = "" },
+		.knows_data = true,
+	};
+	struct policy_verdict verdict;
+
+	for (size_t i = 0; i < 6; i++)
+		if (strcmp(operations[i], asked->operation) == 0)
+			question.operation = (enum policy_operation)i;
+	policy_decide(policy, &question, &verdict);
+	ck_assert(verdict.answer == POLICY_ALLOW || verdict.answer == POLICY_REJECT);
+	return verdict.answer == POLICY_ALLOW;
+}
+
+static void complain(const char *what, const char *rules, const struct asked *asked)
+{
+	char text[INET6_ADDRSTRLEN] = "none";
+	struct sockaddr_storage peer = asked->peer;
+
+	if (peer.ss_family)
+		inet_ntop(peer.ss_family, bytes_of(&peer), text, sizeof(text));
+	/* A message of check(3) cannot be long. */
+	fputs(rules, stderr);
+	ck_abort_msg("table %lu: %s: %s uid %u unit %s device %s port %d peer %s", seen.tables,
+		     what, asked->operation, asked->uid, asked->unit ?: "none",
+		     asked->device ?: "none", asked->port, text);
+}
+
+/* A listener whose port is not known yet is not refused. */
+static void ask_before_bind(const struct policy *policy, const struct rdmabroker_refusal *row)
+{
+	const gid_t gids[] = { GROUP_GID, row->uid };
+	struct policy_question question = {
+		.operation = POLICY_LISTEN,
+		.early = true,
+		.uid = row->uid,
+		.gids = is_in_group(row->uid) ? gids : gids + 1,
+		.n_gids = is_in_group(row->uid) ? 2 : 1,
+		.workload = { [WORKLOAD_UNIT] = service(row->unit, row->container) ?: "" },
+	};
+	struct policy_verdict verdict;
+
+	policy_decide(policy, &question, &verdict);
+	ck_assert_int_ne(verdict.answer, POLICY_REJECT);
+}
+
+static void ask_row(const struct policy *policy, const char *rules,
+		    const struct rdmabroker_refusal *row)
+{
+	struct asked asked = { .operation = row->operation,
+			       .unit = row->unit,
+			       .device = row->device,
+			       .uid = row->uid,
+			       .port = row->any_port ? options.first_port : row->port,
+			       .peer = row->peer };
+
+	if (!is_allowed(policy, &asked))
+		complain("refused", rules, &asked);
+	if (row->any_port)
+		asked.port = options.last_port;
+	if (asked.peer.ss_family)
+		set_rest(&asked.peer, row->peer_prefix, true);
+	if (!is_allowed(policy, &asked))
+		complain("refused at the end of its ranges", rules, &asked);
+	if (row->any_port && strcmp(row->operation, "listen") == 0)
+		ask_before_bind(policy, row);
+}
+
+/* Questions near to the table's rows: one fact is another. */
+static struct asked random_asked(void)
+{
+	const struct rdmabroker_refusal *row = &rows[pick((int)table.n_refusals)];
+	struct asked ret = { .operation = row->operation,
+			     .unit = row->unit,
+			     .device = row->device,
+			     .uid = row->uid,
+			     .port = row->any_port ? options.first_port : row->port,
+			     .peer = row->peer };
+
+	if (strcmp(ret.operation, "admin") == 0 || one_in(6))
+		ret.operation = operations[pick(6)];
+	if (one_in(3))
+		ret.uid = random_uid();
+	if (one_in(3))
+		ret.unit = units[pick(7)];
+	if (!ret.device || one_in(4))
+		ret.device = one_in(4) ? "mlx5_1" : devices[pick(4)];
+	if (ret.port <= 0 || one_in(4))
+		ret.port = one_in(2) ? 7470 + pick(6) : options.first_port - 1 + pick(3);
+	if (ret.peer.ss_family == AF_UNSPEC || one_in(3))
+		random_address(&ret.peer);
+	return ret;
+}
+
+static void ask_another(const struct policy *policy, const char *rules)
+{
+	const struct asked asked = random_asked();
+	bool expected = false, exactly = false, group = used_group;
+
+	for (size_t i = 0; i < table.n_refusals; i++) {
+		expected = expected || has(&rows[i], &asked);
+		used_group = false;
+		exactly = exactly || has(&rows[i], &asked);
+		used_group = group;
+	}
+	seen.questions++;
+	if (is_allowed(policy, &asked)) {
+		seen.allowed++;
+		if (!expected)
+			complain("allowed, but never seen", rules, &asked);
+	} else {
+		seen.refused++;
+		if (exactly)
+			complain("refused, but seen", rules, &asked);
+	}
+}
+
+static char *print(int (*to)(FILE *, const struct rdmabroker_refusals *,
+			     const struct suggestion_options *),
+		   size_t *ret_size)
+{
+	char *text;
+	FILE *file = open_memstream(&text, ret_size);
+
+	ck_assert_ptr_nonnull(file);
+	ck_assert_int_eq(to(file, &table, &options), 0);
+	ck_assert_int_eq(fclose(file), 0);
+	return text;
+}
+
+static void random_table(void)
+{
+	table.n_refusals = 1 + (size_t)pick(ROWS_MAX);
+	for (size_t i = 0; i < table.n_refusals; i++) {
+		random_row(&rows[i]);
+		pointers[i] = &rows[i];
+	}
+	options = (struct suggestion_options){
+		.rejected = one_in(2),
+		.peer_prefix = one_in(2) ? 32 : (unsigned)pick(33),
+		.peer_prefix6 = one_in(2) ? 128 : (unsigned)pick(129),
+		.first_port = 32768,
+		.last_port = 60999,
+		.user_name = user_name,
+		.group_name = group_name,
+		.gids = find_gids,
+	};
+	used_group = false;
+}
+
+static void try_table(void)
+{
+	size_t size, tests_size, n_tests = 0, n_wanted = 0;
+	struct policy *policy = NULL;
+	struct diag *diag;
+	char *rules, *tests;
+	int r;
+
+	random_table();
+	rules = print(suggestion_print_rules, &size);
+	tests = print(suggestion_print_tests, &tests_size);
+	ck_assert_int_eq(diag_new(&diag), 0);
+	r = policy_load_text(&policy, "suggested", rules, size, diag);
+	/* A warning is a complaint, too. */
+	ck_assert_msg(r == 0 && !diag_first(diag), "table %lu: %s", seen.tables,
+		      diag_first(diag) ?: "no policy");
+	r = trial_run_text(policy, "tests", tests, tests_size, &n_tests, diag);
+	ck_assert_msg(r == 0, "table %lu: %s", seen.tables, diag_first(diag));
+	for (size_t i = 0; i < table.n_refusals; i++)
+		if (is_wanted(&rows[i])) {
+			ask_row(policy, rules, &rows[i]);
+			n_wanted++;
+		}
+	ck_assert_uint_eq(n_tests, n_wanted);
+	for (int i = 0; i < QUESTIONS; i++)
+		ask_another(policy, rules);
+	seen.tables++;
+	seen.rows += n_wanted;
+	seen.rules += policy_n_rules(policy);
+	seen.tests += n_tests;
+	policy_unref(policy);
+	diag_free(diag);
+	free(rules);
+	free(tests);
+}
+
+START_TEST(random_tables)
+{
+	unsigned long rounds = number_from("ROUNDS", ROUNDS / SLOWER);
+
+	random_state = number_from("SEED", 1);
+	for (unsigned long i = 0; i < rounds; i++)
+		try_table();
+	printf("%lu tables with %lu rows: %lu rules, %lu tests, %lu times a group; %lu questions, "
+	       "%lu allowed, %lu refused\n",
+	       seen.tables, seen.rows, seen.rules, seen.tests, seen.groups, seen.questions,
+	       seen.allowed, seen.refused);
+	ck_assert_uint_gt(seen.groups, 0);
+	ck_assert_uint_gt(seen.allowed, seen.questions / 10);
+	ck_assert_uint_gt(seen.refused, seen.questions / 10);
+}
+END_TEST
+
+/* More users, ports and peers than a rule and a line can have. */
+START_TEST(long_lists)
+{
+	static struct rdmabroker_refusal many[5000];
+	static const struct rdmabroker_refusal *all[5000];
+	const struct rdmabroker_refusals seen_now = { .n_refusals = 5000, .refusals = all };
+	struct policy *policy;
+	struct diag *diag;
+	size_t size;
+	char *text;
+	FILE *file = open_memstream(&text, &size);
+
+	random_table();
+	options.peer_prefix = 32;
+	for (unsigned i = 0; i < 5000; i++) {
+		struct sockaddr_in *peer = (struct sockaddr_in *)&many[i].peer;
+
+		many[i] = (struct rdmabroker_refusal){
+			.operation = i % 3 == 0 ? "connect" :
+				     i % 3 == 1 ? "listen" :
+						  "session",
+			.outcome = "no-rule",
+			.uid = i % 3 == 2 ? 2000 + i : 1,
+			.port = i % 3 == 1 ? (uint16_t)(2000 + 2 * i) : 7471,
+			.peer_prefix = 32,
+		};
+		peer->sin_family = AF_INET;
+		peer->sin_addr.s_addr = htonl(0x0a000000 + 2 * i);
+		all[i] = &many[i];
+	}
+	ck_assert_int_eq(suggestion_print_rules(file, &seen_now, &options), 0);
+	ck_assert_int_eq(fclose(file), 0);
+	ck_assert_int_eq(diag_new(&diag), 0);
+	ck_assert_msg(policy_load_text(&policy, "suggested", text, size, diag) == 0 &&
+			      !diag_first(diag),
+		      "%s", diag_first(diag));
+	for (unsigned i = 0; i < 5000; i++) {
+		struct asked asked = { .operation = many[i].operation,
+				       .uid = many[i].uid,
+				       .port = many[i].port,
+				       .peer = many[i].peer };
+
+		if (!is_allowed(policy, &asked))
+			complain("refused", "", &asked);
+	}
+	policy_unref(policy);
+	diag_free(diag);
+	free(text);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("suggestion");
+	TCase *tc = tcase_create("suggestion");
+	SRunner *runner;
+	int failed;
+
+	tcase_set_timeout(tc, 600);
+	tcase_add_test(tc, random_tables);
+	tcase_add_test(tc, long_lists);
+	suite_add_tcase(suite, tc);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_ENV);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
