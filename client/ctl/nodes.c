@@ -29,8 +29,7 @@
 static const char rules[] =
 	"# Written by \"rdmabrokerctl nodes open\"; \"rdmabrokerctl nodes close\" removes it. As long as it exists, the\n"
 	"# device nodes stay as the distribution has them, and programs can use RDMA without the broker.\n"
-	"SUBSYSTEM==\"misc\", KERNEL==\"rdma_cm\", ENV{RDMABROKER_NODES}=\"open\"\n"
-	"SUBSYSTEM==\"infiniband_verbs\", KERNEL==\"uverbs*\", ENV{RDMABROKER_NODES}=\"open\"\n";
+	"SUBSYSTEM==\"misc|infiniband_verbs\", ENV{RDMABROKER_NODES}=\"open\"\n";
 
 enum { OPEN, CLOSE, STATUS };
 const char *const nodes_actions[] = { "open", "close", "status", NULL };

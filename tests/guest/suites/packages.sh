@@ -13,7 +13,7 @@ PRODUCT=debs
 # shellcheck source=../load.sh
 . "$(dirname "$0")/../load.sh"
 
-PACKAGES="rdmabroker rdmabroker-exporter rdmabroker-fleet rdmabroker-peerd librdmabroker-rdmacm librdmabroker2"
+PACKAGES="librdmabroker-default rdmabroker rdmabroker-exporter rdmabroker-fleet rdmabroker-peerd librdmabroker-rdmacm librdmabroker2"
 NODES="/dev/infiniband/rdma_cm /dev/infiniband/uverbs0 /dev/infiniband/uverbs1"
 
 # Prints the paths of the file system without temporary files, logs, caches, and data of dpkg and the journal's
@@ -307,6 +307,202 @@ case_from_source() {
 	files > after
 	left=$(comm -13 before after | while read -r path; do [ -d "$path" ] || echo "$path"; done)
 	assert_eq "$left" ""
+}
+
+# A file that exists before the installation keeps the nodes open. "rdmabrokerctl nodes close" gives them to the broker.
+case_nodes_stay_open() {
+	local nodes
+	fresh
+	nodes=$(nodes)
+	echo 'SUBSYSTEM=="misc|infiniband_verbs", ENV{RDMABROKER_NODES}="open"' > /etc/udev/rules.d/89-rdmabroker-open.rules
+	install_product
+	assert_active active
+	assert_eq "$(nodes)" "$nodes"
+	program_works
+	users_policy
+	ping_works
+	rdmabrokerctl nodes close
+	assert_ours
+	rdmabrokerctl nodes open
+	assert_eq "$(nodes)" "$nodes"
+	purge
+	assert test ! -e /etc/udev/rules.d/89-rdmabroker-open.rules
+	assert_eq "$(nodes)" "$nodes"
+}
+
+# by_broker: alice and bob run programs with no word before them, and the broker allows what they do.
+by_broker() {
+	local before
+	before=$(rdmabrokerctl metrics | grep -c 'operation="connect",outcome="allowed"} 0$' || true)
+	program_works
+	assert_eq "$before then $(rdmabrokerctl metrics | grep -c 'operation="connect",outcome="allowed"} 0$' || true)" "1 then 0"
+}
+
+# The package that makes the drop-in the default: what it gives, an upgrade leaves, and a removal takes back.
+case_default_drop_in() {
+	fresh
+	install_product
+	users_policy
+	files > before
+	fails 1 as alice ucmatose -b $A -p 7480
+	dpkg_ -i "$share"/debs-default/*.deb
+	by_broker
+	# Packages that are built here go on to depend on librdmacm1.
+	assert_eq "$(cat /var/lib/dpkg/info/librdmabroker-rdmacm*.shlibs)" "librdmacm 1 librdmacm1"
+
+	# An upgrade does not enable what the admin has disabled.
+	rdmabrokerctl dropin disable
+	dpkg_ -i "$share"/debs-default/*.deb
+	fails 1 as alice ucmatose -b $A -p 7480
+	rdmabrokerctl dropin enable
+
+	# The library is removed while the default is there, as by a removal that is interrupted: programs start.
+	dpkg_ --force-depends --remove librdmabroker-rdmacm
+	fails 1 as alice ucmatose -b $A -p 7480
+	assert_contains "$(cat words)" "Permission denied"
+	dpkg_ -i "$share"/debs/librdmabroker-rdmacm_*.deb
+	program_works
+
+	dpkg_ --remove librdmabroker-default
+	fails 1 as alice ucmatose -b $A -p 7480
+	assert_contains "$(cat words)" "Permission denied"
+	assert_lacks "$(ldconfig -p)" rdmabroker
+	files > after
+	diff before after
+	purge
+	program_works
+}
+
+# ---- into a live cluster: rdmabroker-adopt(7) as one story ----
+
+# logged_in USER COMMAND...: runs COMMAND as USER, in a scope as logins have, so not in the unit of a service.
+logged_in() {
+	local user=$1
+	shift
+	systemd-run --quiet --scope --uid="$user" timeout --foreground $patience "$@"
+}
+
+# job NAME PORT: alice's server and bob's client, with no word before them.
+job_rping() {
+	logged_in alice rping -s -a $A -p 7480 -C 5 > server 2>&1 &
+	pid[server]=$!
+	await "rdma resource show cm_id | grep -q 'state LISTEN.*:7480'"
+	logged_in bob rping -c -a $A -p 7480 -C 5
+	finish server
+}
+
+job_perftest() {
+	logged_in alice ib_send_lat -R -d rxe0 -n 50 -p 7481 > server 2>&1 &
+	pid[server]=$!
+	await "rdma resource show cm_id | grep -q 'state LISTEN.*:7481'"
+	logged_in bob ib_send_lat -R -d rxe1 -n 50 -p 7481 $A
+	finish server
+}
+
+# UCX loads libibverbs and librdmacm as plug-ins of plug-ins.
+job_ucx() {
+	local ucx=(env UCX_TLS=rc_verbs,self UCX_SOCKADDR_TLS_PRIORITY=rdmacm)
+	ulimit -l unlimited
+	logged_in alice "${ucx[@]}" UCX_NET_DEVICES=rxe0:1 io_demo -p 7482 > server 2>&1 &
+	pid[server]=$!
+	await "rdma resource show cm_id | grep -q 'state LISTEN.*:7482'"
+	logged_in bob "${ucx[@]}" UCX_NET_DEVICES=rxe1:1 io_demo -p 7482 -i 20 -o read,write $A > client
+	assert_contains "$(cat client)" "Client exit with status 'OK'"
+	pkill -x io_demo
+	wait "${pid[server]}" || true
+}
+
+# qperf opens devices by libibverbs, connects over TCP, and asks librdmacm only for some of its tests.
+job_qperf() {
+	logged_in alice qperf -lp 7483 > server 2>&1 &
+	pid[server]=$!
+	await "ss -Hltn 'sport = :7483' | grep -q ."
+	logged_in bob qperf -lp 7483 -cm 1 -t 1 $A rc_lat
+	pkill -x qperf
+	wait "${pid[server]}" || true
+}
+
+jobs() {
+	job_rping
+	job_perftest
+	job_ucx
+	job_qperf
+}
+
+case_into_a_live_cluster() {
+	local nodes rb
+	fresh
+	files > before
+	nodes=$(nodes)
+
+	# 1. Before the installation. A job runs on through all that follows.
+	jobs
+	logged_in alice rping -s -a $A -p 7490 -C 100000000 > long-server 2>&1 &
+	await "rdma resource show cm_id | grep -q 'state LISTEN.*:7490'"
+	logged_in bob rping -c -a $A -p 7490 -C 100000000 > long-client 2>&1 &
+	await "rdma resource show cm_id | grep -q 'state CONNECT.*:7490'"
+	mkdir rb
+	for rb in "$share"/debs/{rdmabroker,librdmabroker2}_*.deb; do dpkg-deb -x "$rb" rb; done
+	LD_LIBRARY_PATH=$(echo "$PWD"/rb/usr/lib/*-linux-gnu) rb/usr/bin/rdmabrokerctl suggest --kernel | tee held | show
+	assert_contains "$(cat held)" "port 7490"
+	rm -r rb
+
+	# 2. Installed, and nobody is refused.
+	echo 'SUBSYSTEM=="misc|infiniband_verbs", ENV{RDMABROKER_NODES}="open"' > /etc/udev/rules.d/89-rdmabroker-open.rules
+	mkdir -p /etc/rdmabroker/policy.d
+	echo 'warn any reason "no rule yet"' > /etc/rdmabroker/policy.d/90-live.rules
+	install_product
+	assert_eq "$(nodes)" "$nodes"
+	jobs
+	rdmabrokerctl nodes status | show
+	assert_contains "$(rdmabrokerctl nodes status)" "rping"
+	assert_eq "$(rdmabrokerctl --json refusals --warned | python3 -c 'import json, sys; print(len([r for r in json.load(sys.stdin)["refusals"] if r["operation"] == "connect"]))')" 0
+
+	# 3. and 4. Programs use the broker, and are seen.
+	dpkg_ -i "$share"/debs-default/*.deb
+	jobs
+	rdmabrokerctl refusals --warned | show
+	for program in rping ib_send_lat io_demo qperf; do
+		assert_contains "$(rdmabrokerctl refusals --warned)" " $program "
+	done
+
+	# 5. No program connects without the broker any more; the one that runs goes on.
+	rdmabrokerctl nodes close
+	jobs
+	kill -0 "$(pgrep -xo rping)"
+
+	# 6. Rules of what was seen.
+	rdmabrokerctl suggest > 60-seen.rules
+	rdmabrokerctl suggest --tests > seen.tests
+	show < 60-seen.rules
+	rdmabrokerctl check 60-seen.rules
+	mkdir trial
+	cp 60-seen.rules trial
+	rdmabrokerd --check --policy-dir "$PWD/trial" --test seen.tests
+	cp 60-seen.rules /etc/rdmabroker/policy.d
+
+	# 7. The rest is refused.
+	mv /etc/rdmabroker/policy.d/90-live.rules /etc/rdmabroker/policy.d/90-live.rules.off
+	rdmabrokerctl reload --dry-run | tee tried
+	assert_lacks "$(cat tried)" "NOT ALLOWED"
+	rdmabrokerctl reload
+	jobs
+	fails 1 logged_in carol ucmatose -s $A -p 7480
+	rdmabrokerctl refusals | show
+	assert_contains "$(rdmabrokerctl refusals --user carol | tr -s ' ')" "no-rule session carol"
+
+	# All is taken back.
+	pgrep -x rping
+	dpkg_ --purge librdmabroker-default
+	purge
+	assert_eq "$(nodes)" "$nodes"
+	jobs
+	pkill -x rping
+	wait || true
+	rm -rf /etc/rdmabroker
+	rm -r trial held tried words server client seen.tests 60-seen.rules long-server long-client 2> /dev/null || true
+	files > after
+	diff before after
 }
 
 fabric_up
