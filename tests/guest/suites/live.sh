@@ -7,13 +7,6 @@
 # shellcheck source=../broker.sh
 . "$(dirname "$0")/../broker.sh"
 
-# logged_in USER COMMAND...: runs COMMAND as USER, in a scope as logins have, so not in the unit of a service.
-logged_in() {
-	local user=$1
-	shift
-	exec systemd-run --quiet --scope --uid="$user" "$@"
-}
-
 # suggests TEXT: TEXT is in what the kernel's ids suggest.
 suggests() {
 	rdmabrokerctl suggest --kernel > suggested
@@ -27,10 +20,10 @@ case_suggest_by_kernel() {
 	END
 	trap nobody_may EXIT
 	everybody_may rdma_cm 'uverbs*'
-	logged_in alice rping -s -P -a $A -p 7471 > server 2>&1 &
+	logged-in alice rping -s -P -a $A -p 7471 > server 2>&1 &
 	pid[server]=$!
 	await "suggests 'listen user alice port 7471'"
-	logged_in bob rping -c -a $A -p 7471 -C 1000000 > client 2>&1 &
+	logged-in bob rping -c -a $A -p 7471 -C 1000000 > client 2>&1 &
 	pid[client]=$!
 	await "suggests 'connect user bob peer $A/32 port 7471'"
 	await "suggests 'accept user alice peer'"
