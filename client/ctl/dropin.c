@@ -91,7 +91,7 @@ static bool parse_cached(const char *line, struct cached *ret)
 
 static bool cache_read(struct cache *ret)
 {
-	FILE *file = popen("ldconfig -p || /sbin/ldconfig -p", "re");
+	FILE *file = popen("PATH=$PATH:/usr/sbin:/sbin ldconfig -p", "re");
 	char line[2 * PATH_MAX];
 
 	*ret = (struct cache){ .entries = calloc(CACHED_MAX, sizeof(struct cached)) };
