@@ -163,9 +163,10 @@ static void print_modules(FILE *file, const struct holding *holding)
 
 		if (holder->pid == 0)
 			fprintf(file,
-				"# The kernel's module %s has %u ids and %u QPs. It does not ask "
+				"# The kernel's module %s has %u id%s and %u QP%s. It does not ask "
 				"the broker, and no rule applies to it.\n",
-				holder->name, holder->n_ids, holder->n_qps);
+				holder->name, holder->n_ids, holder->n_ids == 1 ? "" : "s",
+				holder->n_qps, holder->n_qps == 1 ? "" : "s");
 	}
 	if (holding->n_nameless > 0)
 		fprintf(file,
@@ -177,11 +178,21 @@ static void print_modules(FILE *file, const struct holding *holding)
 static int print_text(FILE *file, const struct ctl *ctl, const struct rdmabroker_refusals *seen,
 		      const struct suggestion_options *options, const struct holding *holding)
 {
+	long begin;
+	int r;
+
 	if (ctl->given[OPTION_TESTS])
 		return suggestion_print_tests(file, seen, options);
 	if (holding)
 		print_modules(file, holding);
-	return suggestion_print_rules(file, seen, options);
+	begin = ftell(file);
+	r = suggestion_print_rules(file, seen, options);
+	if (r == 0 && ftell(file) == begin)
+		fputs(holding ?
+			      "# No program holds ids or QPs of its own.\n" :
+			      "# Nothing was refused because no rule matched, or allowed by a warn rule.\n",
+		      file);
+	return r;
 }
 
 static int print(const struct ctl *ctl, const struct rdmabroker_refusals *seen,

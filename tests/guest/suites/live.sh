@@ -60,7 +60,7 @@ case_modules_of_the_kernel() {
 	rdmabrokerctl status | show
 	rdmabrokerctl suggest --kernel > suggested
 	show < suggested
-	assert_contains "$(cat suggested)" "# The kernel's module nvmet_rdma has 1 ids and 0 QPs."
+	assert_contains "$(cat suggested)" "# The kernel's module nvmet_rdma has 1 id and 0 QPs."
 	assert_lacks "$(cat suggested)" "allow"
 	mark_journal
 	systemctl restart rdmabrokerd
