@@ -136,6 +136,9 @@ struct rdmabroker_refusal {
 	struct sockaddr_storage local, peer; /* AF_UNSPEC: not known; the ports are 0 */
 	uint64_t count;
 	uint64_t first_ms, last_ms; /* since 1970 */
+	/* Groups, with the primary one, that all these processes were in; at most 16, there can be more. */
+	const uint32_t *gids;
+	size_t n_gids;
 };
 
 struct rdmabroker_refusals {

@@ -68,3 +68,45 @@ void maker_read(pid_t tid, struct maker *ret)
 		ret->uid = (uid_t)strtoul(end, NULL, 10);
 	}
 }
+
+/* In the place that its number gives it. Returns how many there are then. */
+static size_t insert_gid(uint32_t *gids, size_t n, size_t max, uint32_t gid)
+{
+	size_t at = 0;
+
+	while (at < n && gids[at] < gid)
+		at++;
+	if (at == max || (at < n && gids[at] == gid))
+		return n;
+	if (n == max)
+		n--;
+	memmove(&gids[at + 1], &gids[at], (n - at) * sizeof(*gids));
+	gids[at] = gid;
+	return n + 1;
+}
+
+size_t maker_read_gids(pid_t pid, uint32_t *ret, size_t max)
+{
+	char path[64], *line = NULL, *at, *end;
+	size_t size = 0, n = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	while (getline(&line, &size, file) > 0) {
+		/* The line has first the real, then the effective gid. */
+		if (strncmp(line, "Gid:\t", 5) == 0) {
+			strtoul(line + 5, &end, 10);
+			n = insert_gid(ret, n, max, (uint32_t)strtoul(end, NULL, 10));
+		}
+		if (strncmp(line, "Groups:\t", 8) != 0)
+			continue;
+		for (at = line + 8; at += strspn(at, " "), *at >= '0' && *at <= '9'; at = end)
+			n = insert_gid(ret, n, max, (uint32_t)strtoul(at, &end, 10));
+	}
+	free(line);
+	fclose(file);
+	return n;
+}

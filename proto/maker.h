@@ -3,6 +3,8 @@
 
 /* The process that a thread belongs to, from /proc, which does not block. */
 
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #define MAKER_NAME_MAX 32
@@ -16,3 +18,5 @@ struct maker {
 
 /* If nothing can be read (/proc can hide other users' processes), RET->pid is TID, and the rest is not known. */
 void maker_read(pid_t tid, struct maker *ret);
+/* The process's first MAX groups, by number, with the effective primary one. Returns how many; 0: not known. */
+size_t maker_read_gids(pid_t pid, uint32_t *ret, size_t max);

@@ -46,6 +46,7 @@ struct reading {
 
 struct row {
 	struct rdmabroker_refusal public; /* the first member: its pointer is freed */
+	uint32_t gids[HOLDER_GIDS];
 	char device[64], name[32], unit[];
 };
 
@@ -104,8 +105,10 @@ static struct holder *add_holder(struct reading *reading, const struct maker *ma
 	*holder = (struct holder){ .pid = maker->pid, .uid = maker->uid };
 	text_copy(holder->name, sizeof(holder->name), maker->name);
 	holder->is_daemon = maker->pid > 0 && strcmp(maker->name, DAEMON) == 0;
-	if (maker->pid > 0)
+	if (maker->pid > 0) {
 		holder->unit = find_unit(maker->pid);
+		holder->n_gids = maker_read_gids(maker->pid, holder->gids, HOLDER_GIDS);
+	}
 	return holder;
 }
 
@@ -254,6 +257,7 @@ static struct row *new_row(struct reading *reading, const struct held *held, con
 	strcpy(row->device, held->device);
 	strcpy(row->name, holder->name);
 	strcpy(row->unit, unit);
+	memcpy(row->gids, holder->gids, sizeof(row->gids));
 	row->public = (struct rdmabroker_refusal){
 		.size = sizeof(row->public),
 		.operation = operation,
@@ -265,6 +269,8 @@ static struct row *new_row(struct reading *reading, const struct held *held, con
 		.count = 1,
 		.first_ms = reading->now_ms,
 		.last_ms = reading->now_ms,
+		.gids = row->gids,
+		.n_gids = holder->n_gids,
 	};
 	((const struct rdmabroker_refusal **)more)[all->n_refusals++] = &row->public;
 	return row;

@@ -9,12 +9,16 @@
 #include <rdmabroker-admin.h>
 #include <sys/types.h>
 
+#define HOLDER_GIDS 16
+
 /* A program that holds something, or a module of the kernel. */
 struct holder {
 	pid_t pid; /* 0: a module */
 	uint32_t uid; /* UINT32_MAX: not known, or a module */
 	char name[32];
 	char *unit; /* NULL: in none, or not known */
+	uint32_t gids[HOLDER_GIDS]; /* the first ones, by number */
+	size_t n_gids;
 	bool is_daemon; /* its ids are those of the broker's clients */
 	unsigned n_ids, n_qps;
 };

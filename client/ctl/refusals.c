@@ -118,6 +118,16 @@ static void json_peer(const void *at, struct jsonout *json, const char *key)
 	jsonout_string(json, key, get_peer(at, text, sizeof(text)) ? text : NULL);
 }
 
+static void json_gids(const void *at, struct jsonout *json, const char *key)
+{
+	const struct rdmabroker_refusal *of = at;
+
+	jsonout_open(json, key, '[');
+	for (size_t i = 0; i < of->n_gids; i++)
+		jsonout_number(json, NULL, of->gids[i]);
+	jsonout_close(json, ']');
+}
+
 static enum colour colour_of_outcome(const void *row)
 {
 	const char *outcome = ((const struct row *)row)->of.outcome;
@@ -141,6 +151,7 @@ static const struct column columns[] = {
 	  .json = who_json_user },
 	{ "WORKLOAD", NULL, COLUMN_TEXT, offsetof(struct row, who.uid),
 	  .text = who_print_workload },
+	{ NULL, "gids", WHOLE, .json = json_gids },
 	{ NULL, "unit", OF(unit) },
 	{ NULL, "container", OF(container) },
 	{ NULL, "pod", OF(pod) },

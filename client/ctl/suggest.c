@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <assert.h>
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>
@@ -10,6 +11,7 @@
 #include "ctl.h"
 #include "holding.h"
 #include "output.h"
+#include "proto/gids.h"
 #include "proto/jsonout.h"
 #include "read.h"
 #include "suggestion.h"
@@ -58,21 +60,6 @@ static size_t find_gids(uint32_t uid, uint32_t *ret, size_t max)
 	return (size_t)n;
 }
 
-/* Those of the N GIDS that UID is in as well. */
-static size_t keep_common(uint32_t *gids, size_t n, uint32_t uid)
-{
-	uint32_t others[GIDS_MAX];
-	size_t n_others = find_gids(uid, others, GIDS_MAX), kept = 0;
-
-	for (size_t i = 0; i < n; i++)
-		for (size_t k = 0; k < n_others; k++)
-			if (others[k] == gids[i]) {
-				gids[kept++] = gids[i];
-				break;
-			}
-	return kept;
-}
-
 /* Users of whom it is the primary group are in it without being named. */
 static size_t count_members(const struct group *group)
 {
@@ -91,16 +78,22 @@ static size_t count_members(const struct group *group)
 	return n;
 }
 
-/* The smallest group that has all users, if not most of its members are others. */
-static const char *group_name(const uint32_t *uids, size_t n)
+/*
+ * The smallest group that has all users, if not most of its members are others. Their processes were in all GIDS: a process
+ * can be without a group that its user has.
+ */
+static const char *group_name(const uint32_t *uids, size_t n, const uint32_t *all, size_t n_gids)
 {
-	uint32_t gids[GIDS_MAX];
-	size_t n_gids = find_gids(uids[0], gids, GIDS_MAX), least = 2 * n + 1;
+	uint32_t gids[GIDS_MAX], others[GIDS_MAX];
+	size_t least = 2 * n + 1;
 	static char name[256];
 	bool found = false;
 
-	for (size_t i = 1; i < n && n_gids > 0; i++)
-		n_gids = keep_common(gids, n_gids, uids[i]);
+	assert(n_gids <= GIDS_MAX);
+	memcpy(gids, all, n_gids * sizeof(*gids));
+	for (size_t i = 0; i < n && n_gids > 0; i++)
+		n_gids = gids_keep_common(gids, n_gids, others,
+					  find_gids(uids[i], others, GIDS_MAX));
 	for (size_t i = 0; i < n_gids; i++) {
 		const struct group *group = getgrgid(gids[i]);
 		size_t n_members = group ? count_members(group) : 0;
@@ -270,7 +263,6 @@ int verb_suggest(struct ctl *ctl)
 		.peer_prefix6 = 128,
 		.user_name = user_name,
 		.group_name = group_name,
-		.gids = find_gids,
 	};
 
 	if (prefixes && !read_prefixes(prefixes, &options))

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "proto/addr.h"
+#include "proto/gids.h"
 #include "suggestion.h"
 
 /*
@@ -17,6 +18,7 @@
 
 #define ITEMS_MAX 1024 /* in a list of the rule language */
 #define NAMES_MAX 4 /* programs that a comment names */
+#define GIDS_MAX 16 /* that are known of a process */
 #define ITEMS_A_LINE 8 /* of a long list */
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
 
@@ -46,6 +48,8 @@ struct atom {
 	struct prefix *peers;
 	const char **names;
 	size_t n_uids, n_ports, n_peers, n_names;
+	uint32_t gids[GIDS_MAX]; /* that all its processes were in */
+	size_t n_gids;
 	uint64_t count, first_ms, last_ms;
 	bool is_joined; /* another atom has what it had */
 };
@@ -268,13 +272,30 @@ static bool is_about(const struct atom *atom, const struct rdmabroker_refusal *s
 		       atom->n_ports == 0);
 }
 
+/* The port of a connect is the peer's, so whether the peer's kernel has chosen it shows in its number alone. */
+static bool is_chosen(const struct rdmabroker_refusal *seen,
+		      const struct suggestion_options *options, unsigned operation)
+{
+	return seen->any_port || (operation == CONNECT && seen->port >= options->first_port &&
+				  seen->port <= options->last_port);
+}
+
+static void set_gids(struct atom *atom, const struct rdmabroker_refusal *seen)
+{
+	while (atom->n_gids < GIDS_MAX && atom->n_gids < seen->n_gids) {
+		atom->gids[atom->n_gids] = seen->gids[atom->n_gids];
+		atom->n_gids++;
+	}
+}
+
 static void add_seen(struct atoms *atoms, const struct rdmabroker_refusal *seen,
 		     const struct suggestion_options *options, unsigned operation)
 {
 	bool has_port = operation == LISTEN || operation == CONNECT || operation == ACCEPT;
 	bool has_peer = operation == CONNECT || operation == ACCEPT || operation == JOIN;
-	const struct range port = { seen->any_port ? options->first_port : seen->port,
-				    seen->any_port ? options->last_port : seen->port };
+	bool chosen = is_chosen(seen, options, operation);
+	const struct range port = { chosen ? options->first_port : seen->port,
+				    chosen ? options->last_port : seen->port };
 	struct atom *atom = NULL, new = {
 		.operation = operation,
 		.unit = service_of(seen),
@@ -288,6 +309,7 @@ static void add_seen(struct atoms *atoms, const struct rdmabroker_refusal *seen,
 		ADD(atoms, new.uids, new.n_uids, seen->uid);
 		if (has_port)
 			ADD(atoms, new.ports, new.n_ports, port);
+		set_gids(&new, seen);
 		ADD(atoms, atoms->atoms, atoms->n, new);
 		if (atoms->failed) {
 			free(new.uids);
@@ -296,6 +318,7 @@ static void add_seen(struct atoms *atoms, const struct rdmabroker_refusal *seen,
 		}
 		atom = &atoms->atoms[atoms->n - 1];
 	}
+	atom->n_gids = gids_keep_common(atom->gids, atom->n_gids, seen->gids, seen->n_gids);
 	if (has_peer)
 		ADD(atoms, atom->peers, atom->n_peers, peer_of(seen, options, operation));
 	count_in(atoms, atom, seen->count, seen->first_ms, seen->last_ms, seen->name);
@@ -331,11 +354,12 @@ static bool has_same_users(const struct atom *a, const struct atom *b)
 	return true;
 }
 
-static void take_counts(struct atoms *atoms, struct atom *to, struct atom *from)
+static void take_rest(struct atoms *atoms, struct atom *to, struct atom *from)
 {
 	count_in(atoms, to, from->count, from->first_ms, from->last_ms, NULL);
 	for (size_t i = 0; i < from->n_names; i++)
 		count_in(atoms, to, 0, to->first_ms, to->last_ms, from->names[i]);
+	to->n_gids = gids_keep_common(to->gids, to->n_gids, from->gids, from->n_gids);
 	from->is_joined = true;
 }
 
@@ -357,7 +381,7 @@ static void join_atoms(struct atoms *atoms, bool by_user)
 				ADD(atoms, to->ports, to->n_ports, from->ports[n]);
 			for (size_t n = 0; by_user && n < from->n_uids; n++)
 				ADD(atoms, to->uids, to->n_uids, from->uids[n]);
-			take_counts(atoms, to, from);
+			take_rest(atoms, to, from);
 		}
 		sort_ports(to);
 		sort_uids(to);
@@ -486,9 +510,10 @@ static size_t print_who(FILE *file, const struct atom *atom,
 			const struct suggestion_options *options, size_t first)
 {
 	size_t n = atom->n_uids - first < ITEMS_MAX ? atom->n_uids - first : ITEMS_MAX;
-	const char *group = atom->n_uids > 1 && !atom->unit ?
-				    options->group_name(atom->uids, atom->n_uids) :
-				    NULL;
+	const char *group =
+		atom->n_uids > 1 && !atom->unit ?
+			options->group_name(atom->uids, atom->n_uids, atom->gids, atom->n_gids) :
+			NULL;
 
 	if (atom->unit) {
 		fprintf(file, " unit ");
@@ -574,15 +599,6 @@ int suggestion_print_rules(FILE *file, const struct rdmabroker_refusals *seen,
 	return atoms.failed ? -ENOMEM : 0;
 }
 
-static void print_gids(FILE *file, const struct suggestion_options *options, uint32_t uid)
-{
-	uint32_t gids[1024];
-	size_t n = options->gids ? options->gids(uid, gids, sizeof(gids) / sizeof(gids[0])) : 0;
-
-	for (size_t i = 0; i < n; i++)
-		fprintf(file, "%s%" PRIu32, i == 0 ? " gid " : ",", gids[i]);
-}
-
 int suggestion_print_tests(FILE *file, const struct rdmabroker_refusals *seen,
 			   const struct suggestion_options *options)
 {
@@ -595,7 +611,8 @@ int suggestion_print_tests(FILE *file, const struct rdmabroker_refusals *seen,
 		if (!is_wanted(one, options, &operation))
 			continue;
 		fprintf(file, "allow %s uid %" PRIu32, operations[operation], one->uid);
-		print_gids(file, options, one->uid);
+		for (size_t k = 0; k < one->n_gids; k++)
+			fprintf(file, "%s%" PRIu32, k == 0 ? " gid " : ",", one->gids[k]);
 		if (one->unit) {
 			fprintf(file, " unit ");
 			print_name(file, one->unit, /* pattern= */ false);

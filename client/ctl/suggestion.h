@@ -18,10 +18,9 @@ struct suggestion_options {
 	uint16_t first_port, last_port; /* what a port stands for that the kernel has chosen */
 	/* The name of a user; NULL: none, so the uid is written. */
 	const char *(*user_name)(uint32_t uid);
-	/* A group that has all N users, two at least; NULL: there is none. */
-	const char *(*group_name)(const uint32_t *uids, size_t n);
-	/* For tests: at most MAX groups of a user. Returns how many. NULL: none are known. */
-	size_t (*gids)(uint32_t uid, uint32_t *ret, size_t max);
+	/* One of the GIDS, which has all N_UIDS users, two at least; NULL: there is none. */
+	const char *(*group_name)(const uint32_t *uids, size_t n_uids, const uint32_t *gids,
+				  size_t n_gids);
 };
 
 /* Returns 0 or -ENOMEM. */

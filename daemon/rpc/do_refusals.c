@@ -36,17 +36,20 @@ static const char *const outcomes[_REFUSED_OUTCOME_MAX] = {
 
 static Rdmabroker__Address *out_address(struct out_address *space, const struct ledger_prefix *in)
 {
-	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&space->addr;
-	struct sockaddr_in *in4 = (struct sockaddr_in *)&space->addr;
+	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6 };
+	struct sockaddr_in in4 = { .sin_family = AF_INET };
 
-	if (in->family == 0)
+	switch (in->family) {
+	case 0:
 		return NULL;
-	space->addr =
-		(struct sockaddr_storage){ .ss_family = in->family == 4 ? AF_INET : AF_INET6 };
-	if (in->family == 4)
-		memcpy(&in4->sin_addr, in->address, sizeof(in4->sin_addr));
-	else
-		memcpy(&in6->sin6_addr, in->address, sizeof(in6->sin6_addr));
+	case 4:
+		memcpy(&in4.sin_addr, in->address, sizeof(in4.sin_addr));
+		memcpy(&space->addr, &in4, sizeof(in4));
+		break;
+	default:
+		memcpy(&in6.sin6_addr, in->address, sizeof(in6.sin6_addr));
+		memcpy(&space->addr, &in6, sizeof(in6));
+	}
 	return address_pack(&space->address, (struct sockaddr *)&space->addr);
 }
 
@@ -82,6 +85,8 @@ static Rdmabroker__GetRefusalsResult__Row *out_row(struct out_row *space,
 	out->last_ms = copy->last_ms;
 	out->count = copy->n;
 	out->rule = copy->rule;
+	out->gids = copy->gids;
+	out->n_gids = copy->n_gids;
 	return out;
 }
 

@@ -28,6 +28,7 @@
 #define LEDGER_MORE_LEASES 24
 #define LEDGER_LEASE_ROWS 8192
 #define LEDGER_DEVICE_LEN 64
+#define LEDGER_REFUSED_GIDS 16
 #define LEDGER_PACKETS (1u << 17)
 #define LEDGER_RESTRICTIONS 32768
 #define LEDGER_PUBLISHED 4096
@@ -223,12 +224,14 @@ struct ledger_refused {
 	uint8_t operation; /* enum policy_operation */
 	uint8_t outcome; /* enum refused_outcome */
 	uint8_t port_kind; /* enum refused_port */
-	uint8_t reserved[5];
+	uint8_t n_gids;
+	uint8_t reserved[4];
 	struct ledger_prefix local, peer;
 	char device[LEDGER_DEVICE_LEN];
 	char name[32]; /* of the program, which it has chosen itself */
 	char unit[256], container[128], pod[128], job[128];
 	char rule[256]; /* "file:line" */
+	uint32_t gids[LEDGER_REFUSED_GIDS]; /* groups that all these processes were in; sorted */
 };
 
 /*

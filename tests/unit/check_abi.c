@@ -104,7 +104,7 @@ FILLED(rdmabroker_peer_address, unused2);
 FILLED(rdmabroker_question, peer_identity);
 FILLED(rdmabroker_explanation, charged_uid);
 FILLED(rdmabroker_reload_result, dry_run);
-FILLED(rdmabroker_refusal, last_ms);
+FILLED(rdmabroker_refusal, n_gids);
 FILLED(rdmabroker_refusals, refusals);
 
 static const struct {

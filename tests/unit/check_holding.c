@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <check.h>
 #include <errno.h>
+#include <grp.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -93,6 +95,7 @@ START_TEST(a_listener)
 	read_all();
 	ck_assert_uint_eq(holding.refusals.n_refusals, 3);
 	ck_assert_uint_eq(find("session")->uid, geteuid());
+	ck_assert_uint_gt(find("session")->n_gids, 0);
 	ck_assert_str_eq(find("session")->outcome, "no-rule");
 	ck_assert_str_eq(find("device")->device, "rxe0");
 	row = find("listen");
@@ -101,6 +104,36 @@ START_TEST(a_listener)
 	ck_assert_int_eq(row->peer.ss_family, AF_UNSPEC);
 	ck_assert_uint_eq(holding.n_holders, 1);
 	ck_assert_uint_eq(holding.holders[0].n_ids, 1);
+}
+END_TEST
+
+/* The first ones, by number, with the effective primary one. */
+START_TEST(groups_of_a_holder)
+{
+	gid_t groups[20];
+	const struct rdmabroker_refusal *row;
+
+	if (geteuid() != 0) {
+		fprintf(stderr, "skipped: only root can change its groups\n");
+		return;
+	}
+	for (gid_t i = 0; i < 20; i++)
+		groups[i] = 40 - i;
+	ck_assert_int_eq(setgroups(20, groups), 0);
+	ck_assert_int_eq(setegid(23), 0);
+	add_id((struct id){ (uint32_t)getpid(), NULL, LISTEN, "10.9.0.1", NULL, 0 });
+	read_all();
+	row = find("session");
+	ck_assert_uint_eq(row->n_gids, HOLDER_GIDS);
+	for (gid_t i = 0; i < HOLDER_GIDS; i++)
+		ck_assert_uint_eq(row->gids[i], 21 + i);
+	ck_assert_int_eq(setegid(3), 0);
+	holding_done(&holding);
+	read_all();
+	row = find("session");
+	ck_assert_uint_eq(row->n_gids, HOLDER_GIDS);
+	ck_assert_uint_eq(row->gids[0], 3);
+	ck_assert_uint_eq(row->gids[15], 35);
 }
 END_TEST
 
@@ -205,5 +238,6 @@ START_TEST(a_failure_is_told)
 }
 END_TEST
 
-UNIT_MAIN("holding", set_up, tear_down, a_listener, a_listener_on_any_port, who_has_connected,
-	  ports_tell_who_has_connected, queue_pairs, modules_and_the_daemon, a_failure_is_told)
+UNIT_MAIN("holding", set_up, tear_down, a_listener, groups_of_a_holder, a_listener_on_any_port,
+	  who_has_connected, ports_tell_who_has_connected, queue_pairs, modules_and_the_daemon,
+	  a_failure_is_told)

@@ -73,7 +73,8 @@ static void tear_down(void)
 static void add_qp(uint32_t qpn, uint32_t port, uint32_t tid, uint32_t pdn)
 {
 	ck_assert_uint_lt(kernel.n_qps, QPS_MAX);
-	kernel.qps[kernel.n_qps++] = (struct qp){ qpn, port, tid, pdn };
+	kernel.qps[kernel.n_qps++] =
+		(struct qp){ .qpn = qpn, .port = port, .tid = tid, .pdn = pdn };
 }
 
 struct question {

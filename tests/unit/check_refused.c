@@ -25,9 +25,12 @@ static void tear_down(void)
 	core.refused = refused_free(core.refused);
 }
 
-static void note_at(uid_t uid, uint32_t peer, int port)
+static void note_in(uid_t uid, gid_t *gids, size_t n_gids, uint32_t peer, int port)
 {
-	struct session session = { .core = &core, .identity = { .uid = uid } };
+	struct session session = {
+		.core = &core,
+		.identity = { .uid = uid, .gids = gids, .n_gids = n_gids },
+	};
 	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(peer) };
 	struct intent intent = {
 		.question = { .operation = POLICY_CONNECT,
@@ -37,6 +40,11 @@ static void note_at(uid_t uid, uint32_t peer, int port)
 	struct policy_verdict verdict = { .answer = POLICY_REJECT, .reason = "no-rule" };
 
 	refused_note(&session, &intent, &verdict, NULL);
+}
+
+static void note_at(uid_t uid, uint32_t peer, int port)
+{
+	note_in(uid, NULL, 0, peer, port);
 }
 
 static unsigned count_rows(uid_t uid)
@@ -97,6 +105,38 @@ static bool holds(const struct ledger_refused *row, uint32_t peer)
 	memcpy(&address, row->peer.address, sizeof(address));
 	return (peer & mask) == ntohl(address);
 }
+
+/* Processes of one user can be in different groups: a row has those of all. */
+START_TEST(groups_of_all)
+{
+	gid_t many[20], some[] = { 3, 5, 18, 1000 }, none[] = { 1000 };
+	const struct ledger_refused *row;
+
+	for (gid_t i = 0; i < 20; i++)
+		many[i] = i;
+	note_in(1000, many, 20, 0x0a090001, 7471);
+	row = core_refused_from(&core, 0);
+	ck_assert_uint_eq(row->n_gids, LEDGER_REFUSED_GIDS);
+	ck_assert_uint_eq(row->gids[15], 15);
+	note_in(1000, some, 4, 0x0a090001, 7471);
+	ck_assert_uint_eq(row->n_gids, 2);
+	ck_assert_uint_eq(row->gids[0], 3);
+	ck_assert_uint_eq(row->gids[1], 5);
+	note_in(1000, none, 1, 0x0a090001, 7471);
+	ck_assert_uint_eq(row->n_gids, 0);
+	note_in(1000, many, 20, 0x0a090001, 7471);
+	ck_assert_uint_eq(row->n_gids, 0);
+
+	/* Also when rows are joined, because there are too many peers. */
+	for (uint32_t i = 0; i < 16; i++)
+		note_in(1001, some, i == 9 ? 2 : 4, 0x0a090000 + i, 7471);
+	for (uint64_t at = 0; (row = core_refused_from(&core, at)); at = row->number + 1)
+		if (row->uid == 1001 && row->peer.bits < 32 && holds(row, 0x0a090009))
+			break;
+	ck_assert_ptr_nonnull(row);
+	ck_assert_uint_eq(row->n_gids, 2);
+}
+END_TEST
 
 /* The nearest are joined: two racks and a stranger stay three. */
 START_TEST(peers_are_joined)
@@ -184,5 +224,5 @@ START_TEST(full_table)
 }
 END_TEST
 
-UNIT_MAIN("refused", set_up, tear_down, common_bits, alike, peers_are_joined, random_peers,
-	  share_of_a_user, full_table)
+UNIT_MAIN("refused", set_up, tear_down, common_bits, alike, groups_of_all, peers_are_joined,
+	  random_peers, share_of_a_user, full_table)

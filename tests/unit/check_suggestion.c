@@ -23,7 +23,8 @@
 #define ROWS_MAX 60
 #define QUESTIONS 60
 #define FIRST_USER 1000
-#define IN_GROUP 3 /* the first users are in the group GROUP, too */
+#define IN_GROUP \
+	3 /* the first users are in the group GROUP, too, but not all their processes are */
 #define GROUP "adm"
 #define GROUP_GID 4
 
@@ -44,6 +45,7 @@ static const char *const devices[] = { "rxe0", "mlx5_0", "m*", "a,b" };
 static const char *const names[] = { NULL, "rping", "ends in \\", "a # b" };
 
 static struct rdmabroker_refusal rows[ROWS_MAX];
+static uint32_t row_gids[ROWS_MAX][2];
 static const struct rdmabroker_refusal *pointers[ROWS_MAX];
 static struct rdmabroker_refusals table = { .refusals = pointers };
 static struct suggestion_options options;
@@ -51,7 +53,8 @@ static bool used_group;
 
 /* Counts of what was tested. If a count is 0, the run proves nothing about that case. */
 static struct {
-	unsigned long tables, rows, rules, tests, questions, allowed, refused, groups;
+	unsigned long tables, rows, rules, tests, questions, allowed, refused, groups,
+		without_group;
 } seen;
 
 static const char *user_name(uint32_t uid)
@@ -59,12 +62,16 @@ static const char *user_name(uint32_t uid)
 	return uid == 0 ? "root" : NULL;
 }
 
-static const char *group_name(const uint32_t *uids, size_t n)
+static const char *group_name(const uint32_t *uids, size_t n, const uint32_t *gids, size_t n_gids)
 {
 	ck_assert_uint_ge(n, 2);
 	for (size_t i = 0; i < n; i++)
 		if (uids[i] < FIRST_USER || uids[i] >= FIRST_USER + IN_GROUP)
 			return NULL;
+	if (n_gids == 0 || gids[0] != GROUP_GID) {
+		seen.without_group++;
+		return NULL;
+	}
 	used_group = true;
 	seen.groups++;
 	return GROUP;
@@ -75,11 +82,12 @@ static bool is_in_group(uint32_t uid)
 	return uid >= FIRST_USER && uid < FIRST_USER + IN_GROUP;
 }
 
-static size_t find_gids(uint32_t uid, uint32_t *ret, size_t max)
+/* GROUP, and its own one. Returns how many there are. */
+static size_t set_gids(uint32_t *ret, uint32_t uid, bool in_group)
 {
 	size_t n = 0;
 
-	if (is_in_group(uid))
+	if (in_group)
 		ret[n++] = GROUP_GID;
 	ret[n++] = uid;
 	return n;
@@ -129,7 +137,7 @@ static void set_rest(struct sockaddr_storage *addr, unsigned bits, bool to)
 			bytes_of(addr)[i / 8] &= (uint8_t) ~(0x80 >> i % 8);
 }
 
-static void random_row(struct rdmabroker_refusal *ret)
+static void random_row(struct rdmabroker_refusal *ret, uint32_t *gids)
 {
 	*ret = (struct rdmabroker_refusal){
 		.size = sizeof(*ret),
@@ -145,8 +153,10 @@ static void random_row(struct rdmabroker_refusal *ret)
 		.first_ms = 1,
 		.last_ms = 2,
 	};
+	ret->gids = gids;
+	ret->n_gids = set_gids(gids, ret->uid, is_in_group(ret->uid) && !one_in(8));
 	if (!ret->any_port && !one_in(10))
-		ret->port = (uint16_t)(7471 + pick(4));
+		ret->port = (uint16_t)(one_in(8) ? 33000 + pick(4) : 7471 + pick(4));
 	if (one_in(10))
 		return;
 	random_address(&ret->peer);
@@ -192,18 +202,27 @@ static const char *service(const char *unit, const char *container)
 struct asked {
 	const char *operation, *unit, *device;
 	uint32_t uid;
+	bool in_group;
 	int port;
 	struct sockaddr_storage peer;
 };
 
-static bool is_same_user(const struct rdmabroker_refusal *row, const struct asked *asked)
+static bool has_group(const struct rdmabroker_refusal *row)
+{
+	return row->n_gids > 0 && row->gids[0] == GROUP_GID;
+}
+
+/* EXACTLY: rules are to allow what is asked; false: they can allow it. */
+static bool is_same_user(const struct rdmabroker_refusal *row, const struct asked *asked,
+			 bool exactly)
 {
 	const char *unit = service(row->unit, row->container);
 
 	if (unit)
 		return asked->unit && strcmp(asked->unit, unit) == 0;
-	return row->uid == asked->uid ||
-	       (used_group && is_in_group(row->uid) && is_in_group(asked->uid));
+	if (row->uid == asked->uid)
+		return !exactly || asked->in_group || !has_group(row);
+	return !exactly && used_group && has_group(row) && asked->in_group;
 }
 
 static bool is_near(const struct rdmabroker_refusal *row, struct sockaddr_storage peer)
@@ -221,16 +240,23 @@ static bool is_near(const struct rdmabroker_refusal *row, struct sockaddr_storag
 	return memcmp(bytes_of(&from), bytes_of(&peer), bits_of(&peer) / 8) == 0;
 }
 
+/* Whether the rules are to allow all ports that a kernel chooses from. */
+static bool is_chosen(const struct rdmabroker_refusal *row)
+{
+	return row->any_port || (strcmp(row->operation, "connect") == 0 &&
+				 row->port >= options.first_port && row->port <= options.last_port);
+}
+
 /* Whether the row ROW, widened as the options say, has what is ASKED. */
-static bool has(const struct rdmabroker_refusal *row, const struct asked *asked)
+static bool has(const struct rdmabroker_refusal *row, const struct asked *asked, bool exactly)
 {
 	if (!is_wanted(row) || strcmp(row->operation, asked->operation) != 0 ||
-	    !is_same_user(row, asked))
+	    !is_same_user(row, asked, exactly))
 		return false;
 	if (strcmp(row->operation, "device") == 0 && strcmp(row->device, asked->device) != 0)
 		return false;
 	if (needs_port(row->operation) &&
-	    !(row->any_port ?
+	    !(is_chosen(row) ?
 		      asked->port >= options.first_port && asked->port <= options.last_port :
 		      asked->port == row->port))
 		return false;
@@ -248,7 +274,7 @@ static bool is_allowed(const struct policy *policy, const struct asked *asked)
 	struct policy_question question = {
 		.uid = asked->uid,
 		.gids = gids,
-		.n_gids = find_gids(asked->uid, gids, 4),
+		.n_gids = set_gids(gids, asked->uid, asked->in_group),
 		.port = asked->port,
 		.device = asked->device,
 		.port_space = ps_of(asked),
@@ -287,13 +313,12 @@ static void complain(const char *what, const char *rules, const struct asked *as
 /* A listener whose port is not known yet is not refused. */
 static void ask_before_bind(const struct policy *policy, const struct rdmabroker_refusal *row)
 {
-	const gid_t gids[] = { GROUP_GID, row->uid };
 	struct policy_question question = {
 		.operation = POLICY_LISTEN,
 		.early = true,
 		.uid = row->uid,
-		.gids = is_in_group(row->uid) ? gids : gids + 1,
-		.n_gids = is_in_group(row->uid) ? 2 : 1,
+		.gids = row->gids,
+		.n_gids = row->n_gids,
 		.workload = { [WORKLOAD_UNIT] = service(row->unit, row->container) ?: "" },
 	};
 	struct policy_verdict verdict;
@@ -309,12 +334,13 @@ static void ask_row(const struct policy *policy, const char *rules,
 			       .unit = row->unit,
 			       .device = row->device,
 			       .uid = row->uid,
-			       .port = row->any_port ? options.first_port : row->port,
+			       .in_group = has_group(row),
+			       .port = is_chosen(row) ? options.first_port : row->port,
 			       .peer = row->peer };
 
 	if (!is_allowed(policy, &asked))
 		complain("refused", rules, &asked);
-	if (row->any_port)
+	if (is_chosen(row))
 		asked.port = options.last_port;
 	if (asked.peer.ss_family)
 		set_rest(&asked.peer, row->peer_prefix, true);
@@ -332,19 +358,23 @@ static struct asked random_asked(void)
 			     .unit = row->unit,
 			     .device = row->device,
 			     .uid = row->uid,
-			     .port = row->any_port ? options.first_port : row->port,
+			     .in_group = has_group(row),
+			     .port = is_chosen(row) ? options.first_port : row->port,
 			     .peer = row->peer };
 
 	if (strcmp(ret.operation, "admin") == 0 || one_in(6))
 		ret.operation = operations[pick(6)];
 	if (one_in(3))
 		ret.uid = random_uid();
+	ret.in_group = is_in_group(ret.uid) && (ret.in_group || one_in(2)) && !one_in(8);
 	if (one_in(3))
 		ret.unit = units[pick(7)];
 	if (!ret.device || one_in(4))
 		ret.device = one_in(4) ? "mlx5_1" : devices[pick(4)];
 	if (ret.port <= 0 || one_in(4))
-		ret.port = one_in(2) ? 7470 + pick(6) : options.first_port - 1 + pick(3);
+		ret.port = one_in(2) ? 7470 + pick(6) :
+			   one_in(2) ? 33000 + pick(6) :
+				       options.first_port - 1 + pick(3);
 	if (ret.peer.ss_family == AF_UNSPEC || one_in(3))
 		random_address(&ret.peer);
 	return ret;
@@ -353,13 +383,11 @@ static struct asked random_asked(void)
 static void ask_another(const struct policy *policy, const char *rules)
 {
 	const struct asked asked = random_asked();
-	bool expected = false, exactly = false, group = used_group;
+	bool expected = false, exactly = false;
 
 	for (size_t i = 0; i < table.n_refusals; i++) {
-		expected = expected || has(&rows[i], &asked);
-		used_group = false;
-		exactly = exactly || has(&rows[i], &asked);
-		used_group = group;
+		expected = expected || has(&rows[i], &asked, /* exactly= */ false);
+		exactly = exactly || has(&rows[i], &asked, /* exactly= */ true);
 	}
 	seen.questions++;
 	if (is_allowed(policy, &asked)) {
@@ -390,7 +418,7 @@ static void random_table(void)
 {
 	table.n_refusals = 1 + (size_t)pick(ROWS_MAX);
 	for (size_t i = 0; i < table.n_refusals; i++) {
-		random_row(&rows[i]);
+		random_row(&rows[i], row_gids[i]);
 		pointers[i] = &rows[i];
 	}
 	options = (struct suggestion_options){
@@ -401,7 +429,6 @@ static void random_table(void)
 		.last_port = 60999,
 		.user_name = user_name,
 		.group_name = group_name,
-		.gids = find_gids,
 	};
 	used_group = false;
 }
@@ -449,11 +476,12 @@ START_TEST(random_tables)
 	random_state = number_from("SEED", 1);
 	for (unsigned long i = 0; i < rounds; i++)
 		try_table();
-	printf("%lu tables with %lu rows: %lu rules, %lu tests, %lu times a group; %lu questions, "
-	       "%lu allowed, %lu refused\n",
-	       seen.tables, seen.rows, seen.rules, seen.tests, seen.groups, seen.questions,
-	       seen.allowed, seen.refused);
+	printf("%lu tables with %lu rows: %lu rules, %lu tests, %lu times a group, %lu times "
+	       "not, as a process was without it; %lu questions, %lu allowed, %lu refused\n",
+	       seen.tables, seen.rows, seen.rules, seen.tests, seen.groups, seen.without_group,
+	       seen.questions, seen.allowed, seen.refused);
 	ck_assert_uint_gt(seen.groups, 0);
+	ck_assert_uint_gt(seen.without_group, 0);
 	ck_assert_uint_gt(seen.allowed, seen.questions / 10);
 	ck_assert_uint_gt(seen.refused, seen.questions / 10);
 }

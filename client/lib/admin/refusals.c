@@ -46,6 +46,8 @@ static void in_refusal(struct rdmabroker_refusal *ret, const Rdmabroker__GetRefu
 		.count = in->count,
 		.first_ms = in->first_ms,
 		.last_ms = in->last_ms,
+		.gids = in->gids,
+		.n_gids = in->n_gids,
 	};
 	if (in->workload) {
 		ret->container = message_get_text(in->workload->container);

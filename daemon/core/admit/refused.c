@@ -11,6 +11,7 @@
 #include "core/object/id.h"
 #include "core/object/session.h"
 #include "proto/addr.h"
+#include "proto/gids.h"
 #include "proto/text.h"
 #include "util/list.h"
 #include "util/owner.h"
@@ -358,6 +359,11 @@ static struct row *find_nearest(const struct group *group, const struct ledger_p
 	return best;
 }
 
+static void keep_gids(struct ledger_refused *row, const uint32_t *others, size_t n_others)
+{
+	row->n_gids = (uint8_t)gids_keep_common(row->gids, row->n_gids, others, n_others);
+}
+
 /* ROW holds what ANOTHER one has held, too. */
 static void join(struct refused_table *table, struct ledger *ledger, struct row *row,
 		 struct row *another, int bits)
@@ -368,6 +374,7 @@ static void join(struct refused_table *table, struct ledger *ledger, struct row 
 		row->at->first_ms = another->at->first_ms;
 	if (another->at->last_ms > row->at->last_ms)
 		row->at->last_ms = another->at->last_ms;
+	keep_gids(row->at, another->at->gids, another->at->n_gids);
 	row_free(table, ledger, another);
 }
 
@@ -488,6 +495,15 @@ static void fill_address(struct ledger_prefix *ret, const struct sockaddr *addr)
 	}
 }
 
+/* The first ones, if there are too many. */
+static void fill_gids(struct ledger_refused *ret, const struct identity *identity)
+{
+	while (ret->n_gids < LEDGER_REFUSED_GIDS && ret->n_gids < identity->n_gids) {
+		ret->gids[ret->n_gids] = identity->gids[ret->n_gids];
+		ret->n_gids++;
+	}
+}
+
 static void fill(struct ledger_refused *ret, const struct session *session,
 		 const struct intent *intent, const struct policy_verdict *verdict,
 		 const struct overflow *overflow)
@@ -504,6 +520,7 @@ static void fill(struct ledger_refused *ret, const struct session *session,
 	ret->first_ms = ret->last_ms = now_ms();
 	fill_port(ret, intent);
 	fill_rule(ret, verdict);
+	fill_gids(ret, &session->identity);
 	copy_workload(ret->unit, sizeof(ret->unit), session, WORKLOAD_UNIT);
 	copy_workload(ret->container, sizeof(ret->container), session, WORKLOAD_CONTAINER);
 	copy_workload(ret->pod, sizeof(ret->pod), session, WORKLOAD_POD);
@@ -538,6 +555,7 @@ void refused_note(struct session *session, const struct intent *intent,
 	}
 	row->at->n++;
 	row->at->last_ms = new.last_ms;
+	keep_gids(row->at, session->identity.gids, session->identity.n_gids);
 	list_remove(&row->of_owner);
 	list_insert(&row->owner->rows, &row->of_owner);
 }
