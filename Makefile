@@ -153,7 +153,7 @@ DEB_PACKAGES := $(BUILD_PACKAGES) build-essential check debhelper dpkg-dev linti
 GUEST_PACKAGES := mmdebstrap uidmap qemu-system-x86 e2fsprogs python3 libucx-dev
 DEMO_PACKAGES := $(BUILD_PACKAGES) $(GUEST_PACKAGES)
 # Software iWARP for the guest's kernel, which Debian has as source only.
-IWARP_PACKAGES := linux-headers-amd64 linux-source-6.1 xz-utils
+IWARP_PACKAGES := linux-headers-amd64 linux-source xz-utils
 # All packages that the steps of `make check` need: no step installs any.
 TEST_PACKAGES = $(sort $(DEB_PACKAGES) $(GUEST_PACKAGES) $(FUZZ_PACKAGES) $(COUNT_PACKAGES) \
 	$(KUBERNETES_PACKAGES) $(PROMETHEUS_PACKAGES) $(IWARP_PACKAGES) mandoc groff-base etcd-server munge openssl curl)

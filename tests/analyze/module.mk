@@ -11,7 +11,7 @@ analyze: analyze-packages $(PROTO_GEN).h
 	$(Q)O=$(O) tests/analyze/run
 
 # Prints for each folder how many lines the unit tests, the story of tests/fault and the fuzz seeds execute.
-coverage-packages: NEEDED = $(TEST_PACKAGES) clang llvm libclang-rt-14-dev
+coverage-packages: NEEDED = $(TEST_PACKAGES) clang llvm libclang-rt-dev
 coverage-packages:
 	$(install-missing)
 

@@ -7,7 +7,7 @@ FUZZ_CFLAGS := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-
 	-fno-omit-frame-pointer
 FUZZ_TIME ?= 60
 FUZZ_JOBS ?= $(shell nproc)
-FUZZ_PACKAGES := $(BUILD_PACKAGES) clang libclang-rt-14-dev
+FUZZ_PACKAGES := $(BUILD_PACKAGES) clang libclang-rt-dev
 
 # The make that builds with clang uses these rules:
 $(O)/tests/fuzz/peers: $(call objs,client/peerd/message.c)
