@@ -112,9 +112,21 @@ static inline const uint8_t *get_bool(const uint8_t *p, const uint8_t *end, prot
 	return p + 1;
 }
 
+/* protobuf-c refuses a tag or a length of more than five bytes, even if it is a small number. */
+static inline const uint8_t *get_short(const uint8_t *p, const uint8_t *end, uint32_t *ret)
+{
+	return get_u32(p, end - p > 5 ? p + 5 : end, ret);
+}
+
 static inline const uint8_t *get_tag(const uint8_t *p, const uint8_t *end, uint32_t *ret)
 {
-	return get_u32(p, end, ret);
+	return get_short(p, end, ret);
+}
+
+static inline const uint8_t *get_len(const uint8_t *p, const uint8_t *end, uint32_t *ret)
+{
+	p = get_short(p, end, ret);
+	return p && *ret <= (size_t)(end - p) ? p : NULL;
 }
 
 static const uint8_t *get_bytes(struct arena *arena, const uint8_t *p, const uint8_t *end,
@@ -122,8 +134,8 @@ static const uint8_t *get_bytes(struct arena *arena, const uint8_t *p, const uin
 {
 	uint32_t len;
 
-	p = get_u32(p, end, &len);
-	if (!p || len > (size_t)(end - p))
+	p = get_len(p, end, &len);
+	if (!p)
 		return NULL;
 	ret->len = len;
 	if (len == 0)
@@ -140,8 +152,8 @@ static const uint8_t *get_text(struct arena *arena, const uint8_t *p, const uint
 {
 	uint32_t len;
 
-	p = get_u32(p, end, &len);
-	if (!p || len > (size_t)(end - p))
+	p = get_len(p, end, &len);
+	if (!p)
 		return NULL;
 	*ret = arena_take(arena, (size_t)len + 1);
 	if (!*ret)

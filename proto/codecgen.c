@@ -235,8 +235,8 @@ static void get_field(const ProtobufCMessageDescriptor *of, const ProtobufCField
 		printf("\t\t\tp = get_bytes(arena, p, end, &m->%s);\n", field->name);
 		break;
 	default:
-		printf("\t\t\tp = get_u32(p, end, &len);\n"
-		       "\t\t\tif (!p || len > (size_t)(end - p))\n\t\t\t\treturn false;\n"
+		printf("\t\t\tp = get_len(p, end, &len);\n"
+		       "\t\t\tif (!p)\n\t\t\t\treturn false;\n"
 		       "\t\t\tm->%s = arena_take(arena, sizeof(*m->%s));\n"
 		       "\t\t\tif (!m->%s || !get_%s(arena, p, p + len, m->%s))\n"
 		       "\t\t\t\treturn false;\n"

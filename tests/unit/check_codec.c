@@ -438,5 +438,35 @@ START_TEST(life_of_a_connection)
 }
 END_TEST
 
+/* VALUE, which is below 128, in N bytes. */
+static uint8_t *put_long(uint8_t *to, uint8_t value, unsigned n)
+{
+	for (unsigned i = 1; i < n; i++) {
+		*to++ = value | 0x80;
+		value = 0;
+	}
+	*to++ = value;
+	return to;
+}
+
+/* A request of no arguments, in which the tag, the length and a number have more bytes than they need. */
+START_TEST(long_numbers)
+{
+	unsigned n_read = 0;
+
+	for (unsigned n = 0; n < 12 * 12 * 12; n++) {
+		uint8_t packet[64] = { 0x0a }, *end = packet + 2;
+
+		*end++ = 0x08;
+		end = put_long(end, 7, 1 + n % 12);
+		end = put_long(end, 0x1a, 1 + n / 12 % 12);
+		end = put_long(end, 0, 1 + n / 144);
+		packet[1] = (uint8_t)(end - packet - 2);
+		n_read += compare(packet, (size_t)(end - packet));
+	}
+	ck_assert_uint_gt(n_read, 0);
+}
+END_TEST
+
 UNIT_MAIN("codec", NULL, NULL, same_as_protobuf, little_space, longer_than_a_packet, little_memory,
-	  life_of_a_connection)
+	  life_of_a_connection, long_numbers)
