@@ -251,20 +251,34 @@ int etcd_fail_refused(struct etcd *etcd, const char *message)
 	return etcd_fail(etcd, -EREMOTEIO, "%.200s", message);
 }
 
+/*
+ * What etcd says against a call: {"error": "...", "code": ...}, of a stream {"error": {"message": ...}}, and since etcd 3.5
+ * {"code": ..., "message": "..."}. NULL: nothing.
+ */
+static const char *find_refusal(const json_t *answer, long status)
+{
+	const json_t *error = json_object_get(answer, "error");
+	const json_t *message = json_object_get(error ?: answer, "message");
+
+	if (error)
+		return json_string_value(error)           ?:
+			       json_string_value(message) ?:
+							    "an error without a message";
+	return status != 200 && json_object_get(answer, "code") ? json_string_value(message) : NULL;
+}
+
 /* The answer of a stream with one message, {"result": ...}, is the same as that of a call. */
 static int read_answer(struct etcd *etcd, const struct body *body, long status, json_t **ret)
 {
 	json_t *answer, *part;
 	json_error_t error;
+	const char *refusal;
 	int r;
 
 	answer = json_loadb(body->text ?: "", body->len, JSON_DISABLE_EOF_CHECK, &error);
-	part = json_object_get(answer, "error");
-	if (part) {
-		const char *message = json_string_value(part) ?:
-					      json_string_value(json_object_get(part, "message"));
-
-		r = etcd_fail_refused(etcd, message ?: "an error without a message");
+	refusal = find_refusal(answer, status);
+	if (refusal) {
+		r = etcd_fail_refused(etcd, refusal);
 	} else if (status == 503 || status == 502 || status == 504) {
 		r = etcd_fail(etcd, -EHOSTDOWN, "HTTP status %ld", status);
 	} else if (status != 200) {
