@@ -539,10 +539,13 @@ static int start_mhd(struct http *http)
 	const unsigned flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME;
 	int fd;
 
-	/* main.c ignores SIGPIPE, as MHD_OPTION_SIGPIPE_HANDLED_BY_APP requires. */
+	/*
+	 * main.c ignores SIGPIPE, as MHD_OPTION_SIGPIPE_HANDLED_BY_APP requires. The limit is kept by update_accepting():
+	 * libmicrohttpd 1.0 counts a connection that has closed a while longer, and would refuse the next one.
+	 */
 	http->mhd = MHD_start_daemon(flags, 0, NULL, NULL, on_request, http,
 				     MHD_OPTION_NOTIFY_CONNECTION, on_connection_change, http,
-				     MHD_OPTION_CONNECTION_LIMIT, (unsigned)MAX_CONNECTIONS,
+				     MHD_OPTION_CONNECTION_LIMIT, 2u * MAX_CONNECTIONS,
 				     MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
 				     MHD_OPTION_STRICT_FOR_CLIENT, 1,
 				     MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
