@@ -129,22 +129,22 @@ static size_t add(struct call *call, struct listed *space, struct session *sessi
 		  struct policy *policy)
 {
 	Rdmabroker__ListResult *result = &space_of(call)->list;
-	Rdmabroker__ListedId *out;
+	Rdmabroker__ListedSession *out;
+	Rdmabroker__ListedId *out_one;
 
 	space->denied[0] = 0;
 	if (policy)
 		judge(call, space, session, id, policy);
 	if (!id) {
-		Rdmabroker__ListedSession *out = out_session(&space->session, session);
-
+		out = out_session(&space->session, session);
 		out->denied = space->denied;
 		result->sessions[result->n_sessions++] = out;
 		return rdmabroker__listed_session__get_packed_size(out);
 	}
-	out = out_id(&space->id, id);
-	out->denied = space->denied;
-	result->ids[result->n_ids++] = out;
-	return rdmabroker__listed_id__get_packed_size(out);
+	out_one = out_id(&space->id, id);
+	out_one->denied = space->denied;
+	result->ids[result->n_ids++] = out_one;
+	return rdmabroker__listed_id__get_packed_size(out_one);
 }
 
 int do_list(struct call *call)

@@ -44,7 +44,7 @@ static struct turn *next(struct turn_owner *owner)
 }
 
 /* Serves one owner. He can leave meanwhile, with his last session. */
-static void serve(struct turns *turns, struct turn_owner *owner)
+static void serve_owner(struct turns *turns, struct turn_owner *owner)
 {
 	struct turn *turn;
 
@@ -70,7 +70,7 @@ static int on_source(sd_event_source *source, uint64_t usec, void *userdata)
 
 	hot_next_turn(turns->hot);
 	if (l)
-		serve(turns, container_of(l, struct turn_owner, waiting));
+		serve_owner(turns, container_of(l, struct turn_owner, waiting));
 	if (!list_is_empty(&turns->waiting))
 		run_soon(turns);
 	return 0;

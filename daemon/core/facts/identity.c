@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <linux/capability.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -180,19 +181,24 @@ void identity_done(struct identity *identity)
 	identity->n_gids = 0;
 }
 
-/* Scans the lines of a file of /proc/PID for FORMAT, which has one conversion, into RET. */
-static bool scan_proc(pid_t pid, const char *name, const char *format, unsigned long long *ret)
+/* Scans the lines of a file of /proc/PID for FORMAT, which has one conversion. */
+__attribute__((format(scanf, 3, 4))) static bool scan_proc(pid_t pid, const char *name,
+							   const char *format, ...)
 {
 	char path[64], line[256];
 	bool found = false;
+	va_list ap;
 	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
 	file = fopen(path, "re");
 	if (!file)
 		return false;
-	while (!found && fgets(line, sizeof(line), file))
-		found = sscanf(line, format, ret) == 1;
+	while (!found && fgets(line, sizeof(line), file)) {
+		va_start(ap, format);
+		found = vsscanf(line, format, ap) == 1;
+		va_end(ap);
+	}
 	fclose(file);
 	return found;
 }
