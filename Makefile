@@ -150,25 +150,27 @@ BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev
 	libibverbs-dev librdmacm-dev libinih-dev libacl1-dev libmnl-dev libmicrohttpd-dev uthash-dev \
 	libcurl4-openssl-dev libssl-dev libjansson-dev libmunge-dev libsmartcols-dev
 DEB_PACKAGES := $(BUILD_PACKAGES) build-essential check debhelper dpkg-dev lintian python3
+UNIT_PACKAGES := $(DEB_PACKAGES) etcd-server munge openssl curl
 GUEST_PACKAGES := mmdebstrap uidmap qemu-system-x86 e2fsprogs python3 libucx-dev
 DEMO_PACKAGES := $(BUILD_PACKAGES) $(GUEST_PACKAGES)
 # Software iWARP for the guest's kernel, which Debian has as source only.
 IWARP_PACKAGES := linux-headers-amd64 linux-source xz-utils
 # All packages that the steps of `make check` need: no step installs any.
-TEST_PACKAGES = $(sort $(DEB_PACKAGES) $(GUEST_PACKAGES) $(FUZZ_PACKAGES) $(COUNT_PACKAGES) \
-	$(KUBERNETES_PACKAGES) $(PROMETHEUS_PACKAGES) $(IWARP_PACKAGES) mandoc groff-base etcd-server munge openssl curl)
+TEST_PACKAGES = $(sort $(UNIT_PACKAGES) $(GUEST_PACKAGES) $(FUZZ_PACKAGES) $(COUNT_PACKAGES) \
+	$(KUBERNETES_PACKAGES) $(PROMETHEUS_PACKAGES) $(IWARP_PACKAGES) mandoc groff-base)
 
 # Installs the missing packages of $(NEEDED).
 install-missing = $(Q)NO_INSTALL='$(NO_INSTALL)' tests/install-packages $(NEEDED)
 
-.PHONY: build-packages deb-packages demo-packages test-packages
+.PHONY: build-packages deb-packages demo-packages test-packages unit-packages
 build-packages: NEEDED = $(BUILD_PACKAGES)
 deb-packages: NEEDED = $(DEB_PACKAGES)
+unit-packages: NEEDED = $(UNIT_PACKAGES)
 demo-packages: NEEDED = $(DEMO_PACKAGES)
 test-packages: NEEDED = $(TEST_PACKAGES)
 # guest-user reports problems that no package solves: it comes before the installation of packages.
 demo-packages test-packages: guest-user
-build-packages deb-packages demo-packages test-packages:
+build-packages deb-packages demo-packages test-packages unit-packages:
 	$(install-missing)
 
 # Tests, in three shares: `check` is run before each commit, .ci/run also runs `check-more`, and `check-all` runs these
@@ -185,6 +187,13 @@ check-unit: $(UNIT) $(DROPIN) $(addprefix $(O)/,rdmabrokerd rdmabrokerctl rdmabr
 		rdmabroker-fleetctl rdmabroker-peerd rdmabroker-ping)
 	$(Q)SRCDIR=. O=$(O) $(if $(filter fast,$(SHARE)),ROUNDS=400) tests/unit/run \
 		$(if $(filter long,$(SHARE)),$(O)/tests/unit/check_policy_property,$(UNIT))
+
+# What tells most about a new compiler and new libraries, without a guest.
+.PHONY: check-built
+check-built: unit-packages
+	+$(Q)$(MAKE) --no-print-directory -j$(shell nproc) DEVELOPER=1 all $(UNIT)
+	+$(Q)$(MAKE) --no-print-directory DEVELOPER=1 check-headers check-abi check-install
+	+$(Q)$(MAKE) --no-print-directory DEVELOPER=1 check-unit SHARE=fast
 
 # check-fault's build directory has objects with sanitizers.
 check-sanitizers:
@@ -379,6 +388,7 @@ help:
 	@echo '  check-skipped     what is skipped is told, with its reason'
 	@echo '  check-fresh-packages    in a bare Debian: the packages are built with their tests, and installed'
 	@echo '  check-fresh-newcomer    in a bare Debian: the first minute of make, make demo and make check, as a user'
+	@echo '  check-fresh-other       in a bare Debian of another release: the build and the unit tests'
 	@echo '  check-fuzz        the fuzz targets: their seeds, then 10 s each'
 	@echo '  check-fault       a story in which every call fails once, under sanitizers'
 	@echo '                    SHARE=fast of check-unit, check-fuzz and check-fault is what make check runs of them'

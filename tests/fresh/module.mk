@@ -4,11 +4,14 @@
 fresh-dir := tests/fresh
 comma := ,
 fresh-packages = $(sort $(DEMO_PACKAGES) $(TEST_PACKAGES)) systemd udev
-fresh-key = $(shell { cat $(fresh-dir)/build; echo '$(fresh-packages)'; } | sha256sum | cut -c1-16)
+fresh-key = $(shell { cat $(fresh-dir)/build; echo '$(fresh-packages)' $(RELEASE); } | sha256sum | cut -c1-16)
 fresh-root = $(O)/fresh/debian-$(fresh-key).tar
 fresh-run = { $(deb-files); } | tar -c --null -T - | $(fresh-dir)/run $(fresh-root)
 
-.PHONY: fresh-root fresh-debs fresh-newcomer check-fresh-packages check-fresh-newcomer
+# Builds the tree and runs its unit tests on a bare Debian of the other release.
+fresh-other-release := $(firstword $(filter-out $(shell tests/release),trixie bookworm))
+
+.PHONY: fresh-root fresh-debs fresh-newcomer fresh-other check-fresh-packages check-fresh-newcomer check-fresh-other
 fresh-root: guest-user
 	$(Q)test -e $(fresh-root) || { rm -f $(O)/fresh/debian-*.tar; $(fresh-dir)/build $(fresh-root) $(fresh-packages); }
 
@@ -34,3 +37,11 @@ check-fresh-packages:
 
 check-fresh-newcomer:
 	+$(call fresh-or,newcomer,echo 0 passed$(comma) 0 failed)
+
+fresh-other:
+	$(Q)RELEASE=$(fresh-other-release) $(fresh-dir)/bare $(O)/fresh/$(fresh-other-release)
+	$(Q)trap 'rm -rf $(O)/fresh/$(fresh-other-release)' EXIT; \
+		$(fresh-dir)/enter $(O)/fresh/$(fresh-other-release) make check-built
+
+check-fresh-other:
+	+$(call fresh-or,other,echo 0 passed$(comma) 0 failed)

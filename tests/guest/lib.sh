@@ -261,6 +261,8 @@ install_product() {
 	fi
 	tar -C "$share/dest" --owner=0 --group=0 -c . |
 		tar -C / -x --keep-directory-symlink --no-overwrite-dir
+	# What was built on a newer release of Debian does not start in the guest.
+	rdmabrokerd --version > /run/version.log 2>&1 || fail "rdmabrokerd does not start here: $(cat /run/version.log)"
 	ldconfig
 	systemd-sysusers
 	systemd-tmpfiles --create

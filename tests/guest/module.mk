@@ -4,9 +4,13 @@
 guest-dir := tests/guest
 guest-recipe := $(addprefix $(guest-dir)/,build packages agent rdmabroker-guest.service)
 # `make check-guest KERNEL=backports`: the cases with the newer kernel of Debian's backports.
-guest-stamp := $(O)/guest/built-$(shell cat $(guest-recipe) | sha256sum | cut -c1-16)$(addprefix -,$(KERNEL))
+# `make check-guest RELEASE=trixie`: the cases on another release of Debian than this machine's, with the programs as they
+# are built here.
+guest-other := $(filter-out $(shell tests/release),$(RELEASE))
+guest-at := $(O)/guest$(addprefix -,$(guest-other))
+guest-stamp := $(guest-at)/built-$(shell cat $(guest-recipe) | sha256sum | cut -c1-16)$(addprefix -,$(KERNEL))
 # The timeout only ends a hang: each case has a limit of its own.
-guest-run = $(guest-dir)/run --image $(O)/guest --share $(O)/guest/share --timeout 14400 --
+guest-run = $(guest-dir)/run --image $(guest-at) --share $(O)/guest/share --timeout 14400 --
 
 .PHONY: guest-user guest-image guest-dest demo-guest
 .PHONY: check-guest check-guest-policy check-guest-calls check-guest-dropin check-guest-sidebyside \
@@ -20,8 +24,8 @@ guest-image: $(guest-stamp)
 
 # The stamp's name depends on the content of the recipe, because a new checkout has new dates.
 $(guest-stamp):
-	$(Q)rm -f $(O)/guest/built-*
-	$(Q)KERNEL=$(KERNEL) $(guest-dir)/build $(O)/guest
+	$(Q)rm -f $(guest-at)/built-*
+	$(Q)KERNEL=$(KERNEL) RELEASE=$(guest-other) $(guest-dir)/build $(guest-at)
 	$(Q)touch $@
 
 # hostile speaks the protocol without the library; api, calls, connects and killed use the library; sidebyside uses the library
@@ -230,7 +234,7 @@ guest-siw: $(O)/guest/share/modules/siw-$(notdir $(guest-stamp))
 
 $(O)/guest/share/modules/siw-$(notdir $(guest-stamp)): $(guest-dir)/siw | guest-image
 	$(Q)rm -rf $(@D)
-	$(Q)$(guest-dir)/siw $(O)/guest $(@D)
+	$(Q)$(guest-dir)/siw $(guest-at) $(@D)
 	$(Q)touch $@
 
 # Two guests on one wire.

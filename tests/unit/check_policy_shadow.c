@@ -301,9 +301,10 @@ static void aim(struct policy_question *question, struct facts *facts,
 {
 	static char names[_FACT_MAX][128];
 
-	question->operation = pick(_POLICY_OPERATION_MAX);
-	if (!(condition->operations & 1u << question->operation))
-		question->operation = __builtin_ctz(condition->operations);
+	/* With "if (!(set & 1u << n)) n = __builtin_ctz(set)", gcc 14.2 leaves n as it is. */
+	do
+		question->operation = pick(_POLICY_OPERATION_MAX);
+	while (!(condition->operations & 1u << question->operation));
 	for (unsigned i = 0; i < condition->n_matches; i++) {
 		const struct policy_match *match = &matches[condition->first_match + i];
 		const union policy_value *value = &match->value;

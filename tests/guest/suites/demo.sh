@@ -28,7 +28,7 @@ serve() {
 }
 
 fabric_up
-install_product > install.log 2>&1
+(install_product) > install.log 2>&1 || { cat install.log; exit 1; }
 rm -f /etc/rdmabroker/policy.d/*.rules
 cat > /etc/rdmabroker/policy.d/50-demo.rules <<'END'
 allow  session user alice,bob
