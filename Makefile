@@ -227,8 +227,10 @@ check-abi: $(LIB) $(DROPIN)
 	echo 'The library exports what its headers declare.'
 	$(Q)set -e; $(call exported,$$($(CC) -print-file-name=librdmacm.so.1)) >$(O)/abi.librdmacm; \
 	test -s $(O)/abi.librdmacm; $(call exported,$(DROPIN)) >$(O)/abi.dropin; \
-	echo 'ibv_open_device@@IBVERBS_1.1' | sort -m - $(O)/abi.librdmacm | diff -u - $(O)/abi.dropin; \
-	echo 'The drop-in exports what librdmacm does, and ibv_open_device().'
+	printf '%s\n' ibv_open_device@@IBVERBS_1.1 rdma_query_addrinfo@@RDMACM_1.4 rdma_resolve_addrinfo@@RDMACM_1.4 \
+		rdma_write_cm_event@@RDMACM_1.4 repoll_create@@RDMACM_1.5 repoll_ctl@@RDMACM_1.5 \
+		repoll_wait@@RDMACM_1.5 | sort -u - $(O)/abi.librdmacm | diff -u - $(O)/abi.dropin; \
+	echo 'The drop-in exports what librdmacm does, also the newest one, and ibv_open_device().'
 
 check-install: all
 	$(Q)O='$(O)' MAKE='$(MAKE)' tests/install

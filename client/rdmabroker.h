@@ -183,6 +183,8 @@ enum rdmabroker_event_type {
 	RDMABROKER_EVENT_MULTICAST_ERROR = 13,
 	RDMABROKER_EVENT_ADDR_CHANGE = 14,
 	RDMABROKER_EVENT_TIMEWAIT_EXIT = 15,
+	RDMABROKER_EVENT_USER = 18, /* from rdmabroker_write_event() */
+	RDMABROKER_EVENT_INTERNAL = 19, /* the same, for a library above this one */
 	RDMABROKER_EVENT_DONE = 64, /* the reply to a call that did not wait for it */
 	RDMABROKER_EVENT_LOST = 65, /* the broker is gone; the session's last event; no id */
 };
@@ -277,6 +279,7 @@ struct rdmabroker_event {
 	 */
 	const struct ibv_sa_path_rec *paths; /* NULL: n_paths is 0 */
 	size_t n_paths;
+	uint64_t arg; /* USER, INTERNAL; else 0 */
 };
 
 struct rdmabroker_failure {
@@ -447,6 +450,21 @@ const struct rdmabroker_failure *rdmabroker_last_failure(void);
  * See also: rdma_get_cm_event, rdma_ack_cm_event
  */
 int rdmabroker_get_event(struct rdmabroker *session, int timeout_ms, struct rdmabroker_event **ret);
+/**
+ * rdmabroker_write_event - Give the session's event loop an event of the program's own.
+ * @id: The id that the event has.
+ * @type: RDMABROKER_EVENT_USER, or RDMABROKER_EVENT_INTERNAL.
+ * @status: The event's status, which can be any number.
+ * @arg: The event's arg, which can be any number.
+ * Description:
+ *   The event comes after those that have been received, wakes a thread that waits for an event, and makes the
+ *   session's descriptor readable. Any thread can write one. Peers do not see it.
+ * Returns:
+ *   0; -EINVAL: another type; -ECONNRESET: the broker is gone.
+ * See also: rdma_write_cm_event, rdmabroker_get_event
+ */
+int rdmabroker_write_event(struct rdmabroker_id *id, enum rdmabroker_event_type type, int status,
+			   uint64_t arg);
 /** rdmabroker_free_event - Free an event. NULL is allowed. Returns NULL. */
 struct rdmabroker_event *rdmabroker_free_event(struct rdmabroker_event *event);
 /** rdmabroker_event_str - An event type's name, e.g. "RDMABROKER_EVENT_ESTABLISHED"; never NULL. */

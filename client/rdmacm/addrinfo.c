@@ -131,6 +131,11 @@ int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_ad
 	 */
 	broker_start();
 	FORWARD(rdma_getaddrinfo, node, service, hints, res);
+	if (hints && hints->ai_flags & RAI_SA) {
+		report_once(
+			"RAI_SA: only librdmacm itself asks InfiniBand's subnet administration for services");
+		return fail(EOPNOTSUPP);
+	}
 	if (hints && hints->ai_family == AF_IB)
 		return fail(EAFNOSUPPORT);
 	rai = calloc(1, sizeof(*rai));

@@ -165,8 +165,12 @@ int rdma_accept(struct rdma_cm_id *public, struct rdma_conn_param *conn_param)
 	if (r < 0)
 		return report_result("rdma_accept", r);
 	id->offers_qp = true;
-	/* Accepting a look-up has no outcome event. */
-	return id_is_datagram(id) ? 0 : event_await_outcome(id);
+	if (!id_is_datagram(id))
+		return event_await_outcome(id);
+	/* Accepting a look-up has no outcome event. The request's one is over. */
+	if (id->sync)
+		id_ack_own_event(id);
+	return 0;
 }
 
 int rdma_establish(struct rdma_cm_id *public)

@@ -154,19 +154,31 @@ static bool is_outcome(enum rdma_cm_event_type type)
 static bool digest(struct cm_event *event)
 {
 	struct id *id = event->id;
+	int r;
 
 	if (is_outcome(event->public.event))
 		id->offers_qp = false;
-	if (event->event->type == RDMABROKER_EVENT_DONE) {
+	switch ((int)event->event->type) {
+	case RDMABROKER_EVENT_DONE:
 		on_failure(event);
 		return true;
+	case RDMABROKER_EVENT_USER:
+		/* In older headers the union does not have it. */
+		memcpy(&event->public.param, &event->event->arg, sizeof(event->event->arg));
+		return true;
+	case RDMABROKER_EVENT_INTERNAL:
+		event->public.event = (enum rdma_cm_event_type)EVENT_ADDRINFO_RESOLVED;
+		return true;
+	default:
+		break;
 	}
 	fill_param(event, id_is_datagram(id) ||
 				  event->public.event == RDMA_CM_EVENT_MULTICAST_JOIN ||
 				  event->public.event == RDMA_CM_EVENT_MULTICAST_ERROR);
 	switch (event->public.event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
-		set_outcome(event, id_learn(id), RDMA_CM_EVENT_ADDR_RESOLVED,
+		r = id_learn(id);
+		set_outcome(event, r == 0 && !id->device ? -ENODEV : r, RDMA_CM_EVENT_ADDR_RESOLVED,
 			    RDMA_CM_EVENT_ADDR_ERROR);
 		return true;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
@@ -344,7 +356,11 @@ int rdma_ack_cm_event(struct rdma_cm_event *event)
 
 const char *rdma_event_str(enum rdma_cm_event_type event)
 {
-	switch (event) {
+	switch ((int)event) {
+	case EVENT_ADDRINFO_RESOLVED:
+		return "RDMA_CM_EVENT_ADDRINFO_RESOLVED";
+	case EVENT_ADDRINFO_ERROR:
+		return "RDMA_CM_EVENT_ADDRINFO_ERROR";
 #define CASE(name)                 \
 	case RDMA_CM_EVENT_##name: \
 		return "RDMA_CM_EVENT_" #name

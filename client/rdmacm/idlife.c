@@ -32,6 +32,7 @@ static void free_id(struct id *id)
 	free(id->public.route.path_rec);
 	free(id->connect_data);
 	free(id->request_qp);
+	rdma_freeaddrinfo(id->found);
 	pthread_cond_destroy(&id->acked);
 	pthread_mutex_destroy(&id->lock);
 	free(id);

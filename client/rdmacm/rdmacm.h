@@ -17,8 +17,8 @@
  *   event.c       takes events, and applies them to their ids
  *   idcalls.c, conncalls.c, groupcalls.c, ep.c
  *                 the calls on ids, on connections, on groups and on endpoints
- *   addrinfo.c, rsocket.c
- *                 name look-ups; rsockets, which librdmacm itself handles
+ *   addrinfo.c, newer.c, rsocket.c
+ *                 name look-ups; what newer versions have besides; rsockets, which librdmacm itself handles
  *
  * Each public struct is the first member of one of ours. An event channel is a session of the broker, and its fd is
  * the session's socket, by which only events come: replies to all calls come by the process's own session, which also has
@@ -141,6 +141,8 @@ struct id {
 	struct ibv_qp_init_attr *request_qp; /* for the QPs of new connections; NULL: none */
 
 	pthread_mutex_t lock;
+	bool looks_up; /* since rdma_resolve_addrinfo(), until the program has taken what was found */
+	struct rdma_addrinfo *found; /* NULL: nothing yet */
 	pthread_cond_t acked;
 	unsigned n_reported, n_acked; /* events; id_destroy() waits until the counts are equal */
 	LIST_HEAD(, join) joins;

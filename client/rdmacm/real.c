@@ -66,8 +66,10 @@ static void load(void)
 #define CALL(name)                                            \
 	real.name = (__typeof__(real.name))dlsym(lib, #name); \
 	all = all && real.name;
+#define NEWER(name) real.name = (__typeof__(real.name))dlsym(lib, #name);
 #include "real-calls.inc"
 #undef CALL
+#undef NEWER
 	if (!all) {
 		dlclose(lib);
 		return;

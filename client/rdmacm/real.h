@@ -8,10 +8,14 @@
 #include <rdma/rsocket.h>
 #include <stdatomic.h>
 
+#include "newer.h"
+
 struct real {
 #define CALL(name) __typeof__(name) *name;
+#define NEWER(name) __typeof__(name) *name; /* NULL: this librdmacm does not have it */
 #include "real-calls.inc"
 #undef CALL
+#undef NEWER
 };
 
 /* Loads librdmacm if necessary. NULL with errno ENOSYS: it cannot be loaded. */
@@ -22,11 +26,15 @@ const struct real *real_get(void);
  */
 extern const struct real *_Atomic real_has_all;
 
+static inline const struct real *real_handling_all(void)
+{
+	return atomic_load_explicit(&real_has_all, memory_order_acquire);
+}
+
 /* In a call of librdmacm's API: if librdmacm handles all calls, call its function, and return the result. */
-#define FORWARD(call, ...)                                                         \
-	do {                                                                       \
-		const struct real *real_ =                                         \
-			atomic_load_explicit(&real_has_all, memory_order_acquire); \
-		if (__builtin_expect(real_ != NULL, 0))                            \
-			return real_->call(__VA_ARGS__);                           \
+#define FORWARD(call, ...)                                      \
+	do {                                                    \
+		const struct real *real_ = real_handling_all(); \
+		if (__builtin_expect(real_ != NULL, 0))         \
+			return real_->call(__VA_ARGS__);        \
 	} while (0)

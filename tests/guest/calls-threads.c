@@ -59,7 +59,8 @@ static void *pump(void *arg)
 	while (!done) {
 		int r;
 
-		poll(&p, 1, 100);
+		if (poll(&p, 1, DEADLINE_MS) <= 0)
+			die("the thread that takes events is not woken");
 		pthread_mutex_lock(&team->taking);
 		while ((r = rdmabroker_get_event(team->session, 0, &event)) == 0)
 			hand_on(event);
@@ -101,6 +102,8 @@ static void connect_pumped(struct team *team, struct link *link, struct waiter *
 	must(s, "create_id", rdmabroker_create_id(s, RDMABROKER_PS_TCP, w, &id));
 	must(s, "resolve_addr", rdmabroker_resolve_addr(id, NULL, &team->address.any, DEADLINE_MS));
 	wait_for(w, RDMABROKER_EVENT_ADDR_RESOLVED);
+	must(s, "write_event", rdmabroker_write_event(id, RDMABROKER_EVENT_USER, 0, 0));
+	wait_for(w, RDMABROKER_EVENT_USER);
 	must(s, "resolve_route", rdmabroker_resolve_route(id, DEADLINE_MS));
 	wait_for(w, RDMABROKER_EVENT_ROUTE_RESOLVED);
 	link_init(link, id, LINK_OWN);
@@ -142,6 +145,26 @@ static void *member(void *arg)
 	return NULL;
 }
 
+/* The thread that takes events has to look whether it is done. */
+static void end_pump(struct team *team, pthread_t pumping)
+{
+	struct waiter waiter = {
+		.lock = PTHREAD_MUTEX_INITIALIZER,
+		.more = PTHREAD_COND_INITIALIZER,
+	};
+	struct rdmabroker_id *id;
+
+	must(team->session, "create_id",
+	     rdmabroker_create_id(team->session, RDMABROKER_PS_TCP, &waiter, &id));
+	pthread_mutex_lock(&team->taking);
+	team->done = true;
+	pthread_mutex_unlock(&team->taking);
+	must(team->session, "write_event", rdmabroker_write_event(id, RDMABROKER_EVENT_USER, 0, 0));
+	pthread_join(pumping, NULL);
+	wait_for(&waiter, RDMABROKER_EVENT_USER);
+	rdmabroker_destroy_id(id);
+}
+
 static int run(char **argv, bool pumped)
 {
 	struct team team = {
@@ -161,11 +184,8 @@ static int run(char **argv, bool pumped)
 			die("no thread");
 	for (int i = 0; i < n; i++)
 		pthread_join(threads[i], NULL);
-	pthread_mutex_lock(&team.taking);
-	team.done = true;
-	pthread_mutex_unlock(&team.taking);
 	if (pumped)
-		pthread_join(pumping, NULL);
+		end_pump(&team, pumping);
 	rdmabroker_close(team.session);
 	free(threads);
 	printf("%d connections\n", n * team.n_connections);

@@ -141,6 +141,7 @@ struct rdmabroker_event *digest_event(struct raw_event *raw)
 	if (!raw->frame) {
 		e->call = raw->type == RDMABROKER_EVENT_DONE ? raw->call : NULL;
 		e->status = raw->status;
+		e->arg = raw->arg;
 		e->retry_after_ms = raw->retry_after_ms;
 		eventbuf_set_text(event, raw->text);
 		return e;

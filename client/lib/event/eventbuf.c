@@ -59,6 +59,8 @@ const char *rdmabroker_event_str(enum rdmabroker_event_type type)
 		CASE(MULTICAST_ERROR);
 		CASE(ADDR_CHANGE);
 		CASE(TIMEWAIT_EXIT);
+		CASE(USER);
+		CASE(INTERNAL);
 		CASE(DONE);
 		CASE(LOST);
 #undef CASE

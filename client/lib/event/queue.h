@@ -21,9 +21,10 @@ struct raw_event {
 	struct rdmabroker_id *id; /* NULL: REQUEST is an orphan, see n_orphans */
 	enum rdmabroker_event_type type;
 	struct rdmabroker_id *request; /* CONNECT_REQUEST: the new id, created on receipt */
-	/* Only in an event that the library made as the outcome of a call: */
+	uint64_t arg; /* of an event that the program has written */
+	/* Only in an event that the library made as the outcome of a call, or the program has written: */
 	const char *call;
-	int status; /* negative errno; 0: success */
+	int status; /* negative errno; 0: success; written: any number */
 	unsigned retry_after_ms; /* with -EBUSY: the time after which to retry; else 0 */
 	char *text; /* of the failure; NULL: none */
 };
