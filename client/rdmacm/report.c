@@ -56,14 +56,22 @@ const char *report_failure(void)
 	return text;
 }
 
+/* Programs print "Permission denied", or an event's status as a number. */
+static bool is_refusal(int r)
+{
+	return r == -EACCES || r == -EPERM;
+}
+
 int report_result(const char *what, int r)
 {
+	bool has_text = r < 0 && rdmabroker_last_failure()->error == r;
+
 	if (r >= 0)
 		return 0;
 	if (secure_getenv("RDMABROKER_DEBUG"))
-		report_debug("%s: %s", what,
-			     rdmabroker_last_failure()->error == r ? report_failure() :
-								     strerror(-r));
+		report_debug("%s: %s", what, has_text ? report_failure() : strerror(-r));
+	else if (is_refusal(r) && has_text)
+		report_once("%s: %s", what, report_failure());
 	/* -E2BIG means too much private data, for which the kernel returns EINVAL. */
 	return fail(r == -E2BIG ? EINVAL : -r);
 }
@@ -74,9 +82,13 @@ void report_event(const struct rdmabroker_event *event)
 	const char *text = event->text ?: event->status < 0 ? strerror(-event->status) : NULL;
 	bool by_policy = event->rejected_by == RDMABROKER_REJECTED_BY_POLICY;
 
+	const char *what = event->call ?: rdma_event_str((enum rdma_cm_event_type)event->type);
+
 	if (!event->status || !text)
 		return;
-	report_debug("%s: %s%s",
-		     event->call ?: rdma_event_str((enum rdma_cm_event_type)event->type),
-		     by_policy ? "rejected by policy of the peer's broker: " : "", text);
+	if (secure_getenv("RDMABROKER_DEBUG"))
+		report_debug("%s: %s%s", what,
+			     by_policy ? "rejected by policy of the peer's broker: " : "", text);
+	else if (is_refusal(event->status) && event->text)
+		report_once("%s: %s", what, text);
 }

@@ -353,6 +353,38 @@ START_TEST(reasons_are_printed)
 }
 END_TEST
 
+/* Without it the first refusal is printed, whether a call returns it or an event reports it. */
+START_TEST(the_first_refusal_is_printed)
+{
+	struct sockaddr_in forbidden = *(struct sockaddr_in *)addr(PORT);
+	struct rdma_conn_param p = { .qp_num = 17 };
+	char said[4096], expected[256];
+	FILE *file;
+	int old;
+
+	forbidden.sin_addr.s_addr = htonl(0x0a090009);
+	snprintf(expected, sizeof(expected),
+		 "librdmabroker-rdmacm: resolve_addr: uid %u may not connect to 10.9.0.9:7471: "
+		 "denied\n",
+		 geteuid());
+	old = begin_capture(&file);
+	resolve(NULL);
+	DO(&client, rdma_connect(client.id, &p));
+	server.id = await(&server, RDMA_CM_EVENT_CONNECT_REQUEST);
+	DO(&server, rdma_destroy_id(server.id));
+	DO(&client, rdma_destroy_id(client.id));
+	for (int i = 0; i < 2; i++) {
+		DO(&client, rdma_create_id(client.channel, &client.id, NULL, RDMA_PS_TCP));
+		DO(&client,
+		   rdma_resolve_addr(client.id, NULL, (struct sockaddr *)&forbidden, 1000));
+		expect_error(RDMA_CM_EVENT_ADDR_ERROR, -EACCES);
+		DO(&client, rdma_destroy_id(client.id));
+	}
+	end_capture(old, file, said, sizeof(said));
+	ck_assert_str_eq(said, expected);
+}
+END_TEST
+
 START_TEST(refusals_without_a_channel)
 {
 	struct sockaddr_in forbidden = *(struct sockaddr_in *)addr(PORT);
@@ -568,6 +600,6 @@ UNIT_MAIN("dropin", set_up, tear_down, bound_connection, unbound_connection,
 	  options_travel_with_the_first_request, tos_between_address_and_route,
 	  migration_between_address_and_route, one_system_call_for_an_event,
 	  a_route_that_is_requested_early, calls_that_the_state_does_not_allow, refusals_of_policy,
-	  reasons_are_printed, refusals_without_a_channel, ids_without_a_channel_share_a_session,
-	  ids_without_a_channel_at_a_time, a_kept_session_of_another_user,
-	  a_kept_session_that_is_lost, descriptors)
+	  reasons_are_printed, the_first_refusal_is_printed, refusals_without_a_channel,
+	  ids_without_a_channel_share_a_session, ids_without_a_channel_at_a_time,
+	  a_kept_session_of_another_user, a_kept_session_that_is_lost, descriptors)

@@ -118,7 +118,7 @@ int qpcheck_by_rule(struct id *id, const struct policy_rule *rule, struct failur
 		check->qpn, check->device, rule->file, rule->line);
 	return failure_set(failure, STATUS_NOT_OWNER,
 			   "QP number %u of %s does not belong to process %d: the kernel knows no "
-			   "such QP",
+			   "such QP; only a rule with \"qp reserved\" allows one",
 			   check->qpn, check->device, session->identity.pid);
 }
 
