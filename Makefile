@@ -156,7 +156,7 @@ DEMO_PACKAGES := $(BUILD_PACKAGES) $(GUEST_PACKAGES)
 # Software iWARP for the guest's kernel, which Debian has as source only.
 IWARP_PACKAGES := linux-headers-amd64 linux-source xz-utils
 # All packages that the steps of `make check` need: no step installs any.
-TEST_PACKAGES = $(sort $(UNIT_PACKAGES) $(GUEST_PACKAGES) $(FUZZ_PACKAGES) $(COUNT_PACKAGES) \
+TEST_PACKAGES = $(sort $(UNIT_PACKAGES) $(RPM_PACKAGES) $(GUEST_PACKAGES) $(FUZZ_PACKAGES) $(COUNT_PACKAGES) \
 	$(KUBERNETES_PACKAGES) $(PROMETHEUS_PACKAGES) $(IWARP_PACKAGES) mandoc groff-base)
 
 # Installs the missing packages of $(NEEDED).
@@ -390,6 +390,7 @@ help:
 	@echo '  check-skipped     what is skipped is told, with its reason'
 	@echo '  check-fresh-packages    in a bare Debian: the packages are built with their tests, and installed'
 	@echo '  check-fresh-newcomer    in a bare Debian: the first minute of make, make demo and make check, as a user'
+	@echo '  check-rpm               the RPM packages have the files that the Debian packages have'
 	@echo '  check-fresh-other       in a bare Debian of another release: the build and the unit tests'
 	@echo '  check-fuzz        the fuzz targets: their seeds, then 10 s each'
 	@echo '  check-fault       a story in which every call fails once, under sanitizers'
@@ -413,5 +414,6 @@ help:
 	@echo 'make install        what make has built; DESTDIR= PREFIX=/usr SYSCONFDIR=/etc; see README for all variables'
 	@echo 'make uninstall      the same variables; keeps $$SYSCONFDIR/rdmabroker'
 	@echo 'make deb            Debian packages, into $$O/deb; lintian has nothing to say'
+	@echo 'make rpm            RPM packages, into $$O/rpm, by the rpmbuild of this machine'
 	@echo 'make clean          remove $$O'
 	@echo 'Variables: O= V=1 DEVELOPER=1 SAN=address,undefined CC= CFLAGS= CPPFLAGS= LDFLAGS='

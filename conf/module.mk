@@ -26,3 +26,30 @@ deb: deb-packages
 	$(call say,LINTIAN,rdmabroker $(VERSION))
 	$(Q)lintian --allow-root --fail-on error,warning $(deb-dir)/*.changes
 	$(Q)ls $(deb-dir)/*.deb
+
+# RPM packages. They are built from what git tracks, by the rpmbuild of this machine, which need not be one of a
+# distribution with RPM: there BuildRequires cannot be looked up, so the packages are those of `make rpm-packages`.
+rpm-dir := $(O)/rpm
+RPM_PACKAGES := $(BUILD_PACKAGES) rpm
+
+.PHONY: rpm rpm-packages
+rpm-packages: NEEDED = $(RPM_PACKAGES)
+rpm-packages:
+	$(install-missing)
+
+rpm: $(if $(wildcard /etc/debian_version),rpm-packages)
+	$(Q)rm -rf $(rpm-dir)
+	$(Q)mkdir -p $(rpm-dir)/SOURCES
+	$(Q){ $(deb-files); } | tar -cz --null -T - --transform 's,^,rdmabroker-$(VERSION)/,' \
+		-f $(rpm-dir)/SOURCES/rdmabroker-$(VERSION).tar.gz
+	@echo 'Building the RPM packages, with the log in $(rpm-dir)/build.log; this takes minutes.'
+	$(Q)env -u MAKEFLAGS -u MFLAGS -u CFLAGS -u CPPFLAGS -u LDFLAGS rpmbuild -bb --define '_topdir $(abspath $(rpm-dir))' \
+		--define 'rdmabroker_version $(VERSION)' $(if $(wildcard /etc/debian_version),--nodeps) \
+		conf/rpm/rdmabroker.spec >$(rpm-dir)/build.log 2>&1 || { tail -n 30 $(rpm-dir)/build.log; exit 1; }
+	$(Q)ls $(rpm-dir)/RPMS/*/*.rpm
+
+# The files of both kinds of packages.
+.PHONY: check-rpm
+check-rpm: export DEB_BUILD_OPTIONS := nocheck
+check-rpm: deb rpm
+	$(Q)tests/rpm $(rpm-dir)/RPMS/* $(deb-dir)
