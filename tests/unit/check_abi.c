@@ -86,7 +86,7 @@ static int give_question(void *given)
 FILLED(rdmabroker_options, replies);
 FILLED(rdmabroker_conn_param, unused);
 FILLED(rdmabroker_ud_param, ah_attr);
-FILLED(rdmabroker_event, n_paths);
+FILLED(rdmabroker_event, arg);
 FILLED(rdmabroker_failure, rule);
 FILLED(rdmabroker_status, n_warned);
 FILLED(rdmabroker_device_status, unused);
