@@ -34,6 +34,8 @@ COMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
 
 # CFLAGS, CPPFLAGS and LDFLAGS belong to the user. DEVELOPER=1: strict warnings are errors.
 CC := $(if $(filter default,$(origin CC)),gcc,$(CC))
+# The compiler for what runs while the rest is built, if CC is a cross-compiler.
+CC_FOR_BUILD ?= $(CC)
 CFLAGS ?= -O2 -g
 DEVELOPER ?= 0
 SAN ?=
@@ -416,4 +418,4 @@ help:
 	@echo 'make deb            Debian packages, into $$O/deb; lintian has nothing to say'
 	@echo 'make rpm            RPM packages, into $$O/rpm, by the rpmbuild of this machine'
 	@echo 'make clean          remove $$O'
-	@echo 'Variables: O= V=1 DEVELOPER=1 SAN=address,undefined CC= CFLAGS= CPPFLAGS= LDFLAGS='
+	@echo 'Variables: O= V=1 DEVELOPER=1 SAN=address,undefined CC= CC_FOR_BUILD= CFLAGS= CPPFLAGS= LDFLAGS='

@@ -13,10 +13,17 @@ $(PROTO_GEN).c $(PROTO_GEN).h &: proto/rdmabroker.proto
 	$(Q)mkdir -p $(O)/proto
 	$(Q)protoc-c --c_out=$(O) $<
 
-# The straight-line coders: see proto/codec.h. The generator runs here, so a cross-compiler would need another one.
+# The straight-line coders: see proto/codec.h. The generator runs on this machine, whose integers and pointers have to be
+# as long as those for which a cross-compiler compiles.
+ifeq ($(CC_FOR_BUILD),$(CC))
 $(O)/proto/codecgen: $(O)/obj/proto/codecgen.o $(PROTO_GEN).o
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs libprotobuf-c 2>/dev/null)
+else
+$(O)/proto/codecgen: proto/codecgen.c $(PROTO_GEN).c
+	$(call say,CC,$<)
+	$(Q)$(CC_FOR_BUILD) -w -I. -I$(O) -o $@ $^ -lprotobuf-c
+endif
 
 $(O)/proto/coders.h: $(O)/proto/codecgen
 	$(call say,GEN,$@)
