@@ -115,6 +115,10 @@ static inline const uint8_t *get_bool(const uint8_t *p, const uint8_t *end, prot
 /* protobuf-c refuses a tag or a length of more than five bytes, even if it is a small number. */
 static inline const uint8_t *get_short(const uint8_t *p, const uint8_t *end, uint32_t *ret)
 {
+	if (p < end && *p < 0x80) {
+		*ret = *p;
+		return p + 1;
+	}
 	return get_u32(p, end - p > 5 ? p + 5 : end, ret);
 }
 
