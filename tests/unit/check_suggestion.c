@@ -327,16 +327,23 @@ static void ask_before_bind(const struct policy *policy, const struct rdmabroker
 	ck_assert_int_ne(verdict.answer, POLICY_REJECT);
 }
 
+static struct asked asked_as(const struct rdmabroker_refusal *row)
+{
+	return (struct asked){
+		.operation = row->operation,
+		.unit = row->unit,
+		.device = row->device,
+		.uid = row->uid,
+		.in_group = has_group(row),
+		.port = is_chosen(row) ? options.first_port : row->port,
+		.peer = row->peer,
+	};
+}
+
 static void ask_row(const struct policy *policy, const char *rules,
 		    const struct rdmabroker_refusal *row)
 {
-	struct asked asked = { .operation = row->operation,
-			       .unit = row->unit,
-			       .device = row->device,
-			       .uid = row->uid,
-			       .in_group = has_group(row),
-			       .port = is_chosen(row) ? options.first_port : row->port,
-			       .peer = row->peer };
+	struct asked asked = asked_as(row);
 
 	if (!is_allowed(policy, &asked))
 		complain("refused", rules, &asked);
@@ -354,13 +361,7 @@ static void ask_row(const struct policy *policy, const char *rules,
 static struct asked random_asked(void)
 {
 	const struct rdmabroker_refusal *row = &rows[pick((int)table.n_refusals)];
-	struct asked ret = { .operation = row->operation,
-			     .unit = row->unit,
-			     .device = row->device,
-			     .uid = row->uid,
-			     .in_group = has_group(row),
-			     .port = is_chosen(row) ? options.first_port : row->port,
-			     .peer = row->peer };
+	struct asked ret = asked_as(row);
 
 	if (strcmp(ret.operation, "admin") == 0 || one_in(6))
 		ret.operation = operations[pick(6)];
