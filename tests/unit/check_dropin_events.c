@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <netinet/in.h>
-#include <poll.h>
 
 #include "tests/fake/fake.h"
 #include "tests/unit/ends.h"
@@ -9,20 +8,6 @@
 /* Which events programs of the drop-in get, and when a channel's descriptor is readable. */
 
 #define OTHER_PORT 7480
-
-static bool is_readable(const struct rdma_event_channel *channel)
-{
-	struct pollfd p = { .fd = channel->fd, .events = POLLIN };
-
-	return poll(&p, 1, 0) == 1;
-}
-
-/* Lets the daemon do all that it has to do. */
-static void run_daemon(void)
-{
-	while (hooks_run(hooks_get_loop()) > 0)
-		;
-}
 
 static void end_server(void)
 {

@@ -1,25 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <netinet/in.h>
-#include <poll.h>
 
 #include "client/rdmacm/newer.h"
 #include "tests/unit/ends.h"
 #include "tests/unit/unit.h"
 
 /* Events that programs of the drop-in write themselves, and look-ups of addresses whose end is an event. */
-
-static bool is_readable(const struct rdma_event_channel *channel)
-{
-	struct pollfd p = { .fd = channel->fd, .events = POLLIN };
-
-	return poll(&p, 1, 0) == 1;
-}
-
-static void run_daemon(void)
-{
-	while (hooks_run(hooks_get_loop()) > 0)
-		;
-}
 
 static void create(void)
 {

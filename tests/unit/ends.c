@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <netinet/in.h>
+#include <poll.h>
 
 #include "broker.h"
 #include "tests/unit/ends.h"
@@ -75,6 +76,19 @@ void tear_down(void)
 	rdma_destroy_event_channel(server.channel);
 	/* The drop-in keeps the session of its process, so the daemon is not freed. */
 	place_remove();
+}
+
+bool is_readable(const struct rdma_event_channel *channel)
+{
+	struct pollfd p = { .fd = channel->fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+void run_daemon(void)
+{
+	while (hooks_run(hooks_get_loop()) > 0)
+		;
 }
 
 void make_qp(struct end *end)

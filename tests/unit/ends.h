@@ -9,6 +9,7 @@
 #include <check.h>
 #include <errno.h>
 #include <rdma/rdma_cma.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -55,6 +56,9 @@ extern struct broker *broker;
 /* The address 10.9.0.1 with PORT. Valid until the next call but one. */
 struct sockaddr *addr(uint16_t port);
 void forget_traffic(void);
+bool is_readable(const struct rdma_event_channel *channel);
+/* Lets the daemon do all that it has to do. */
+void run_daemon(void);
 /* Takes END's next event, which must be of TYPE, and returns the event's id. */
 struct rdma_cm_id *await(struct end *end, enum rdma_cm_event_type type);
 void set_up(void);
