@@ -515,6 +515,16 @@ uint16_t rdmabroker_get_local_port(const struct rdmabroker_id *id);
 uint16_t rdmabroker_get_peer_port(const struct rdmabroker_id *id);
 /** The name of the device that the id is bound to ("rxe0"), or NULL; valid until the id is destroyed. */
 const char *rdmabroker_get_device_name(const struct rdmabroker_id *id);
+/**
+ * rdmabroker_get_gids - The GIDs of both ends of an id on InfiniBand.
+ * @ret_local, @ret_peer: The GIDs; all zero: not known yet. The local one is known when the id is bound to a device, the
+ *   peer's when its address is resolved, or for a connection request.
+ * Returns:
+ *   0; -ENODATA: none is known, or they follow from the IP addresses, as on Ethernet.
+ * See also: id->route.addr.addr.ibaddr in rdma_cma.h
+ */
+int rdmabroker_get_gids(const struct rdmabroker_id *id, union ibv_gid *ret_local,
+			union ibv_gid *ret_peer);
 
 /**
  * rdmabroker_set_option - Set an option of an id, usually before its address is bound or resolved.
@@ -536,7 +546,8 @@ int rdmabroker_get_option(struct rdmabroker_id *id, enum rdmabroker_option optio
 
 /**
  * rdmabroker_bind_addr - Bind an id to a local address.
- * @addr: sockaddr_in or sockaddr_in6; the wildcard address and port 0 are allowed.
+ * @addr: sockaddr_in, sockaddr_in6 or, on InfiniBand, sockaddr_ib (infiniband/ib.h); the wildcard address and port 0 are
+ *   allowed. The service id of a sockaddr_ib has to be one of the id's port space, or 0 with the mask 0.
  * Returns:
  *   0; -EADDRINUSE: the port is in use; -EADDRNOTAVAIL: the port is in use on a wildcard address, or @addr is a
  *   wildcard and the port is in use on some address, or the address is not this host's (the failure's text says
@@ -582,6 +593,20 @@ int rdmabroker_resolve_addr_wait(struct rdmabroker_id *id, const struct sockaddr
  */
 int rdmabroker_resolve_route(struct rdmabroker_id *id, int timeout_ms);
 int rdmabroker_resolve_route_wait(struct rdmabroker_id *id, int timeout_ms);
+/**
+ * rdmabroker_set_path - Set the path to the address that was resolved, in place of resolve_route.
+ * @path: A PathRecord of InfiniBand's subnet administration (infiniband/sa.h), in network order. It has to lead from the
+ *   id's own GID to the GID of its peer.
+ * Description:
+ *   Outcome: ROUTE_RESOLVED or ROUTE_ERROR. If the broker restarts before the id connects, the broker resolves a route
+ *   of its own.
+ * Returns:
+ *   0; -EACCES: the rule sets or limits the TOS, and a path has a traffic class and a service level of its own; -EINVAL:
+ *   @path leads elsewhere, or the address is not resolved.
+ * See also: rdma_set_option with RDMA_OPTION_IB_PATH
+ */
+int rdmabroker_set_path(struct rdmabroker_id *id, const struct ibv_path_record *path,
+			int timeout_ms);
 /**
  * rdmabroker_resolve - Resolve the address and then the route, with one request to the broker.
  * @src, @timeout_ms: As for resolve_addr. The timeout is for each of the two steps, with _wait for both together.

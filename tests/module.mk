@@ -16,7 +16,7 @@ UNIT_FABRIC := $(addprefix $(O)/tests/unit/check_,no_rdma cmscan holding nldev n
 
 # Tests of the library or the drop-in, with hooks in place of its system calls. Their rule is in
 # tests/hooks/module.mk.
-UNIT_HOOKED := $(addprefix $(O)/tests/unit/check_,disconnect_restart dropin dropin_events dropin_written grow instants ledger library_hostile library_pages library_waits takeover)
+UNIT_HOOKED := $(addprefix $(O)/tests/unit/check_,disconnect_restart dropin dropin_events dropin_ib dropin_written grow instants ledger library_hostile library_pages library_waits takeover)
 
 # Tests of rdmabroker-fleet, with a real etcd. The daemon on the fake fabric is a program of its own.
 UNIT_FLEET := $(addprefix $(O)/tests/unit/check_,fleet_etcd fleet_liar fleet fleet_state fleet_install fleet_ctl fleet_cluster)
@@ -95,4 +95,4 @@ $(UNIT_FABRIC): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(call objs,$(FABRIC_
 
 $(addprefix $(O)/tests/unit/check_,disconnect_restart grow takeover instants ledger): $(O)/obj/tests/unit/manager.o \
   $(O)/obj/tests/unit/succession.o $(O)/obj/tests/unit/place.o
-$(addprefix $(O)/tests/unit/check_,dropin dropin_events dropin_written): $(addprefix $(O)/obj/tests/unit/,ends.o place.o)
+$(addprefix $(O)/tests/unit/check_,dropin dropin_events dropin_ib dropin_written): $(addprefix $(O)/obj/tests/unit/,ends.o place.o)

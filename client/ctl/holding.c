@@ -289,7 +289,7 @@ static void add_row(struct reading *reading, const struct held *held, const char
 	row->public.port = row->public.any_port ? 0 : port;
 	if (has_peer(held) && strcmp(operation, "listen") != 0) {
 		row->public.peer = held->peer;
-		row->public.peer_prefix = held->peer.ss_family == AF_INET ? 32 : 128;
+		row->public.peer_prefix = (uint8_t)addr_bits((const struct sockaddr *)&held->peer);
 	}
 }
 

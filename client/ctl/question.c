@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "output.h"
+#include "proto/addr.h"
 #include "proto/names.h"
 #include "proto/portspace.h"
 #include "question.h"
@@ -264,20 +265,11 @@ int question_read(struct question *ret, const struct ctl *ctl, const char *opera
 	return take_wish(ret, ctl) ?: take_identity(ret, ctl) ?: take_peer_identity(ret, ctl);
 }
 
-static bool is_wildcard(const struct sockaddr *addr)
-{
-	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
-	const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
-
-	return addr->sa_family == AF_INET ? in->sin_addr.s_addr == 0 :
-					    IN6_IS_ADDR_UNSPECIFIED(&in6->sin6_addr);
-}
-
 static bool knows(const struct rdmabroker_question *question, size_t option)
 {
 	switch (option) {
 	case OPTION_LOCAL:
-		return question->local && !is_wildcard(question->local);
+		return question->local && !addr_is_wildcard(question->local);
 	case OPTION_PEER:
 		return question->peer;
 	case OPTION_PORT:

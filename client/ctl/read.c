@@ -11,6 +11,7 @@
 
 #include "ctl.h"
 #include "output.h"
+#include "proto/addr.h"
 #include "proto/word.h"
 #include "read.h"
 
@@ -93,30 +94,26 @@ static void complain_address(const char *text)
 			"invalid address \"%s\": only link-local addresses are followed by %%INTERFACE",
 			text);
 	else
-		complain("invalid address \"%s\": it must be IPv4 or IPv6%s", text,
+		complain("invalid address \"%s\": it must be IPv4 or IPv6 or gid:GID%s", text,
 			 is_name ? "; host names are not resolved, give the address" : "");
 }
 
 int read_address(const char *text, struct sockaddr_storage *ret)
 {
-	/*
-	 * getaddrinfo() parses IPv6 addresses, because it knows scopes. For IPv4 it would accept "10.1" as 10.0.0.1.
-	 */
+	/* For IPv6 addresses with a scope. For IPv4, getaddrinfo() would accept "10.1" as 10.0.0.1. */
 	const struct addrinfo hints = { .ai_family = AF_INET6, .ai_flags = AI_NUMERICHOST };
-	struct sockaddr_in *in = (struct sockaddr_in *)ret;
 	struct addrinfo *info;
 
 	if (!text)
 		return 0;
-	if (inet_pton(AF_INET, text, &in->sin_addr) == 1) {
-		in->sin_family = AF_INET;
-	} else if (getaddrinfo(text, NULL, &hints, &info) == 0) {
-		memcpy(ret, info->ai_addr, info->ai_addrlen);
-		freeaddrinfo(info);
-	} else {
+	if (addr_parse(ret, text, 0))
+		return 0;
+	if (getaddrinfo(text, NULL, &hints, &info) != 0) {
 		complain_address(text);
 		return EXIT_USAGE;
 	}
+	memcpy(ret, info->ai_addr, info->ai_addrlen);
+	freeaddrinfo(info);
 	return 0;
 }
 

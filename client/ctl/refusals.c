@@ -84,7 +84,7 @@ static void print_local(const void *at, FILE *file)
 /* A prefix, unless there was only one peer. */
 static bool get_peer(const struct rdmabroker_refusal *of, char *ret, size_t size)
 {
-	bool is_one = of->peer_prefix == (of->peer.ss_family == AF_INET ? 32 : 128);
+	bool is_one = of->peer_prefix == addr_bits((const struct sockaddr *)&of->peer);
 	char text[ADDR_HOST_STRLEN];
 
 	if (!get_address(&of->peer, text))

@@ -35,7 +35,7 @@ struct range {
 
 struct prefix {
 	uint8_t address[16];
-	uint8_t family; /* 4 or 6 */
+	uint8_t kind; /* 4, 6 or ADDR_KIND_GID */
 	uint8_t bits;
 };
 
@@ -102,7 +102,7 @@ static int compare_ranges(const void *a, const void *b)
 static int compare_prefixes(const void *a, const void *b)
 {
 	const struct prefix *x = a, *y = b;
-	int r = x->family - y->family;
+	int r = x->kind - y->kind;
 
 	if (r == 0)
 		r = memcmp(x->address, y->address, sizeof(x->address));
@@ -111,7 +111,7 @@ static int compare_prefixes(const void *a, const void *b)
 
 static bool contains(const struct prefix *outer, const struct prefix *inner)
 {
-	if (outer->family != inner->family || outer->bits > inner->bits)
+	if (outer->kind != inner->kind || outer->bits > inner->bits)
 		return false;
 	for (unsigned i = 0; i < outer->bits; i++)
 		if ((outer->address[i / 8] ^ inner->address[i / 8]) & (0x80 >> i % 8))
@@ -215,16 +215,25 @@ static bool is_wanted(const struct rdmabroker_refusal *seen,
 static struct prefix peer_of(const struct rdmabroker_refusal *seen,
 			     const struct suggestion_options *options, unsigned operation)
 {
-	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&seen->peer;
 	const struct sockaddr_in *in4 = (const struct sockaddr_in *)&seen->peer;
-	bool is_4 = seen->peer.ss_family == AF_INET;
-	unsigned bits = is_4 ? options->peer_prefix : options->peer_prefix6;
-	struct prefix ret = { .family = is_4 ? 4 : 6 };
+	struct prefix ret = { .kind = 4 };
+	unsigned bits = options->peer_prefix;
 
-	if (is_4)
+	switch (seen->peer.ss_family) {
+	case AF_INET:
 		memcpy(ret.address, &in4->sin_addr, sizeof(in4->sin_addr));
-	else
-		memcpy(ret.address, &in6->sin6_addr, sizeof(in6->sin6_addr));
+		break;
+	case AF_INET6:
+		ret.kind = 6;
+		bits = options->peer_prefix6;
+		addr_host((const struct sockaddr *)&seen->peer, ret.address);
+		break;
+	default:
+		/* The first half of a GID is the same for the whole fabric. */
+		ret.kind = ADDR_KIND_GID;
+		bits = 128;
+		addr_host((const struct sockaddr *)&seen->peer, ret.address);
+	}
 	/* A group is no host with neighbours. */
 	if (operation == JOIN || bits > seen->peer_prefix)
 		bits = seen->peer_prefix;
@@ -457,17 +466,11 @@ static void print_user(FILE *file, const struct suggestion_options *options, uin
 
 static void print_prefix(FILE *file, const struct prefix *prefix)
 {
-	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6 };
-	struct sockaddr_in in4 = { .sin_family = AF_INET };
+	struct sockaddr_storage addr;
 	char text[ADDR_HOST_STRLEN];
 
-	memcpy(&in4.sin_addr, prefix->address, sizeof(in4.sin_addr));
-	memcpy(&in6.sin6_addr, prefix->address, sizeof(in6.sin6_addr));
-	fprintf(file, "%s/%u",
-		addr_host_to_string(prefix->family == 4 ? (struct sockaddr *)&in4 :
-							  (struct sockaddr *)&in6,
-				    text),
-		prefix->bits);
+	addr_set_host(&addr, prefix->kind, prefix->address);
+	fprintf(file, "%s/%u", addr_host_to_string((struct sockaddr *)&addr, text), prefix->bits);
 }
 
 /* Between the items of a list, of which I come before. A line must not be too long. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <endian.h>
 #include <errno.h>
 #include <infiniband/ib.h>
 #include <netdb.h>
@@ -8,7 +9,10 @@
 
 #include "rdmacm.h"
 
-/* Looks names up with getaddrinfo(). AF_IB addresses and paths of InfiniBand are not supported. */
+/*
+ * Looks names up with getaddrinfo(). A GID is looked up as an IPv6 address, and becomes one of AF_IB. The service of
+ * InfiniBand that librdmacm asks for paths, ibacm, is not asked: the broker's host does that.
+ */
 
 static int to_socktype(int qp_type)
 {
@@ -44,7 +48,7 @@ static int to_protocol(int port_space, int socktype)
 
 static struct addrinfo to_hints(const struct rdma_addrinfo *rai)
 {
-	struct addrinfo hints = { .ai_family = rai->ai_family };
+	struct addrinfo hints = { .ai_family = rai->ai_family == AF_IB ? 0 : rai->ai_family };
 
 	if (rai->ai_flags & RAI_PASSIVE)
 		hints.ai_flags |= AI_PASSIVE;
@@ -66,6 +70,33 @@ static int copy_addr(struct sockaddr **ret, socklen_t *ret_len, const struct soc
 	return 0;
 }
 
+/* As librdmacm: AF_IB needs these flags, and without them the family is that of what was found. */
+static bool wants_ib(const struct rdma_addrinfo *hints)
+{
+	return hints && hints->ai_flags & RAI_FAMILY && hints->ai_flags & RAI_NUMERICHOST &&
+	       hints->ai_family == AF_IB;
+}
+
+/* ADDR, whose host is a GID, as an address of PORT_SPACE. */
+static int convert_gid(struct sockaddr **ret, socklen_t *ret_len, const struct sockaddr *addr,
+		       int port_space)
+{
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
+	struct sockaddr_ib ib = { .sib_family = AF_IB, .sib_pkey = htons(0xffff) };
+	uint16_t port;
+
+	/* An IPv4 address is no GID. */
+	if (addr->sa_family != AF_INET6)
+		return EAI_FAMILY;
+	port = ntohs(in6->sin6_port);
+	ib.sib_flowinfo = in6->sin6_flowinfo;
+	memcpy(&ib.sib_addr, &in6->sin6_addr, sizeof(ib.sib_addr));
+	ib.sib_sid = htobe64(((uint64_t)port_space << 16) + port);
+	ib.sib_sid_mask = htobe64(port ? UINT64_MAX : UINT64_MAX << 16);
+	ib.sib_scope_id = in6->sin6_scope_id;
+	return copy_addr(ret, ret_len, (struct sockaddr *)&ib, sizeof(ib));
+}
+
 /*
  * QP type and port space are those of the hints; if the hints have none, the socket type and the protocol determine
  * them.
@@ -75,6 +106,8 @@ static int from_addrinfo(struct rdma_addrinfo *rai, const struct rdma_addrinfo *
 {
 	bool passive = ai->ai_flags & AI_PASSIVE;
 	char *name = ai->ai_canonname ? strdup(ai->ai_canonname) : NULL;
+	struct sockaddr **addr;
+	socklen_t *len;
 
 	rai->ai_qp_type = ai->ai_socktype == SOCK_DGRAM ? IBV_QPT_UD : IBV_QPT_RC;
 	rai->ai_port_space = ai->ai_protocol == IPPROTO_UDP ? RDMA_PS_UDP : RDMA_PS_TCP;
@@ -83,11 +116,12 @@ static int from_addrinfo(struct rdma_addrinfo *rai, const struct rdma_addrinfo *
 	if (hints && hints->ai_port_space)
 		rai->ai_port_space = hints->ai_port_space;
 	rai->ai_flags = passive ? RAI_PASSIVE : 0;
-	rai->ai_family = ai->ai_family;
+	rai->ai_family = wants_ib(hints) ? AF_IB : ai->ai_family;
 	*(passive ? &rai->ai_src_canonname : &rai->ai_dst_canonname) = name;
-	return passive ?
-		       copy_addr(&rai->ai_src_addr, &rai->ai_src_len, ai->ai_addr, ai->ai_addrlen) :
-		       copy_addr(&rai->ai_dst_addr, &rai->ai_dst_len, ai->ai_addr, ai->ai_addrlen);
+	addr = passive ? &rai->ai_src_addr : &rai->ai_dst_addr;
+	len = passive ? &rai->ai_src_len : &rai->ai_dst_len;
+	return wants_ib(hints) ? convert_gid(addr, len, ai->ai_addr, rai->ai_port_space) :
+				 copy_addr(addr, len, ai->ai_addr, ai->ai_addrlen);
 }
 
 static int resolve(struct rdma_addrinfo *rai, const char *node, const char *service,
@@ -136,8 +170,6 @@ int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_ad
 			"RAI_SA: only librdmacm itself asks InfiniBand's subnet administration for services");
 		return fail(EOPNOTSUPP);
 	}
-	if (hints && hints->ai_family == AF_IB)
-		return fail(EAFNOSUPPORT);
 	rai = calloc(1, sizeof(*rai));
 	if (!rai)
 		return fail(ENOMEM);

@@ -38,12 +38,22 @@ static int keep_connect_data(struct id *id, const struct rdma_addrinfo *res)
 	return 0;
 }
 
+static int set_route(struct id *id, const struct rdma_addrinfo *res)
+{
+	if (!res->ai_route_len)
+		return rdma_resolve_route(&id->public, RESOLVE_TIMEOUT_MS);
+	if (rdma_set_option(&id->public, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, res->ai_route,
+			    res->ai_route_len) < 0)
+		return -1;
+	return event_await_outcome(id);
+}
+
 static int make_active(struct id *id, const struct rdma_addrinfo *res, struct ibv_pd *pd,
 		       struct ibv_qp_init_attr *attr)
 {
 	if (rdma_resolve_addr(&id->public, res->ai_src_addr, res->ai_dst_addr, RESOLVE_TIMEOUT_MS) <
 		    0 ||
-	    rdma_resolve_route(&id->public, RESOLVE_TIMEOUT_MS) < 0)
+	    set_route(id, res) < 0)
 		return -1;
 	if (attr) {
 		attr->qp_type = (enum ibv_qp_type)res->ai_qp_type;

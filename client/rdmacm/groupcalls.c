@@ -17,7 +17,7 @@ static int join_group(struct id *id, struct sockaddr *addr, uint32_t flags, void
 	struct join *join;
 	int r;
 
-	if (!is_ip(addr))
+	if (!is_address(addr))
 		return fail(EINVAL);
 	join = join_new(addr, flags, context);
 	if (!join)
@@ -66,7 +66,7 @@ int rdma_leave_multicast(struct rdma_cm_id *public, struct sockaddr *addr)
 	int r = 0;
 
 	FORWARD_ID(rdma_leave_multicast, public, addr);
-	if (!is_ip(addr))
+	if (!is_address(addr))
 		return fail(EINVAL);
 	channel = to_channel(public->channel);
 	pthread_mutex_lock(&channel->lock);

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <infiniband/sa.h>
 #include <string.h>
 
 #include "rdmacm.h"
+
+#define SET_PATH_TIMEOUT_MS 2000
 
 /*
  * librdmacm's calls about ids, their addresses and options, by the library's. An id that has no broker behind it goes
@@ -48,7 +51,7 @@ int rdma_bind_addr(struct rdma_cm_id *public, struct sockaddr *addr)
 	int r;
 
 	FORWARD_ID(rdma_bind_addr, public, addr);
-	if (!is_ip(addr))
+	if (!is_address(addr))
 		return fail(EINVAL);
 	r = BROKER(rdmabroker_bind_addr(id->handle, addr));
 	return report_result("rdma_bind_addr", r < 0 ? r : id_learn(id));
@@ -71,7 +74,7 @@ int rdma_resolve_addr(struct rdma_cm_id *public, struct sockaddr *src_addr,
 	int r;
 
 	FORWARD_ID(rdma_resolve_addr, public, src_addr, dst_addr, timeout_ms);
-	if (!is_ip(dst_addr) || (src_addr && !is_ip(src_addr)))
+	if (!is_address(dst_addr) || (src_addr && !is_address(src_addr)))
 		return fail(EINVAL);
 	r = BROKER(rdmabroker_resolve_addr(id->handle, src_addr, dst_addr,
 					   timeout_ms > 0 ? timeout_ms : 1));
@@ -91,7 +94,6 @@ int rdma_resolve_route(struct rdma_cm_id *public, int timeout_ms)
 	return r < 0 ? report_result("rdma_resolve_route", r) : event_await_outcome(id);
 }
 
-/* AF_IB addresses are not supported: for them the port is 0. */
 __be16 rdma_get_src_port(struct rdma_cm_id *public)
 {
 	FORWARD(rdma_get_src_port, public);
@@ -128,13 +130,42 @@ static int set_option(struct id *id, int option, const void *value, size_t len)
 						    number));
 }
 
-/* RDMA_OPTION_IB, which sets paths, is not supported, because the broker resolves routes. */
+/* As the kernel, takes the first path that connection requests and packets of both directions can use. */
+static const struct ibv_path_record *find_path(const void *value, size_t len)
+{
+	const uint32_t needed = IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY |
+				IBV_PATH_FLAG_BIDIRECTIONAL;
+	const struct ibv_path_data *paths = value;
+
+	if (!value || len % sizeof(*paths) != 0)
+		return NULL;
+	for (size_t i = 0; i < len / sizeof(*paths); i++)
+		if (paths[i].flags == needed)
+			return &paths[i].path;
+	return NULL;
+}
+
+int id_set_path(struct id *id, const void *value, size_t len)
+{
+	const struct ibv_path_record *path = find_path(value, len);
+
+	if (!path)
+		return -EINVAL;
+	return BROKER(rdmabroker_set_path(id->handle, path, SET_PATH_TIMEOUT_MS));
+}
+
+static int set_ib_option(struct id *id, int option, const void *value, size_t len)
+{
+	return option == RDMA_OPTION_IB_PATH ? id_set_path(id, value, len) : -ENOSYS;
+}
+
 int rdma_set_option(struct rdma_cm_id *public, int level, int optname, void *optval, size_t optlen)
 {
 	struct id *id = to_id(public);
 
 	FORWARD_ID(rdma_set_option, public, level, optname, optval, optlen);
-	return report_result("rdma_set_option", level == RDMA_OPTION_ID ?
-							set_option(id, optname, optval, optlen) :
-							-ENOSYS);
+	return report_result("rdma_set_option",
+			     level == RDMA_OPTION_ID ? set_option(id, optname, optval, optlen) :
+			     level == RDMA_OPTION_IB ? set_ib_option(id, optname, optval, optlen) :
+						       -ENOSYS);
 }

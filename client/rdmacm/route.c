@@ -6,8 +6,8 @@
 #include "rdmacm.h"
 
 /*
- * The GIDs and the paths of id->route. The broker reports the paths with ROUTE_RESOLVED and CONNECT_REQUEST. On Ethernet
- * the GIDs follow from the IP addresses, so they are set earlier. On InfiniBand they come with the paths.
+ * The GIDs and the paths of id->route. The broker reports the paths with ROUTE_RESOLVED and CONNECT_REQUEST, and the GIDs
+ * with the addresses, unless they follow from these: on Ethernet from the IP addresses, and with AF_IB they are these.
  *
  * If the broker reports no paths, the one on Ethernet is derived from the GIDs and the port.
  */
@@ -26,7 +26,9 @@ void route_learn_gids(struct id *id)
 	struct rdma_addr *addr = &id->public.route.addr;
 	struct port port;
 
-	if (!get_port(id, &port))
+	if (rdmabroker_get_gids(id->handle, &addr->addr.ibaddr.sgid, &addr->addr.ibaddr.dgid) ==
+		    0 ||
+	    !get_port(id, &port))
 		return;
 	/* In RoCE each IP address is a GID; an IPv4 address is written as an IPv4-mapped IPv6 address. */
 	addr_host(&addr->src_addr, addr->addr.ibaddr.sgid.raw);

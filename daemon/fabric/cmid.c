@@ -247,6 +247,18 @@ static bool has_device(const struct fabric_id *id)
 	return id->cm && id->cm->verbs;
 }
 
+/* *RET is all zero if the GID is the address, as on Ethernet and in AF_IB. */
+static void copy_gid(union ibv_gid *ret, const union ibv_gid *gid,
+		     const struct sockaddr_storage *addr)
+{
+	union ibv_gid host;
+
+	addr_host((const struct sockaddr *)addr, host.raw);
+	*ret = *gid;
+	if (memcmp(host.raw, gid->raw, sizeof(host.raw)) == 0)
+		*ret = (union ibv_gid){ 0 };
+}
+
 void fabric_id_get_info(const struct fabric_id *id, struct fabric_id_info *ret)
 {
 	struct rdma_cm_id *cm = id->cm;
@@ -259,6 +271,8 @@ void fabric_id_get_info(const struct fabric_id *id, struct fabric_id_info *ret)
 	copy_addr(&ret->peer, rdma_get_peer_addr(cm));
 	ret->device = id->device[0] ? id->device : NULL;
 	ret->port_num = has_device(id) ? cm->port_num : 0;
+	copy_gid(&ret->gids[0], &cm->route.addr.addr.ibaddr.sgid, &ret->local);
+	copy_gid(&ret->gids[1], &cm->route.addr.addr.ibaddr.dgid, &ret->peer);
 }
 
 size_t fabric_id_get_paths(const struct fabric_id *id, struct ibv_sa_path_rec ret[PATHS_MAX])
@@ -325,6 +339,20 @@ int fabric_id_resolve_route(struct fabric_id *id, int timeout_ms)
 	if (!has_device(id))
 		return -EINVAL;
 	return result(rdma_resolve_route(id->cm, timeout_ms));
+}
+
+int fabric_id_set_path(struct fabric_id *id, const struct ibv_path_record *path)
+{
+	/* The kernel takes only a path with these flags. */
+	struct ibv_path_data data = {
+		.flags = IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_BIDIRECTIONAL,
+		.path = *path,
+	};
+
+	if (!has_device(id))
+		return -EINVAL;
+	return result(
+		rdma_set_option(id->cm, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &data, sizeof(data)));
 }
 
 bool fabric_id_is_iwarp(const struct fabric_id *id)

@@ -122,6 +122,11 @@ struct fabric_id_info {
 	struct sockaddr_storage peer; /* ss_family 0: none */
 	const char *device; /* e.g. "rxe0"; NULL: not bound to a device; valid while the id lives */
 	uint8_t port_num; /* port number of the device, from 1; 0: none */
+	/*
+	 * The GIDs of the local end and of the peer, if they do not follow from the addresses, as on InfiniBand with IP
+	 * addresses. All zero: not known, or they follow from them.
+	 */
+	union ibv_gid gids[2];
 };
 
 /*
@@ -333,6 +338,11 @@ int fabric_id_listen(struct fabric_id *id, int backlog);
 int fabric_id_resolve_addr(struct fabric_id *id, const struct sockaddr *src,
 			   const struct sockaddr *dst, int timeout_ms); /* SRC can be NULL */
 int fabric_id_resolve_route(struct fabric_id *id, int timeout_ms);
+/*
+ * Sets the path, in place of fabric_id_resolve_route(); ROUTE_RESOLVED follows. Whether PATH leads to the id's peer is the
+ * caller's to check.
+ */
+int fabric_id_set_path(struct fabric_id *id, const struct ibv_path_record *path);
 /* PARAM->qp_num is the client's QP; the id has no QP of its own. -EOPNOTSUPP: a datagram id on iWARP. */
 int fabric_id_connect(struct fabric_id *id, const struct rdma_conn_param *param);
 int fabric_id_accept(struct fabric_id *id, const struct rdma_conn_param *param);

@@ -276,18 +276,24 @@ int match_parse_prefix(struct parser *parser, struct policy_rule *rule, union po
 	return set_take(parser, "this match", &ret->prefixes);
 }
 
+static enum ternary match_address(const struct prefix_set *set, bool known,
+				  const struct prefix *address)
+{
+	if (!known)
+		return TERNARY_UNKNOWN;
+	if (prefix_set_contains(set, address))
+		return TERNARY_YES;
+	return prefix_set_lacks(set, address) ? TERNARY_NO : TERNARY_UNKNOWN;
+}
+
 enum ternary match_local(const union policy_value *value, const struct policy_facts *facts)
 {
-	if (!facts->knows_local)
-		return TERNARY_UNKNOWN;
-	return ternary(prefix_set_contains(value->prefixes, &facts->local));
+	return match_address(value->prefixes, facts->knows_local, &facts->local);
 }
 
 enum ternary match_peer(const union policy_value *value, const struct policy_facts *facts)
 {
-	if (!facts->knows_peer)
-		return TERNARY_UNKNOWN;
-	return ternary(prefix_set_contains(value->prefixes, &facts->peer));
+	return match_address(value->prefixes, facts->knows_peer, &facts->peer);
 }
 
 static bool parse_range(const struct token *token, uint32_t *ret_first, uint32_t *ret_last)

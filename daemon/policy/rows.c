@@ -164,7 +164,8 @@ void row_facts_init(struct row_facts *ret, const struct policy_rows *rows,
 		ret->known |= ROW_PS;
 		ret->ps = question->port_space;
 	}
-	if (facts->knows_peer) {
+	/* Which IP address the host of a GID has is not known. */
+	if (facts->knows_peer && facts->peer.family != PREFIX_GID) {
 		ret->known |= ROW_PEER;
 		ret->peer_is_ipv4 = facts->peer.family == 4;
 		memcpy(&ret->peer, facts->peer.address, sizeof(ret->peer));

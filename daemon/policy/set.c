@@ -75,7 +75,7 @@ static const char *guess_name(const struct parser *parser, const char *name, siz
 
 static int complain_no_address(struct parser *parser, const struct token *token, const char *what)
 {
-	static const char takes[] = "takes an IP address, a prefix or @SET";
+	static const char takes[] = "takes an IP address, a prefix, gid:GID or @SET";
 	struct set *set;
 
 	if (token->type != TOKEN_WORD)
@@ -90,7 +90,8 @@ static int complain_no_address(struct parser *parser, const struct token *token,
 				       "%s %s; leave out %%INTERFACE, which no rule looks at", what,
 				       takes);
 	for (size_t i = 0; i < token->len; i++)
-		if (!strchr("0123456789abcdefABCDEF.:/", token->text[i]))
+		if (!strchr("0123456789abcdefABCDEF.:/", token->text[i]) &&
+		    strncmp(token->text, "gid:", 4) != 0)
 			return parser_complain(parser, token, "%s %s; host names are not looked up",
 					       what, takes);
 	return parser_complain(parser, token, "%s %s", what, takes);

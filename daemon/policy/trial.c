@@ -123,12 +123,13 @@ static int take_address(struct parser *parser, const struct fact *fact,
 			struct sockaddr_storage *ret)
 {
 	const struct token *token = parser_take(parser);
-	char text[INET6_ADDRSTRLEN] = "";
+	char text[ADDR_HOST_STRLEN] = "";
 
 	if (token->type == TOKEN_WORD && token->len < sizeof(text))
 		memcpy(text, token->text, token->len);
 	if (!addr_parse(ret, text, 0))
-		return parser_complain(parser, token, "'%s' takes an IP address", fact->name);
+		return parser_complain(parser, token, "'%s' takes an IP address or gid:GID",
+				       fact->name);
 	return 0;
 }
 

@@ -13,7 +13,7 @@
 #include "rpc/request.h"
 
 #define TEXT_MAX 512
-#define REPLY_SPACE 51200 /* enough for a page of sessions and ids, the largest result */
+#define REPLY_SPACE 53248 /* enough for a page of sessions and ids, the largest result */
 
 struct control;
 

@@ -53,6 +53,7 @@ const char *in_ece(struct ibv_ece *ret, const Rdmabroker__Ece *ece)
 
 void out_id_info(struct out_id_info *space, const struct id *id)
 {
+	static const union ibv_gid no_gids[2];
 	struct fabric_id_info *from = &space->from;
 
 	if (!id_get_info(id, from))
@@ -63,6 +64,10 @@ void out_id_info(struct out_id_info *space, const struct id *id)
 	if (from->device)
 		space->info.device = (char *)from->device;
 	space->info.port_num = from->port_num;
+	if (memcmp(from->gids, no_gids, sizeof(no_gids)) != 0) {
+		space->info.gids.len = sizeof(from->gids);
+		space->info.gids.data = from->gids[0].raw;
+	}
 }
 
 static Rdmabroker__AhAttr *out_ah_attr(struct out_ah_attr *space, const struct ibv_ah_attr *ah)

@@ -115,7 +115,7 @@ int do_hello(struct call *call)
 	rdmabroker__hello_result__init(result);
 	result->version = 1;
 	result->features = RDMABROKER__FEATURE__FEATURE_GOODBYE |
-			   RDMABROKER__FEATURE__FEATURE_APART;
+			   RDMABROKER__FEATURE__FEATURE_APART | RDMABROKER__FEATURE__FEATURE_PATHS;
 	REPLY(call, hello, HELLO, result);
 	if (session_is_released(call->session))
 		return failure_set(&call->failure, STATUS_BAD_STATE,
@@ -286,11 +286,16 @@ int do_resolve_addr(struct call *call)
 
 int do_resolve_route(struct call *call)
 {
+	const Rdmabroker__ResolveRoute *m = call->request->resolve_route;
 	struct id *id;
-	int r = get_id(call, call->request->resolve_route->id, &id);
+	int r = get_id(call, m->id, &id);
 
-	return r != 0 ? r :
-			resolve_route(id, call->request->resolve_route->timeout_ms, &call->failure);
+	if (r != 0)
+		return r;
+	if (m->path.len > 0)
+		return resolve_route_set_path(id, m->timeout_ms, m->path.data, m->path.len,
+					      &call->failure);
+	return resolve_route(id, m->timeout_ms, &call->failure);
 }
 
 /* The contents that a connect and an accept have in common. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <netinet/in.h>
 #include <string.h>
 
 #include "core/admit/refused.h"
+#include "proto/addr.h"
 #include "proto/address.h"
 #include "proto/text.h"
 #include "rpc/call.h"
@@ -36,20 +36,7 @@ static const char *const outcomes[_REFUSED_OUTCOME_MAX] = {
 
 static Rdmabroker__Address *out_address(struct out_address *space, const struct ledger_prefix *in)
 {
-	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6 };
-	struct sockaddr_in in4 = { .sin_family = AF_INET };
-
-	switch (in->family) {
-	case 0:
-		return NULL;
-	case 4:
-		memcpy(&in4.sin_addr, in->address, sizeof(in4.sin_addr));
-		memcpy(&space->addr, &in4, sizeof(in4));
-		break;
-	default:
-		memcpy(&in6.sin6_addr, in->address, sizeof(in6.sin6_addr));
-		memcpy(&space->addr, &in6, sizeof(in6));
-	}
+	addr_set_host(&space->addr, in->family, in->address);
 	return address_pack(&space->address, (struct sockaddr *)&space->addr);
 }
 

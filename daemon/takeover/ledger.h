@@ -208,7 +208,7 @@ struct ledger_published {
 };
 
 struct ledger_prefix {
-	uint8_t family; /* 4 or 6; 0: not known */
+	uint8_t family; /* 4, 6 or ADDR_KIND_GID of proto/addr.h; 0: not known */
 	uint8_t bits; /* the length of the prefix */
 	uint8_t reserved[6];
 	uint8_t address[16];

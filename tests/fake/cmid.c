@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
 #include <assert.h>
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@ struct fabric_id *fake_id_new(struct fabric *fabric, uid_t uid, enum rdma_port_s
 	id->fabric = fabric;
 	id->uid = uid;
 	id->on_event = fake_drop_event;
+	id->ps = ps;
 	id->is_datagram = ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB;
 	for (int i = 0; i < N_OPTIONS; i++)
 		id->options[i] = -1;
@@ -98,8 +100,7 @@ void fabric_id_get_info(const struct fabric_id *id, struct fabric_id_info *ret)
 
 static bool is_any(const struct sockaddr *addr)
 {
-	return addr->sa_family == AF_INET &&
-	       ((const struct sockaddr_in *)addr)->sin_addr.s_addr == INADDR_ANY;
+	return addr->sa_family != AF_INET6 && addr_is_wildcard(addr);
 }
 
 /* Whether ADDR of ID covers addresses of both families. */
@@ -118,7 +119,7 @@ static struct fabric_id *find_holder(const struct fabric_id *id, const struct so
 		struct fabric_id *other = container_of(l, struct fabric_id, link);
 		const struct sockaddr *local = (struct sockaddr *)&other->info.local;
 
-		if (other != id && !other->is_request && *fake_port(&other->info.local) == port &&
+		if (other != id && !other->is_request && fake_port(&other->info.local) == port &&
 		    (local->sa_family == addr->sa_family || has_both_families(id, addr) ||
 		     has_both_families(other, local)))
 			return other;
@@ -126,28 +127,41 @@ static struct fabric_id *find_holder(const struct fabric_id *id, const struct so
 	return NULL;
 }
 
+/* As the kernel, gives an address of AF_IB its whole service id. PORT: in network order. */
+static void set_port(struct fabric_id *id, in_port_t port)
+{
+	struct sockaddr_ib *ib = (struct sockaddr_ib *)&id->info.local;
+
+	if (ib->sib_family != AF_IB) {
+		((struct sockaddr_in *)ib)->sin_port = port; /* at the same offset in IPv6 */
+		return;
+	}
+	ib->sib_sid = htobe64(((uint64_t)id->ps << 16) + ntohs(port));
+	ib->sib_sid_mask = UINT64_MAX;
+}
+
 int fabric_id_bind(struct fabric_id *id, const struct sockaddr *addr)
 {
 	struct fabric_device *device = fabric_next_device(id->fabric, NULL);
 	struct fabric_id *other;
-	in_port_t port = ((const struct sockaddr_in *)addr)->sin_port;
+	in_port_t port = htons(addr_port(addr));
 	int r = fake_outcome(id->fabric, FAKE_BIND);
 
+	if (r == 0)
+		r = fake_check_ib(addr, /* local= */ true);
 	if (r < 0)
 		return r;
 	other = port ? find_holder(id, addr, port) : NULL;
 	if (other && (other->listening || !(other->options[RDMA_OPTION_ID_REUSEADDR] > 0 &&
 					    id->options[RDMA_OPTION_ID_REUSEADDR] > 0)))
 		return -EADDRINUSE;
-	memcpy(&id->info.local, addr,
-	       addr->sa_family == AF_INET ? sizeof(struct sockaddr_in) :
-					    sizeof(struct sockaddr_in6));
-	if (port == 0)
-		*fake_port(&id->info.local) = htons(++id->fabric->last_port);
+	memcpy(&id->info.local, addr, addr_len(addr));
+	set_port(id, port ?: htons(++id->fabric->last_port));
 	if (!is_any(addr) && device) {
 		id->info.device = device->name;
 		id->info.port_num = 1;
 	}
+	fake_learn_gids(id);
 	return 0;
 }
 
@@ -158,7 +172,7 @@ int fabric_id_listen(struct fabric_id *id, int backlog)
 	if (r < 0)
 		return r;
 	/* Only with REUSEADDR another id can have the port. */
-	if (find_holder(id, (const struct sockaddr *)&id->info.local, *fake_port(&id->info.local)))
+	if (find_holder(id, (const struct sockaddr *)&id->info.local, fake_port(&id->info.local)))
 		return -EADDRINUSE;
 	id->backlog = backlog;
 	id->listening = true;
@@ -168,18 +182,28 @@ int fabric_id_listen(struct fabric_id *id, int backlog)
 int fabric_id_resolve_addr(struct fabric_id *id, const struct sockaddr *src,
 			   const struct sockaddr *dst, int timeout_ms)
 {
-	struct sockaddr_in any = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a090001) };
+	struct sockaddr_in own = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(FAKE_IP) };
+	struct sockaddr_ib ib;
 	int r = fake_outcome(id->fabric, FAKE_RESOLVE_ADDR);
 
+	fake_local_ib(&ib);
+	if (r == 0)
+		r = fake_check_ib(dst, /* local= */ false);
 	if (r == 0 && id->info.local.ss_family == AF_UNSPEC) {
 		id->fabric->count[FAKE_BIND]--;
-		r = fabric_id_bind(id, src ?: (struct sockaddr *)&any);
+		if (dst->sa_family == AF_IB)
+			ib.sib_pkey = ((const struct sockaddr_ib *)dst)->sib_pkey;
+		if (!src)
+			src = dst->sa_family == AF_IB ? (struct sockaddr *)&ib :
+							(struct sockaddr *)&own;
+		r = fabric_id_bind(id, src);
 	}
+	if (r == 0 && id->info.local.ss_family != dst->sa_family && dst->sa_family == AF_IB)
+		r = -EINVAL;
 	if (r < 0)
 		return r;
-	memcpy(&id->info.peer, dst,
-	       dst->sa_family == AF_INET ? sizeof(struct sockaddr_in) :
-					   sizeof(struct sockaddr_in6));
+	memcpy(&id->info.peer, dst, addr_len(dst));
+	fake_learn_gids(id);
 	if (id->fabric->n_addr_errors > 0) {
 		id->fabric->n_addr_errors--;
 		fake_post(id, RDMA_CM_EVENT_ADDR_ERROR, id->fabric->addr_error, NULL, NULL);
@@ -195,6 +219,11 @@ int fabric_id_resolve_route(struct fabric_id *id, int timeout_ms)
 
 	if (r < 0)
 		return r;
+	if (id->fabric->n_route_errors > 0) {
+		id->fabric->n_route_errors--;
+		fake_post(id, RDMA_CM_EVENT_ROUTE_ERROR, -ETIMEDOUT, NULL, NULL);
+		return 0;
+	}
 	id->is_routed = true;
 	fake_post(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL, NULL);
 	return 0;
@@ -229,6 +258,10 @@ size_t fabric_id_get_paths(const struct fabric_id *id, struct ibv_sa_path_rec re
 	};
 	memset(ret[0].dgid.raw, FAKE_DGID, sizeof(ret[0].dgid.raw));
 	memset(ret[0].sgid.raw, FAKE_SGID, sizeof(ret[0].sgid.raw));
+	if (fake_is_infiniband())
+		fake_set_path_gids(id, &ret[0]);
+	if (id->has_path)
+		ret[0] = id->path;
 	/* A request has an alternate path, too. */
 	ret[1] = ret[0];
 	ret[1].preference = 8;
@@ -247,18 +280,18 @@ int fabric_id_connect(struct fabric_id *id, const struct rdma_conn_param *param)
 		fake_post(id, RDMA_CM_EVENT_REJECTED, 10, NULL, NULL);
 		return 0;
 	}
-	listener = fake_find_port(id->fabric, *fake_port(&id->info.peer), true);
+	listener = fake_find_port(id->fabric, fake_port(&id->info.peer), true);
 	if (!listener) {
 		fake_post(id, RDMA_CM_EVENT_REJECTED, 8, NULL, NULL);
 		return 0;
 	}
-	request =
-		fake_id_new(id->fabric, listener->uid, id->is_datagram ? RDMA_PS_UDP : RDMA_PS_TCP);
+	request = fake_id_new(id->fabric, listener->uid, id->ps);
 	request->is_request = true;
 	request->info.local = id->info.peer;
 	request->info.peer = id->info.local;
 	request->info.device = id->info.device;
 	request->info.port_num = 1;
+	fake_learn_gids(request);
 	request->peer = id;
 	id->peer = request;
 	fake_post(listener, RDMA_CM_EVENT_CONNECT_REQUEST, 0, request, param);
@@ -430,7 +463,8 @@ int fabric_id_qp_attr(struct fabric_id *id, enum ibv_qp_state state, struct ibv_
 	*ret_mask = IBV_QP_STATE;
 	if (state == IBV_QPS_INIT) {
 		ret_attr->port_num = 1;
-		*ret_mask |= IBV_QP_PORT;
+		*ret_mask |= IBV_QP_PORT | IBV_QP_PKEY_INDEX;
+		ret_attr->pkey_index = fake_pkey_index(id);
 	}
 	if (state == IBV_QPS_RTR) {
 		ret_attr->ah_attr.is_global = 1;

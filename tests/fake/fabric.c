@@ -469,7 +469,7 @@ struct fabric_id *fake_find_port(struct fabric *fabric, in_port_t port, bool lis
 	list_for_each(l, &fabric->ids) {
 		struct fabric_id *id = container_of(l, struct fabric_id, link);
 
-		if (*fake_port(&id->info.local) == port && (!listening || id->listening))
+		if (fake_port(&id->info.local) == port && (!listening || id->listening))
 			return id;
 	}
 	return NULL;

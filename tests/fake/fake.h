@@ -18,6 +18,7 @@ enum fake_call {
 	FAKE_LISTEN,
 	FAKE_RESOLVE_ADDR,
 	FAKE_RESOLVE_ROUTE,
+	FAKE_SET_PATH,
 	FAKE_CONNECT,
 	FAKE_ACCEPT,
 	FAKE_ESTABLISH,
@@ -113,5 +114,15 @@ void fake_send_event_to(struct fabric *fabric, struct fabric_id *id, enum rdma_c
 /* Returns the value of OPTION on the oldest id with the local port PORT; -1: not set, or no id. */
 int fake_get_option(struct fabric *fabric, uint16_t port, int option);
 int fake_get_backlog(struct fabric *fabric, uint16_t port);
+
+/* true: fabrics are of InfiniBand, see ib.c, and not of Ethernet. */
+void fake_be_infiniband(bool yes);
+bool fake_is_infiniband(void);
+/* The P_Key at INDEX of each port's table, in host order; 0: there is none. */
+uint16_t fake_get_pkey(unsigned index);
+/* The GID of the host that has the address ADDR. */
+void fake_gid_of(union ibv_gid *ret, const struct sockaddr *addr);
+/* The subnet manager does not answer for the next N routes, so they end with -ETIMEDOUT. */
+void fake_lose_subnet_manager(struct fabric *fabric, unsigned n);
 
 unsigned fake_n_ids(const struct fabric *fabric);

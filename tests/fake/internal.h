@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
+#include <infiniband/ib.h>
 #include <netinet/in.h>
 
+#include "proto/addr.h"
 #include "tests/fake/fake.h"
 #include "util/hot.h"
 #include "util/list.h"
 
 #define N_OPTIONS 4
+#define FAKE_IP 0x0a090001 /* 10.9.0.1, the address of this host */
 
 struct fabric_device {
 	struct list link; /* fabric.devices */
@@ -71,6 +74,7 @@ struct fabric {
 	unsigned n_released; /* number of held events to send */
 	unsigned n_addr_errors;
 	int addr_error;
+	unsigned n_route_errors;
 	uint16_t last_port;
 	int fail[_FAKE_CALL_MAX];
 	unsigned n_fail[_FAKE_CALL_MAX]; /* number of calls that fail with FAIL */
@@ -95,8 +99,11 @@ struct fabric_id {
 	int backlog;
 	int options[N_OPTIONS];
 	struct ibv_ece local_ece;
+	enum rdma_port_space ps;
 	bool is_datagram;
 	bool is_routed;
+	bool has_path; /* PATH was set, and is the route */
+	struct ibv_sa_path_rec path;
 };
 
 /* Counts the call. Returns its scripted failure, or 0. */
@@ -109,10 +116,20 @@ void fake_post(struct fabric_id *id, enum rdma_cm_event_type type, int status,
 /* Returns the oldest id with the local port PORT, in network order; NULL: none. LISTENING: only listeners. */
 struct fabric_id *fake_find_port(struct fabric *fabric, in_port_t port, bool listening);
 
-static inline in_port_t *fake_port(struct sockaddr_storage *addr)
+static inline in_port_t fake_port(const struct sockaddr_storage *addr)
 {
-	return &((struct sockaddr_in *)addr)->sin_port; /* the port is at the same offset in IPv6 */
+	return htons(addr_port((const struct sockaddr *)addr));
 }
+
+/* ib.c */
+/* The address of this host, without a service. */
+void fake_local_ib(struct sockaddr_ib *ret);
+/* Whether an id can have the address ADDR, or reach it. Returns 0 or -ENODEV. */
+int fake_check_ib(const struct sockaddr *addr, bool local);
+void fake_learn_gids(struct fabric_id *id);
+/* Where the P_Key of ID is in the port's table. */
+uint16_t fake_pkey_index(const struct fabric_id *id);
+void fake_set_path_gids(const struct fabric_id *id, struct ibv_sa_path_rec *path);
 
 void fake_drop_event(void *userdata, struct fabric_event *event);
 struct fabric_id *fake_id_new(struct fabric *fabric, uid_t uid, enum rdma_port_space ps);

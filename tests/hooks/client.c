@@ -10,6 +10,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "tests/fake/fake.h"
 #include "tests/hooks/inside.h"
 
 /* These replace the functions that the library and the drop-in call, see client.symbols. */
@@ -236,7 +237,8 @@ int client_ibv_query_port(struct ibv_context *context, uint8_t port,
 
 	if (fails())
 		return errno;
-	attr->link_layer = IBV_LINK_LAYER_ETHERNET;
+	attr->link_layer = fake_is_infiniband() ? IBV_LINK_LAYER_INFINIBAND :
+						  IBV_LINK_LAYER_ETHERNET;
 	attr->active_mtu = IBV_MTU_1024;
 	return 0;
 }
@@ -245,8 +247,8 @@ int client_ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, 
 {
 	if (fails())
 		return -1;
-	*ret = 0xffff;
-	return 0;
+	*ret = htons(fake_get_pkey((unsigned)index));
+	return *ret ? 0 : -1;
 }
 
 struct ibv_pd *client_ibv_alloc_pd(struct ibv_context *context)

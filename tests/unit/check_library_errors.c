@@ -248,15 +248,6 @@ static void eaddrnotavail(void)
 	rdmabroker_close(s);
 }
 
-static void eafnosupport(void)
-{
-	struct sockaddr ib = { .sa_family = 27 /* AF_IB */ };
-	struct rdmabroker *s = open_session(0);
-
-	expect_failure(rdmabroker_bind_addr(new_id(s), &ib), EAFNOSUPPORT, "AF_IB");
-	rdmabroker_close(s);
-}
-
 static void eagain(void)
 {
 	struct rdmabroker_options options = { .size = sizeof(options),
@@ -584,7 +575,6 @@ static const struct row {
 	{ "EACCES", eacces },
 	{ "EADDRINUSE", eaddrinuse },
 	{ "EADDRNOTAVAIL", eaddrnotavail },
-	{ "EAFNOSUPPORT", eafnosupport },
 	{ "EAGAIN", eagain },
 	{ "EBADF", ebadf },
 	{ "EBUSY", ebusy },

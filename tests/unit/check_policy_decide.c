@@ -2,6 +2,7 @@
 #include <rdma/rdma_cma.h>
 #include <string.h>
 
+#include "proto/addr.h"
 #include "tests/unit/check_policy_question.h"
 
 static void ask(enum policy_operation operation)
@@ -186,6 +187,51 @@ START_TEST(addresses_of_other_families_are_unknown)
 	assert_answer(POLICY_REJECT, 1);
 	load("allow connect peer 10.0.0.0/8\nallow connect ps ib");
 	assert_answer(POLICY_ALLOW, 2);
+	/* The wildcard is no GID. */
+	load("reject connect peer gid:fe80::/64\nallow connect ps ib");
+	assert_answer(POLICY_REJECT, 1);
+}
+END_TEST
+
+/* The facts of a host that only the other kind of address would tell are not known. */
+START_TEST(gids_are_no_ip_addresses)
+{
+	struct sockaddr_storage gid, other, ip;
+
+	ck_assert(addr_parse(&gid, "gid:fe80::1", 7471));
+	ck_assert(addr_parse(&other, "gid:fd00::1", 7471));
+	ck_assert(addr_parse(&ip, "fe80::1", 7471));
+	ask(POLICY_CONNECT);
+
+	load("allow connect peer gid:fe80::/64\nallow connect peer fe80::/64");
+	question.peer = (struct sockaddr *)&gid;
+	assert_answer(POLICY_ALLOW, 1);
+	question.peer = (struct sockaddr *)&ip;
+	assert_answer(POLICY_ALLOW, 2);
+	question.peer = (struct sockaddr *)&other;
+	assert_answer(POLICY_REJECT, 0);
+
+	load("reject connect peer gid:fd00::/16\nallow connect");
+	question.peer = (struct sockaddr *)&gid;
+	assert_answer(POLICY_ALLOW, 2);
+	question.peer = (struct sockaddr *)&ip;
+	assert_answer(POLICY_REJECT, 1);
+
+	load("reject connect peer 10.0.0.0/8\nallow connect");
+	question.peer = (struct sockaddr *)&gid;
+	assert_answer(POLICY_REJECT, 1);
+
+	load("set both = { 10.0.0.0/8, gid:fe80::/64 }\nreject connect peer @both\nallow connect");
+	assert_answer(POLICY_REJECT, 2);
+	question.peer = (struct sockaddr *)&other;
+	assert_answer(POLICY_REJECT, 2);
+	question.peer = (struct sockaddr *)&ip;
+	assert_answer(POLICY_REJECT, 2);
+	load("set both = { 10.0.0.0/8, gid:fe80::/64 }\nallow connect peer @both");
+	question.peer = (struct sockaddr *)&gid;
+	assert_answer(POLICY_ALLOW, 2);
+	question.peer = (struct sockaddr *)&other;
+	assert_answer(POLICY_REJECT, 0);
 }
 END_TEST
 
@@ -432,7 +478,7 @@ END_TEST
 UNIT_MAIN("policy_decide", set_up, policy_tear_down, nothing_is_allowed_by_default,
 	  the_first_match_decides, reasons, users_and_groups, groups_that_are_not_known, ports,
 	  addresses_and_sets, wildcard_addresses_are_unknown,
-	  addresses_of_other_families_are_unknown, device_patterns, each_port_space, units,
-	  containers, control_groups, private_data, administration,
+	  addresses_of_other_families_are_unknown, gids_are_no_ip_addresses, device_patterns,
+	  each_port_space, units, containers, control_groups, private_data, administration,
 	  observe_and_admin_are_always_named, any_covers_the_operations_that_its_matches_fit,
 	  early_answers, final_answers)

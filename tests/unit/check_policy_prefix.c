@@ -34,6 +34,10 @@ START_TEST(parses_addresses_and_prefixes)
 	assert_parses_to("FD00::1", "fd00::1");
 	assert_parses_to("::/0", "::/0");
 	assert_parses_to("fe80::/10", "fe80::/10");
+	assert_parses_to("gid:fe80::/10", "gid:fe80::/10");
+	assert_parses_to("gid:FE80::1/128", "gid:fe80::1");
+	/* A GID of RoCE, which is no IPv4 address here. */
+	assert_parses_to("gid:::ffff:10.1.2.3", "gid:::ffff:10.1.2.3");
 }
 END_TEST
 
@@ -71,11 +75,17 @@ START_TEST(refuses_nonsense)
 		"localhost",
 		":",
 		"::ffff:10.0.0",
+		"gid:",
+		"gid:10.1.2.3",
+		"gid:/64",
+		"gid:gid:fe80::1",
+		"GID:fe80::1",
 		"1111111111111111111111111111111111111111111111111111111111111111111111111111111",
 	};
 	static const char *const bad_length[] = {
-		"10.0.0.0/",   "10.0.0.0/33",  "10.0.0.0/-1", "10.0.0.0/+8", "10.0.0.0/08",
-		"10.0.0.0/8x", "10.0.0.0/8/8", "fd00::/129",  "fd00::/1000", "10.0.0.0/255.0.0.0",
+		"10.0.0.0/",   "10.0.0.0/33",        "10.0.0.0/-1",    "10.0.0.0/+8",
+		"10.0.0.0/08", "10.0.0.0/8x",        "10.0.0.0/8/8",   "fd00::/129",
+		"fd00::/1000", "10.0.0.0/255.0.0.0", "gid:fe80::/129",
 	};
 
 	for (size_t i = 0; i < sizeof(no_address) / sizeof(no_address[0]); i++)

@@ -254,35 +254,17 @@ START_TEST(warnings_name_both_rules)
 }
 END_TEST
 
-static const struct sockaddr *address_of_any(uint8_t family, struct sockaddr_storage *ret)
-{
-	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ret;
-	struct sockaddr_in *in = (struct sockaddr_in *)ret;
-
-	ret->ss_family = family == 4 ? AF_INET : AF_INET6;
-	if (family == 4)
-		in->sin_addr.s_addr = htonl(0x7f000001);
-	else
-		in6->sin6_addr.s6_addr[15] = 1;
-	return (struct sockaddr *)ret;
-}
-
 /* An address in SET, for a question about a rule. */
 static const struct sockaddr *address_in(const struct prefix_set *set, struct sockaddr_storage *ret)
 {
 	const struct prefix *prefix = &set->prefixes[pick((int)set->n)];
-	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ret;
-	struct sockaddr_in *in = (struct sockaddr_in *)ret;
+	uint8_t host[16];
 
-	memset(ret, 0, sizeof(*ret));
+	memcpy(host, prefix->address, sizeof(host));
 	/* A wildcard address would not be known. */
 	if (prefix->bits == 0)
-		return address_of_any(prefix->family, ret);
-	ret->ss_family = prefix->family == 4 ? AF_INET : AF_INET6;
-	if (prefix->family == 4)
-		memcpy(&in->sin_addr, prefix->address, 4);
-	else
-		memcpy(&in6->sin6_addr, prefix->address, 16);
+		host[prefix->family == 4 ? 3 : 15] = 1;
+	addr_set_host(ret, prefix->family, host);
 	return (struct sockaddr *)ret;
 }
 

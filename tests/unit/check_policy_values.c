@@ -127,15 +127,16 @@ START_TEST(bad_addresses_are_refused)
 
 	assert_refused(
 		"allow connect peer localhost",
-		"t:1:20: this match takes an IP address, a prefix or @SET; host names are not "
+		"t:1:20: this match takes an IP address, a prefix, gid:GID or @SET; host names are not "
 		"looked up");
-	assert_refused("allow connect peer fe80::1%eth0",
-		       "t:1:20: this match takes an IP address, a prefix or @SET; leave out "
-		       "%INTERFACE, which no rule looks at");
+	assert_refused(
+		"allow connect peer fe80::1%eth0",
+		"t:1:20: this match takes an IP address, a prefix, gid:GID or @SET; leave out "
+		"%INTERFACE, which no rule looks at");
 	assert_refused("allow connect peer 10.0.0",
-		       "t:1:20: this match takes an IP address, a prefix or @SET");
+		       "t:1:20: this match takes an IP address, a prefix, gid:GID or @SET");
 	assert_refused("allow connect peer",
-		       "t:1:19: this match takes an IP address, a prefix or @SET");
+		       "t:1:19: this match takes an IP address, a prefix, gid:GID or @SET");
 	assert_refused("allow connect local 10.0.0.1,10.0.0.2",
 		       "t:1:29: this match takes one value; for several, define a set");
 	assert_refused("allow connect peer @storage",
@@ -143,9 +144,10 @@ START_TEST(bad_addresses_are_refused)
 	assert_refused("allow connect peer @", "t:1:20: no set of this name is defined above");
 	assert_refused("set storage = { 10.0.0.1 }\nallow connect peer @storag",
 		       "t:2:20: no set of this name is defined above, did you mean '@storage'?");
-	assert_refused("set x = { 10.0.0.1 }\nset storage = { @x }\nallow connect peer storage",
-		       "t:3:20: this match takes an IP address, a prefix or @SET, did you mean "
-		       "'@storage'?");
+	assert_refused(
+		"set x = { 10.0.0.1 }\nset storage = { @x }\nallow connect peer storage",
+		"t:3:20: this match takes an IP address, a prefix, gid:GID or @SET, did you mean "
+		"'@storage'?");
 	assert_refused("set @a = { 10.0.0.1 }",
 		       "t:1:5: write the set's name without '@' where the set is defined; "
 		       "'@name' is how a rule uses the set");
@@ -200,11 +202,11 @@ START_TEST(bad_sets_are_refused)
 	assert_refused("set a = 10.0.0.1", "t:1:9: expected '{'");
 	assert_refused("set a = { }", "t:1:11: the set is empty");
 	assert_refused("set a = {}", "t:1:10: the set is empty");
-	assert_refused("set a = {", "t:1:10: a set takes an IP address, a prefix or @SET");
+	assert_refused("set a = {", "t:1:10: a set takes an IP address, a prefix, gid:GID or @SET");
 	assert_refused("set a = { 10.0.0.1,",
-		       "t:1:20: a set takes an IP address, a prefix or @SET");
+		       "t:1:20: a set takes an IP address, a prefix, gid:GID or @SET");
 	assert_refused("set a = { 10.0.0.1, }",
-		       "t:1:21: a set takes an IP address, a prefix or @SET");
+		       "t:1:21: a set takes an IP address, a prefix, gid:GID or @SET");
 	assert_refused("set a = { 10.0.0.1",
 		       "t:1:19: expected '}' ('\\' at the end of a line continues it)");
 	assert_refused("set a = { 10.0.0.1 10.0.0.2 }", "t:1:20: expected ',' or '}'");

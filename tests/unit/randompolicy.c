@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "policy/rule/prefix.h"
+#include "proto/addr.h"
 #include "tests/unit/randompolicy.h"
 #include "util/diag.h"
 
@@ -75,6 +76,7 @@ struct shape random_shape(void)
 		.units = many[pick(6)],
 		.common = 1 + pick(4),
 		.has_any = one_in(2),
+		.has_gids = one_in(3),
 	};
 }
 
@@ -106,13 +108,13 @@ static void print_prefix(FILE *f)
 {
 	static const int lengths4[] = { 0, 8, 16, 20, 24, 31, 32, 32 };
 	static const int lengths6[] = { 0, 16, 32, 48, 64, 65, 127, 128 };
-	bool is_ipv6 = one_in(3);
+	bool is_ipv6 = one_in(3), is_gid = is_ipv6 && shape.has_gids && one_in(2);
 	int length = is_ipv6 ? lengths6[pick(8)] : lengths4[pick(8)];
 	struct prefix prefix;
 	char text[128], address[64];
 
 	address_of(pick(shape.hosts), is_ipv6, address, sizeof(address));
-	snprintf(text, sizeof(text), "%s/%d", address, length);
+	snprintf(text, sizeof(text), "%s%s/%d", is_gid ? "gid:" : "", address, length);
 	/* prefix_parse() clears the bits after the prefix. */
 	prefix_parse(&prefix, text, strlen(text));
 	fputs(prefix_to_string(&prefix, text), f);
@@ -326,6 +328,11 @@ static const struct sockaddr *random_address(struct sockaddr_storage *ret, bool 
 	}
 
 	address_of(pick(shape.hosts), is_ipv6, text, sizeof(text));
+	if (is_ipv6 && shape.has_gids && one_in(2)) {
+		snprintf(mapped, sizeof(mapped), "gid:%s", text);
+		ck_assert(addr_parse(ret, mapped, 0));
+		return (struct sockaddr *)ret;
+	}
 	if (one_in(8))
 		snprintf(text, sizeof(text), "11.0.%d.%d", pick(10), pick(256));
 	if (inet_pton(AF_INET, text, &in->sin_addr) == 1 && !is_mapped) {
@@ -471,7 +478,7 @@ bool random_question(struct policy_question *ret, struct facts *facts)
 		ret->data = data;
 		ret->data_len = strlen(data);
 	}
-	return unknown == 0;
+	return unknown == 0 && !shape.has_gids;
 }
 
 unsigned long number_from(const char *variable, unsigned long otherwise)

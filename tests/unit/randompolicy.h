@@ -31,6 +31,7 @@ extern struct shape {
 	/* The larger COMMON is, the rarer are matches in rules. */
 	int common;
 	bool has_any; /* some rules have the keyword "any" as their operation */
+	bool has_gids; /* some addresses are GIDs, so which IP addresses a host has is not known, and the other way round */
 } shape;
 
 struct shape random_shape(void);

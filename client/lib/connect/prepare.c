@@ -235,3 +235,25 @@ int rdmabroker_resolve_route(struct rdmabroker_id *id, int timeout_ms)
 {
 	return prepare_resolve_route(id, timeout_ms, NULL);
 }
+
+int rdmabroker_set_path(struct rdmabroker_id *id, const struct ibv_path_record *path,
+			int timeout_ms)
+{
+	REQUEST(request, m, ResolveRoute, RESOLVE_ROUTE, resolve_route);
+	int r;
+
+	if (!(id->session->broker_features & RDMABROKER__FEATURE__FEATURE_PATHS))
+		return fail(EOPNOTSUPP, "set_path: the broker is older, and takes no paths");
+	if (timeout_ms <= 0)
+		return fail(EINVAL, "set_path: the timeout is not positive");
+	m.id = id->handle;
+	m.timeout_ms = (uint32_t)timeout_ms;
+	m.path.len = sizeof(*path);
+	m.path.data = (uint8_t *)path;
+	/* The route that the broker may have resolved in advance is not used. */
+	expect_route(id, /* wanted= */ true);
+	r = idcall_do(id, "set_path", &request, ANSWER_AS_EVENT, NULL);
+	if (r < 0)
+		expect_route(id, /* wanted= */ false);
+	return r;
+}

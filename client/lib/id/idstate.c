@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "client/lib/id/idstate.h"
 #include "client/lib/id/idtable.h"
@@ -72,6 +73,8 @@ void idstate_set_info(struct rdmabroker_id *id, const Rdmabroker__IdInfo *info)
 	if (info->peer)
 		address_unpack(&id->peer, info->peer);
 	text_copy(id->device_name, sizeof(id->device_name), info->device);
+	if (info->gids.len == sizeof(id->gids))
+		memcpy(id->gids, info->gids.data, sizeof(id->gids));
 }
 
 void *rdmabroker_get_context(const struct rdmabroker_id *id)
@@ -107,6 +110,27 @@ uint16_t rdmabroker_get_local_port(const struct rdmabroker_id *id)
 uint16_t rdmabroker_get_peer_port(const struct rdmabroker_id *id)
 {
 	return addr_port((const struct sockaddr *)&id->peer);
+}
+
+static bool has_gid(const struct rdmabroker_id *id, size_t which,
+		    const struct sockaddr_storage *addr, union ibv_gid *ret)
+{
+	static const union ibv_gid none;
+
+	*ret = id->gids[which];
+	if (memcmp(ret, &none, sizeof(none)) != 0)
+		return true;
+	return addr->ss_family == AF_IB && addr_host((const struct sockaddr *)addr, ret->raw) &&
+	       !addr_is_wildcard((const struct sockaddr *)addr);
+}
+
+int rdmabroker_get_gids(const struct rdmabroker_id *id, union ibv_gid *ret_local,
+			union ibv_gid *ret_peer)
+{
+	bool has_local = has_gid(id, 0, &id->local, ret_local);
+	bool has_peer = has_gid(id, 1, &id->peer, ret_peer);
+
+	return has_local || has_peer ? 0 : -ENODATA;
 }
 
 const char *rdmabroker_get_device_name(const struct rdmabroker_id *id)

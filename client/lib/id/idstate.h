@@ -49,6 +49,8 @@ struct rdmabroker_id {
 	enum rdmabroker_port_space ps;
 	void *context;
 	struct sockaddr_storage local, peer;
+	union ibv_gid gids
+		[2]; /* of both ends, if they do not follow from the addresses; all zero: not known */
 	char device_name[64]; /* empty: not bound to a device */
 	struct device *device; /* opened for this id; NULL: not opened */
 	bool listening;

@@ -8,10 +8,9 @@
 
 int message_put_address(Rdmabroker__Address *ret, const struct sockaddr *addr)
 {
-	if (addr && addr->sa_family == AF_IB)
-		return fail(EAFNOSUPPORT,
-			    "AF_IB addresses are not supported: policy needs IP addresses");
-	return address_pack(ret, addr) ? 0 : fail(EINVAL, "the address is neither IPv4 nor IPv6");
+	return address_pack(ret, addr) ?
+		       0 :
+		       fail(EINVAL, "the address is neither IPv4 nor IPv6 nor InfiniBand's");
 }
 
 void message_put_conn_param(Rdmabroker__ConnParam *ret, const struct rdmabroker_conn_param *param)

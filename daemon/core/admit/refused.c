@@ -486,7 +486,10 @@ static void fill_address(struct ledger_prefix *ret, const struct sockaddr *addr)
 
 	if (!addr || addr_is_wildcard(addr) || !addr_host(addr, host))
 		return;
-	if (memcmp(host, mapped, sizeof(mapped)) == 0) {
+	if (addr->sa_family == AF_IB) {
+		*ret = (struct ledger_prefix){ .family = ADDR_KIND_GID, .bits = 128 };
+		memcpy(ret->address, host, sizeof(ret->address));
+	} else if (memcmp(host, mapped, sizeof(mapped)) == 0) {
 		*ret = (struct ledger_prefix){ .family = 4, .bits = 32 };
 		memcpy(ret->address, host + sizeof(mapped), 4);
 	} else {

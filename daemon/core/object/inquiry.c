@@ -292,11 +292,6 @@ static struct peerid *charge(struct session *session, const struct sockaddr *pee
 		       NULL;
 }
 
-static bool is_ip(const struct sockaddr *addr)
-{
-	return addr && addr_len(addr) > 0;
-}
-
 /* Without DONE and USERDATA. NULL: out of memory. */
 static struct inquiry *create(struct session *session, const struct policy_question *question,
 			      uint32_t peer_qpn)
@@ -337,7 +332,7 @@ struct inquiry *inquiry_new(struct session *session, const struct policy_questio
 	*ret_unknown = NULL;
 	if (!can_ask(inquiries))
 		*ret_unknown = peerid_new_unknown(NO_HELPER);
-	else if (!is_ip(question->local) || !is_ip(question->peer))
+	else if (!addr_is_ip(question->local) || !addr_is_ip(question->peer))
 		*ret_unknown = peerid_new_unknown("the peer has no IP address");
 	else
 		*ret_unknown = charge(session, question->peer, &charged, &is_charged);

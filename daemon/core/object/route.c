@@ -22,11 +22,18 @@ void route_init(struct route *route)
 	list_init(&route->link);
 }
 
-void route_done(struct route *route)
+void route_leave(struct route *route)
 {
 	list_remove(&route->link);
 	free(route->again);
 	route->again = NULL;
+}
+
+void route_done(struct route *route)
+{
+	route_leave(route);
+	free(route->own_path);
+	route->own_path = NULL;
 }
 
 void route_move(struct route *to, struct route *from)
@@ -37,6 +44,7 @@ void route_move(struct route *to, struct route *from)
 	if (!list_is_empty(&from->link))
 		list_insert(&from->link, &to->link);
 	from->again = NULL;
+	from->own_path = NULL;
 	from->plan = ROUTE_UNPLANNED;
 	route_done(from);
 }
@@ -80,7 +88,7 @@ int route_resolve_again(struct route *route, const struct fabric_id_info *info)
 	again->peer = info->peer;
 	if (info->device)
 		text_copy(again->device, sizeof(again->device), info->device);
-	route_done(route);
+	route_leave(route);
 	route->again = again;
 	route->plan = ROUTE_REBIND;
 	return 0;

@@ -13,6 +13,7 @@
 #include "util/list.h"
 
 struct fabric_id_info;
+struct ibv_path_record;
 struct ledger_id;
 struct route_ends;
 
@@ -49,11 +50,14 @@ struct route {
 	bool unreported; /* UNREQUESTED: the client knows no more than that the address is resolved */
 	struct list link; /* route_holds.ids, in HELD and DUE */
 	uint64_t held_until_ms; /* CLOCK_MONOTONIC, HELD and DUE: the deadline */
+	struct ibv_path_record *own_path; /* see verbs/own_path.h; NULL: none */
 	struct route_ends *again; /* REBIND and AGAIN: where the route led before; else NULL */
 };
 
 void route_init(struct route *route);
 void route_done(struct route *route); /* idempotent */
+/* Ends what the route was waiting for. */
+void route_leave(struct route *route);
 void route_move(struct route *to, struct route *from);
 /*
  * STATE: the id's. ROW gets the one that the client knows of: if the route is resolved ahead, the id is further than

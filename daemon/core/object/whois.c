@@ -49,6 +49,9 @@ static bool make_key(struct key *ret, int port_space, const struct sockaddr *loc
 	ret->port_space = (uint32_t)port_space;
 	ret->local_port = htons(addr_port(local));
 	ret->peer_port = peer ? htons(addr_port(peer)) : 0;
+	/* The other host asks by IP addresses. */
+	if (!addr_is_ip(local) || (peer && !addr_is_ip(peer)))
+		return false;
 	return addr_host(local, ret->local.s6_addr) &&
 	       (!peer || addr_host(peer, ret->peer.s6_addr));
 }

@@ -8,6 +8,7 @@
 #include "core/verbs/bind.h"
 #include "core/verbs/id_life.h"
 #include "proto/addr.h"
+#include "proto/portspace.h"
 
 /*
  * At a bind, it is not known whether the program will listen or connect. So policy decides about both, and the bind
@@ -45,6 +46,19 @@ int bind_check_port(struct session *session, enum rdma_port_space ps, const stru
 		failure, STATUS_DENIED,
 		"%s %s: a port below 1024 needs a rule that allows listen and names the port", verb,
 		addr_to_string(addr, text));
+}
+
+int bind_check_service(const struct id *id, const struct sockaddr *addr, const char *verb,
+		       struct failure *failure)
+{
+	char text[ADDR_STRLEN];
+
+	if (addr_is_of_port_space(addr, id->ps))
+		return 0;
+	return failure_set(failure, STATUS_BAD_REQUEST,
+			   "%s %s: the service id is not one of the port space %s, so no rule can "
+			   "decide about it",
+			   verb, addr_to_string(addr, text), portspace_name(id->ps));
 }
 
 /*
@@ -186,6 +200,9 @@ int bind_addr(struct id *id, const struct sockaddr *addr, struct failure *failur
 
 	if (id->state != ID_IDLE)
 		return id_refuse_state(id, "bind", failure);
+	r = bind_check_service(id, addr, "bind", failure);
+	if (r != 0)
+		return r;
 	addr_to_string(addr, text);
 	r = wait_for_devices(id->session, "bind", failure);
 	if (r == 0)

@@ -13,6 +13,7 @@
 #include "core/object/timewait.h"
 #include "core/verbs/conn.h"
 #include "core/verbs/id_life.h"
+#include "core/verbs/own_path.h"
 #include "core/verbs/qpcheck.h"
 #include "core/verbs/renew.h"
 #include "core/verbs/resolve_route.h"
@@ -70,6 +71,8 @@ int conn_connect(struct id *id, const struct rdma_conn_param *param,
 		r = set_local_ece(id, local_ece, failure);
 	if (r == 0)
 		r = renew_for_connect(id, failure);
+	if (r == 0)
+		r = own_path_check(id, failure);
 	if (r == 0)
 		r = qpcheck_by_rule(id, id->grant.rule, failure);
 	if (r != 0)

@@ -9,6 +9,7 @@
 #include "core/admit/rule_settings.h"
 #include "core/object/wait.h"
 #include "core/verbs/id_life.h"
+#include "core/verbs/own_path.h"
 #include "core/verbs/renew.h"
 #include "core/verbs/resolve_addr.h"
 #include "core/verbs/resolve_route.h"
@@ -59,7 +60,7 @@ static void enlist(struct id *id, enum route_plan state)
 
 static void leave(struct id *id, enum route_plan state)
 {
-	route_done(&id->route);
+	route_leave(&id->route);
 	id->route.plan = state;
 	id_save_state(id);
 }
@@ -164,7 +165,9 @@ static bool is_elsewhere(const struct id *id)
 /* Begins to resolve the route, and records the options that become part of it. Returns 0 or a negative errno. */
 static int begin(struct id *id, unsigned timeout_ms)
 {
-	int r = fabric_id_resolve_route(id->fabric, (int)timeout_ms);
+	const struct ibv_path_record *path = id->route.own_path;
+	int r = path ? fabric_id_set_path(id->fabric, path) :
+		       fabric_id_resolve_route(id->fabric, (int)timeout_ms);
 
 	if (r < 0)
 		return r;
@@ -184,8 +187,14 @@ static void end_wait(struct id *id)
 static void route_again(struct id *id)
 {
 	struct session_event out = { .type = RDMA_CM_EVENT_ROUTE_ERROR };
+	struct failure failure;
 
-	out.status = is_elsewhere(id) ? -ENODEV : begin(id, resolve_get_left_ms(id));
+	if (is_elsewhere(id))
+		out.status = -ENODEV;
+	else if (own_path_check(id, &failure) != 0)
+		out.status = -failure.error;
+	else
+		out.status = begin(id, resolve_get_left_ms(id));
 	if (out.status == 0 && id->route.plan == ROUTE_AGAIN_FOR_CONNECT)
 		return;
 	end_wait(id);
@@ -349,6 +358,8 @@ static int resolve_requested(struct id *id, unsigned timeout_ms, struct failure 
 	if (id->state != ID_ADDR_RESOLVED)
 		return id_refuse_state(id, "resolve_route", failure);
 	r = renew_rule(id, failure);
+	if (r == 0)
+		r = own_path_check(id, failure);
 	if (r != 0)
 		return r;
 	r = begin(id, resolve_cap_timeout(id, timeout_ms));
@@ -362,9 +373,11 @@ static int take_early(struct id *id, unsigned timeout_ms, struct failure *failur
 {
 	int r = renew_rule(id, failure);
 
+	if (r == 0)
+		r = own_path_check(id, failure);
 	if (r != 0)
 		return r;
-	if (has_changed(id)) {
+	if (has_changed(id) || id->route.own_path) {
 		r = replace_fabric(id, failure);
 		return r != 0 ? r : rebind(id, timeout_ms, failure);
 	}
@@ -375,7 +388,7 @@ static int take_early(struct id *id, unsigned timeout_ms, struct failure *failur
 	return 0;
 }
 
-int resolve_route(struct id *id, unsigned timeout_ms, struct failure *failure)
+static int request(struct id *id, unsigned timeout_ms, struct failure *failure)
 {
 	if (id->route.plan == ROUTE_REBIND)
 		return rebind(id, timeout_ms, failure);
@@ -383,6 +396,24 @@ int resolve_route(struct id *id, unsigned timeout_ms, struct failure *failure)
 	    (id->state == ID_ROUTE_QUERY || id->state == ID_ROUTE_RESOLVED))
 		return take_early(id, timeout_ms, failure);
 	return resolve_requested(id, timeout_ms, failure);
+}
+
+int resolve_route(struct id *id, unsigned timeout_ms, struct failure *failure)
+{
+	own_path_forget(id);
+	return request(id, timeout_ms, failure);
+}
+
+int resolve_route_set_path(struct id *id, unsigned timeout_ms, const uint8_t *path, size_t len,
+			   struct failure *failure)
+{
+	int r = own_path_keep(id, path, len, failure);
+
+	if (r == 0)
+		r = request(id, timeout_ms, failure);
+	if (r != 0 && r != -EINPROGRESS)
+		own_path_forget(id);
+	return r;
 }
 
 void resolve_route_go_on(struct id *id)

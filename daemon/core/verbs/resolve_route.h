@@ -40,6 +40,9 @@ void route_holds_done(struct route_holds *holds); /* to be called when all ids a
 
 /* Requests the route. For the result see bind.h. */
 int resolve_route(struct id *id, unsigned timeout_ms, struct failure *failure);
+/* As resolve_route(), but the route is the program's own path, of LEN bytes, see own_path.h. */
+int resolve_route_set_path(struct id *id, unsigned timeout_ms, const uint8_t *path, size_t len,
+			   struct failure *failure);
 /*
  * The resolution of ID's address has begun. WHEN: what the client wants of the route, and TIMEOUT_MS, which is the
  * address's and the route's own. ROUTE_AHEAD has no effect on datagram ids.

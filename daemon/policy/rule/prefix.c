@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 #include <arpa/inet.h>
+#include <infiniband/ib.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "policy/rule/prefix.h"
-#include "proto/text.h"
 #include "util/util.h"
+
+#define GID_WORD "gid:"
 
 static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
 
@@ -56,10 +58,15 @@ static bool parse_bits(unsigned *ret, const char *text, unsigned max)
 enum prefix_status prefix_parse(struct prefix *ret, const char *text, size_t len)
 {
 	char buffer[PREFIX_STRING_MAX], *slash;
+	bool is_gid = len >= strlen(GID_WORD) && !memcmp(text, GID_WORD, strlen(GID_WORD));
 	struct prefix prefix, masked;
 	uint8_t address[16];
 	unsigned bits, max;
 
+	if (is_gid) {
+		text += strlen(GID_WORD);
+		len -= strlen(GID_WORD);
+	}
 	if (len >= sizeof(buffer) || memchr(text, '\0', len))
 		return PREFIX_NO_ADDRESS;
 	memcpy(buffer, text, len);
@@ -69,7 +76,7 @@ enum prefix_status prefix_parse(struct prefix *ret, const char *text, size_t len
 	if (slash)
 		*slash = '\0';
 
-	if (inet_pton(AF_INET, buffer, address) == 1)
+	if (!is_gid && inet_pton(AF_INET, buffer, address) == 1)
 		max = 32;
 	else if (inet_pton(AF_INET6, buffer, address) == 1)
 		max = 128;
@@ -83,6 +90,9 @@ enum prefix_status prefix_parse(struct prefix *ret, const char *text, size_t len
 	if (max == 32) {
 		prefix = (struct prefix){ .family = 4, .bits = bits };
 		memcpy(prefix.address, address, 4);
+	} else if (is_gid) {
+		prefix = (struct prefix){ .family = PREFIX_GID, .bits = bits };
+		memcpy(prefix.address, address, 16);
 	} else {
 		prefix_set_ipv6(&prefix, address, bits);
 	}
@@ -117,6 +127,13 @@ bool prefix_from_sockaddr(struct prefix *ret, const struct sockaddr *address)
 
 		memcpy(&in6, address, sizeof(in6));
 		prefix_set_ipv6(&prefix, (const uint8_t *)&in6.sin6_addr, 128);
+	} else if (family == AF_IB) {
+		struct sockaddr_ib ib;
+
+		memcpy(&ib, address, sizeof(ib));
+		prefix.family = PREFIX_GID;
+		prefix.bits = 128;
+		memcpy(prefix.address, &ib.sib_addr, 16);
 	} else {
 		return false;
 	}
@@ -132,12 +149,13 @@ const char *prefix_to_string(const struct prefix *prefix, char *buffer)
 {
 	char address[INET6_ADDRSTRLEN];
 	bool is_ipv4 = prefix->family == 4;
+	const char *word = prefix->family == PREFIX_GID ? GID_WORD : "";
 
 	inet_ntop(is_ipv4 ? AF_INET : AF_INET6, prefix->address, address, sizeof(address));
 	if (prefix->bits == (is_ipv4 ? 32 : 128))
-		text_copy(buffer, PREFIX_STRING_MAX, address);
+		snprintf(buffer, PREFIX_STRING_MAX, "%s%s", word, address);
 	else
-		snprintf(buffer, PREFIX_STRING_MAX, "%s/%u", address, prefix->bits);
+		snprintf(buffer, PREFIX_STRING_MAX, "%s%s/%u", word, address, prefix->bits);
 	return buffer;
 }
 
@@ -184,4 +202,12 @@ bool prefix_set_contains(const struct prefix_set *set, const struct prefix *addr
 	size_t after = LOWER_BOUND(i, set->n, compare(&set->prefixes[i], address) <= 0);
 
 	return after && prefix_contains(&set->prefixes[after - 1], address);
+}
+
+bool prefix_set_lacks(const struct prefix_set *set, const struct prefix *address)
+{
+	/* The prefixes are sorted by their family, and PREFIX_GID is the last one. */
+	if (address->family == PREFIX_GID)
+		return set->n == 0 || set->prefixes[0].family == PREFIX_GID;
+	return set->n == 0 || set->prefixes[set->n - 1].family != PREFIX_GID;
 }

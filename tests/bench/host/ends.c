@@ -75,11 +75,20 @@ void ends_connect(struct ends *ends, struct connection *ret)
 	*ret = (struct connection){ active, passive };
 }
 
+/* The drop-in waits for the reply, as rdma_destroy_id() returns when the port is free. */
+static void destroy(const struct ends *ends, struct rdmabroker_id *id)
+{
+	if (ends->apart)
+		must(rdmabroker_destroy_id_wait(id, DEADLINE_MS), "destroy_id");
+	else
+		rdmabroker_destroy_id(id);
+}
+
 void ends_disconnect(struct ends *ends, const struct connection *connection)
 {
 	must(rdmabroker_disconnect(connection->active), "disconnect");
 	take(ends, ends->client, RDMABROKER_EVENT_DISCONNECTED);
 	take(ends, ends->server, RDMABROKER_EVENT_DISCONNECTED);
-	must(rdmabroker_destroy_id_wait(connection->active, DEADLINE_MS), "destroy_id");
-	must(rdmabroker_destroy_id_wait(connection->passive, DEADLINE_MS), "destroy_id");
+	destroy(ends, connection->active);
+	destroy(ends, connection->passive);
 }

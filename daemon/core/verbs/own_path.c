@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <infiniband/sa.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/object/id.h"
+#include "core/verbs/own_path.h"
+#include "proto/addr.h"
+
+int own_path_keep(struct id *id, const uint8_t *data, size_t len, struct failure *failure)
+{
+	struct ibv_path_record *path;
+
+	if (len != sizeof(*path))
+		return failure_set(failure, STATUS_BAD_REQUEST, "a path has %zu bytes, not %zu",
+				   sizeof(*path), len);
+	path = malloc(sizeof(*path));
+	if (!path)
+		return -ENOMEM;
+	memcpy(path, data, sizeof(*path));
+	own_path_forget(id);
+	id->route.own_path = path;
+	return 0;
+}
+
+void own_path_forget(struct id *id)
+{
+	free(id->route.own_path);
+	id->route.own_path = NULL;
+}
+
+/* The GID of an end is GID or, if that is all zero, what its address says. */
+static bool is_end(const union ibv_gid *end, const union ibv_gid *gid,
+		   const struct sockaddr_storage *addr)
+{
+	static const union ibv_gid none;
+	union ibv_gid host = *gid;
+
+	if (memcmp(&host, &none, sizeof(none)) == 0)
+		addr_host((const struct sockaddr *)addr, host.raw);
+	return memcmp(&host, &none, sizeof(none)) != 0 && memcmp(end, &host, sizeof(host)) == 0;
+}
+
+int own_path_check(const struct id *id, struct failure *failure)
+{
+	const struct ibv_path_record *path = id->route.own_path;
+	const struct policy_rule *rule = id->grant.rule;
+	struct fabric_id_info info;
+
+	if (!path)
+		return 0;
+	if (rule && (rule->settings.tos >= 0 || rule->settings.tos_max >= 0))
+		return failure_set(
+			failure, STATUS_DENIED,
+			"set path: %s:%u sets or limits the traffic class, and a path has "
+			"one of its own",
+			rule->file, rule->line);
+	fabric_id_get_info(id->fabric, &info);
+	if (is_end(&path->sgid, &info.gids[0], &info.local) &&
+	    is_end(&path->dgid, &info.gids[1], &info.peer))
+		return 0;
+	return failure_set(failure, STATUS_BAD_REQUEST,
+			   "set path: the path does not lead from the GID of id %u to that of its "
+			   "peer",
+			   id->handle);
+}

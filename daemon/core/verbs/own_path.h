@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+/*
+ * A path that a program sets itself, in place of the one that the kernel finds (librdmacm's RDMA_OPTION_IB_PATH). Rules
+ * decide by the addresses, so the path must lead from the id's own GID to that of the peer whose address was resolved. A
+ * path also has a traffic class and a service level, so a program whose rule sets or limits the TOS cannot set one.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct failure;
+struct id;
+
+/*
+ * Keeps the path for ID: DATA is a PathRecord of InfiniBand's subnet administration. Returns
+ * 0, a status that FAILURE explains, or a negative errno.
+ */
+int own_path_keep(struct id *id, const uint8_t *data, size_t len, struct failure *failure);
+void own_path_forget(struct id *id);
+/*
+ * Checks the path of ID, if it has one, against its rule, its addresses and its GIDs, as they are now. To be called
+ * whenever the path is used. Returns as own_path_keep().
+ */
+int own_path_check(const struct id *id, struct failure *failure);
