@@ -232,7 +232,11 @@ check-abi: $(LIB) $(DROPIN)
 	printf '%s\n' ibv_open_device@@IBVERBS_1.1 rdma_query_addrinfo@@RDMACM_1.4 rdma_resolve_addrinfo@@RDMACM_1.4 \
 		rdma_write_cm_event@@RDMACM_1.4 repoll_create@@RDMACM_1.5 repoll_ctl@@RDMACM_1.5 \
 		repoll_wait@@RDMACM_1.5 | sort -u - $(O)/abi.librdmacm | diff -u - $(O)/abi.dropin; \
-	echo 'The drop-in exports what librdmacm does, also the newest one, and ibv_open_device().'
+	echo 'The drop-in exports what librdmacm does, also the newest one, and ibv_open_device().'; \
+	sed -n 's/@@RDMACM_.*//p' $(O)/abi.dropin | sort >$(O)/abi.calls; \
+	sed -n '/^\.Sh CALLS/,/^\.Sh [^C]/s/^\.It Fn //p' client/rdmacm/librdmabroker-rdmacm.7 \
+		| sed 's/ , Fn /\n/g' | sort | diff -u $(O)/abi.calls -; \
+	echo 'The page of the drop-in says what each of them does.'
 
 check-install: all
 	$(Q)O='$(O)' MAKE='$(MAKE)' tests/install

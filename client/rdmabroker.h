@@ -162,6 +162,11 @@ enum rdmabroker_option {
 
 	/* Options that librdmacm does not have. */
 	RDMABROKER_OPTION_MIN_RNR_TIMER = 64, /* 0..31: enum ibv_rnr_timer of verbs.h */
+	/*
+	 * before the id is bound: IBV_QPT_RC, or IBV_QPT_XRC_SEND or IBV_QPT_XRC_RECV for connections of such QPs; then neither
+	 * REUSEADDR nor AFONLY can be set
+	 */
+	RDMABROKER_OPTION_QP_TYPE = 65,
 };
 
 /* The values up to 15 are those of enum rdma_cm_event_type. */

@@ -5,6 +5,7 @@
 
 #include "fabric/internal.h"
 #include "fabric/iwarp.h"
+#include "fabric/xrc.h"
 #include "proto/addr.h"
 #include "proto/text.h"
 #include "util/owner.h"
@@ -97,6 +98,8 @@ int fabric_id_alloc(struct fabric_id **ret, struct fabric *fabric, uid_t uid, bo
 	id->uid = uid;
 	id->job.run = destroy;
 	id->job.done = on_destroyed;
+	for (int i = 0; i < FABRIC_OPTIONS; i++)
+		id->set[i] = -1;
 	list_init(&id->dying);
 	list_init(&id->leaving);
 	id->is_unwanted = is_request;
@@ -289,6 +292,17 @@ size_t fabric_id_get_paths(const struct fabric_id *id, struct ibv_sa_path_rec re
 	return n;
 }
 
+static bool is_xrc(const struct fabric_id *id)
+{
+	return id->qp_type == IBV_QPT_XRC_SEND || id->qp_type == IBV_QPT_XRC_RECV;
+}
+
+static int bind_to(struct fabric_id *id, const struct sockaddr *addr)
+{
+	return is_xrc(id) ? xrc_bind(id, addr) :
+			    result(rdma_bind_addr(id->cm, (struct sockaddr *)addr));
+}
+
 int fabric_id_bind(struct fabric_id *id, const struct sockaddr *addr)
 {
 	int r;
@@ -297,7 +311,7 @@ int fabric_id_bind(struct fabric_id *id, const struct sockaddr *addr)
 		return -EINVAL;
 	if (fabric_is_opening(id->fabric))
 		return -EINPROGRESS;
-	r = result(rdma_bind_addr(id->cm, (struct sockaddr *)addr));
+	r = bind_to(id, addr);
 	fabric_id_note_device(id);
 	if (has_to_wait(id, r, htons((uint16_t)addr_port(addr))))
 		return -EINPROGRESS;
@@ -325,10 +339,20 @@ int fabric_id_listen(struct fabric_id *id, int backlog)
 int fabric_id_resolve_addr(struct fabric_id *id, const struct sockaddr *src,
 			   const struct sockaddr *dst, int timeout_ms)
 {
+	int r;
+
 	if (!id->cm)
 		return -EINVAL;
 	if (fabric_is_opening(id->fabric))
 		return -EINPROGRESS;
+	if (is_xrc(id) && rdma_get_local_addr(id->cm)->sa_family == AF_UNSPEC) {
+		struct sockaddr_storage any = { .ss_family = dst->sa_family };
+
+		r = xrc_bind(id, src ?: (struct sockaddr *)&any);
+		if (r < 0)
+			return r;
+		src = NULL;
+	}
 	return result(rdma_resolve_addr(id->cm, (struct sockaddr *)src, (struct sockaddr *)dst,
 					timeout_ms));
 }
@@ -451,13 +475,27 @@ int fabric_id_set_option(struct fabric_id *id, int option, int value)
 	uint8_t byte = (uint8_t)value;
 	void *p = is_byte ? (void *)&byte : (void *)&value;
 	size_t len = is_byte ? sizeof(byte) : sizeof(value);
+	int r;
 
 	if (is_byte && byte != value)
 		return -EINVAL;
 	if (iwarp_is_calling(id))
 		return -EBUSY;
-	return id->cm ? result(rdma_set_option(id->cm, RDMA_OPTION_ID, option, p, len)) :
-			restored_set_option(id, option, p, len);
+	r = id->cm ? result(rdma_set_option(id->cm, RDMA_OPTION_ID, option, p, len)) :
+		     restored_set_option(id, option, p, len);
+	if (r == 0)
+		id->set[option] = (int16_t)value;
+	return r;
+}
+
+int fabric_id_set_qp_type(struct fabric_id *id, enum ibv_qp_type type)
+{
+	if (type != IBV_QPT_RC && type != IBV_QPT_XRC_SEND && type != IBV_QPT_XRC_RECV)
+		return -EINVAL;
+	if (!id->cm || id->cm->qp_type == IBV_QPT_UD)
+		return -EINVAL;
+	id->qp_type = type;
+	return 0;
 }
 
 int fabric_id_qp_attr(struct fabric_id *id, enum ibv_qp_state state, struct ibv_qp_attr *ret_attr,

@@ -367,6 +367,11 @@ void *fabric_join_get_userdata(const struct fabric_join *join);
 
 /* OPTION: RDMA_OPTION_ID_TOS, _REUSEADDR, _AFONLY or _ACK_TIMEOUT. */
 int fabric_id_set_option(struct fabric_id *id, int option, int value);
+/*
+ * Connections will be those of QPs of TYPE: RC, XRC_SEND or XRC_RECV. To be called before the id is bound. Returns 0, or
+ * -EINVAL: another type, or a datagram id.
+ */
+int fabric_id_set_qp_type(struct fabric_id *id, enum ibv_qp_type type);
 /* Gets the attributes that move the client's QP to STATE. */
 int fabric_id_qp_attr(struct fabric_id *id, enum ibv_qp_state state, struct ibv_qp_attr *ret_attr,
 		      int *ret_mask);

@@ -130,6 +130,8 @@ void fabric_look_for_devices(struct fabric *fabric);
 void fabric_update_io(struct fabric *fabric);
 
 /* cmid.c */
+#define FABRIC_OPTIONS (RDMA_OPTION_ID_ACK_TIMEOUT + 1)
+
 struct fabric_id {
 	struct fabric *fabric;
 	/*
@@ -143,6 +145,8 @@ struct fabric_id {
 	void *userdata;
 	char device[64]; /* name of its device; "": not bound to one */
 	enum fabric_stage stage;
+	enum ibv_qp_type qp_type; /* 0: that of the port space */
+	int16_t set[FABRIC_OPTIONS]; /* by the option's number: its value, or -1: not set */
 	struct list leaving; /* fabric.leaving */
 	/* timeout; NULL: the id is not in fabric.leaving */
 	sd_event_source *leaving_timer;

@@ -135,7 +135,8 @@ struct ledger_id {
 	uint8_t ended_from; /* handshake.ended_from */
 	uint8_t min_rnr_timer; /* the option, plus 1; 0: not set */
 	uint8_t any_port; /* the kernel has chosen its port */
-	uint8_t reserved[3];
+	uint8_t qp_type; /* the option, plus 1; 0: not set */
+	uint8_t reserved[2];
 };
 
 /* Whether the client has got the outcome of a join. */

@@ -113,6 +113,8 @@ void fake_send_event_to(struct fabric *fabric, struct fabric_id *id, enum rdma_c
 
 /* Returns the value of OPTION on the oldest id with the local port PORT; -1: not set, or no id. */
 int fake_get_option(struct fabric *fabric, uint16_t port, int option);
+/* Returns the type of the QPs of the oldest id with the local port PORT; 0: not set. REQUEST: of a connection request. */
+int fake_get_qp_type(struct fabric *fabric, uint16_t port, bool request);
 int fake_get_backlog(struct fabric *fabric, uint16_t port);
 
 /* true: fabrics are of InfiniBand, see ib.c, and not of Ethernet. */

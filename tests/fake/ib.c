@@ -126,3 +126,26 @@ int fabric_id_set_path(struct fabric_id *id, const struct ibv_path_record *path)
 	fake_post(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL, NULL);
 	return 0;
 }
+
+int fabric_id_set_qp_type(struct fabric_id *id, enum ibv_qp_type type)
+{
+	if (type != IBV_QPT_RC && type != IBV_QPT_XRC_SEND && type != IBV_QPT_XRC_RECV)
+		return -EINVAL;
+	if (id->is_datagram)
+		return -EINVAL;
+	id->qp_type = type;
+	return 0;
+}
+
+int fake_get_qp_type(struct fabric *fabric, uint16_t port, bool request)
+{
+	struct list *l;
+
+	list_for_each(l, &fabric->ids) {
+		struct fabric_id *id = container_of(l, struct fabric_id, link);
+
+		if (fake_port(&id->info.local) == htons(port) && id->is_request == request)
+			return (int)id->qp_type;
+	}
+	return 0;
+}

@@ -100,6 +100,7 @@ struct fabric_id {
 	int options[N_OPTIONS];
 	struct ibv_ece local_ece;
 	enum rdma_port_space ps;
+	enum ibv_qp_type qp_type;
 	bool is_datagram;
 	bool is_routed;
 	bool has_path; /* PATH was set, and is the route */

@@ -97,8 +97,26 @@ static int broker_create_id(enum side side, bool wait, enum rdma_port_space ps, 
 	return r;
 }
 
-static int broker_create_ep(enum side side, bool passive, enum rdma_port_space ps, const char *node,
-			    const char *service, void **ret)
+/* The library's endpoints are for RC and UD. */
+static int create_of_type(enum side side, bool passive, enum rdma_port_space ps,
+			  enum ibv_qp_type type, struct sockaddr *addr, struct rdmabroker_id **ret)
+{
+	int r = rdmabroker_create_id(sessions[side], (enum rdmabroker_port_space)ps, NULL, ret);
+
+	if (r < 0)
+		return r;
+	r = rdmabroker_set_option(*ret, RDMABROKER_OPTION_QP_TYPE, (int)type);
+	if (r == 0)
+		r = passive ? rdmabroker_bind_addr(*ret, addr) :
+			      rdmabroker_resolve_wait(*ret, NULL, addr, RESOLVE_MS);
+	if (r < 0)
+		rdmabroker_destroy_id(*ret);
+	return r;
+}
+
+static int broker_create_ep(enum side side, bool passive, enum rdma_port_space ps,
+			    enum ibv_qp_type type, const char *node, const char *service,
+			    void **ret)
 {
 	const struct addrinfo hints = {
 		.ai_flags = passive ? AI_PASSIVE : 0,
@@ -110,8 +128,10 @@ static int broker_create_ep(enum side side, bool passive, enum rdma_port_space p
 
 	if (getaddrinfo(node, service, &hints, &info) != 0)
 		return -ENOENT;
-	r = rdmabroker_create_ep(sessions[side], info, (enum rdmabroker_port_space)ps, NULL, NULL,
-				 DEADLINE_MS, &id);
+	r = type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV ?
+		    create_of_type(side, passive, ps, type, info->ai_addr, &id) :
+		    rdmabroker_create_ep(sessions[side], info, (enum rdmabroker_port_space)ps, NULL,
+					 NULL, DEADLINE_MS, &id);
 	freeaddrinfo(info);
 	if (r == 0)
 		*ret = id;
@@ -185,6 +205,11 @@ static void convert(const struct rdma_conn_param *from, struct rdmabroker_conn_p
 		.srq = from->srq,
 		.qp_num = from->qp_num,
 	};
+}
+
+static int broker_set_path(void *id, const struct ibv_path_record *path)
+{
+	return tell(rdmabroker_set_path(id, path, RESOLVE_MS));
 }
 
 static int broker_connect(void *id, struct rdma_conn_param *param)
@@ -332,6 +357,7 @@ const struct backend broker_backend = {
 	.get_request = broker_get_request,
 	.resolve_addr = broker_resolve_addr,
 	.resolve_route = broker_resolve_route,
+	.set_path = broker_set_path,
 	.connect = broker_connect,
 	.establish = broker_establish,
 	.accept = broker_accept,

@@ -93,13 +93,14 @@ static int direct_create_id(enum side side, bool wait, enum rdma_port_space ps, 
 	return 0;
 }
 
-static int direct_create_ep(enum side side, bool passive, enum rdma_port_space ps, const char *node,
-			    const char *service, void **ret)
+static int direct_create_ep(enum side side, bool passive, enum rdma_port_space ps,
+			    enum ibv_qp_type type, const char *node, const char *service,
+			    void **ret)
 {
 	struct rdma_addrinfo hints = {
 		.ai_flags = passive ? RAI_PASSIVE : 0,
 		.ai_port_space = ps,
-		.ai_qp_type = ps == RDMA_PS_UDP ? IBV_QPT_UD : IBV_QPT_RC,
+		.ai_qp_type = type,
 	};
 	struct rdma_addrinfo *info;
 	struct rdma_cm_id *id;
@@ -158,6 +159,17 @@ static int direct_resolve_addr(void *id, struct sockaddr *src, struct sockaddr *
 static int direct_resolve_route(void *id, int timeout_ms)
 {
 	return result(rdma_resolve_route(id, timeout_ms));
+}
+
+static int direct_set_path(void *id, const struct ibv_path_record *path)
+{
+	struct ibv_path_data data = {
+		.flags = IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_BIDIRECTIONAL,
+		.path = *path,
+	};
+
+	return result(
+		rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &data, sizeof(data)));
 }
 
 static int direct_connect(void *id, struct rdma_conn_param *param)
@@ -299,6 +311,7 @@ const struct backend direct_backend = {
 	.get_request = direct_get_request,
 	.resolve_addr = direct_resolve_addr,
 	.resolve_route = direct_resolve_route,
+	.set_path = direct_set_path,
 	.connect = direct_connect,
 	.establish = direct_establish,
 	.accept = direct_accept,

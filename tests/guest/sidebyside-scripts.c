@@ -77,6 +77,13 @@ const struct script scripts[] = {
 	{ "bind-loopback", "create listener tcp; bind listener 127.0.0.1:7471; "
 			   "addresses listener" },
 	{ "bind-unknown-family", "create listener tcp; bind listener unix" },
+	/* Soft-RoCE has no AF_IB, but the kernel binds to the wildcard. */
+	{ "bind-gid", "create listener tcp; bind listener gid=*:7471; addresses listener; "
+		      "listen listener; create other tcp; bind other gid=*:0; addresses other; "
+		      "create third tcp; bind third gid=10.9.0.1:7472; create other2 tcp; "
+		      "bind other2 gid=*:7471; bind other2 *:7471" },
+	{ "bind-gid-other-port-space", "create listener udp; bind listener gid=*:7471" },
+	{ "resolve-gid", "create active tcp; resolve-addr active gid=10.9.0.1:7471; event active" },
 	{ "bind-in-use", "create listener tcp; bind listener here; create other tcp; "
 			 "bind other here; bind other *:7471; "
 			 "bind other 10.9.0.2:7471" },
@@ -225,6 +232,14 @@ const struct script scripts[] = {
 				     "route active; create-qp active; connect active; "
 				     "event passive; migrate passive worker; route passive" },
 	{ "path-datagram", ASKED "route active; route passive" },
+	{ "set-path", LISTENING "create active tcp; resolve-addr active here; event active; "
+				"path active; event active; route active; create-qp active; "
+				"connect active data=hello; event passive; create-qp passive; "
+				"accept passive; event active; event passive; qp-attr active rtr" },
+	{ "set-path-elsewhere", "create active tcp; resolve-addr active here; event active; "
+				"path active elsewhere" },
+	{ "set-path-misused", "create active tcp; path active; bind active 10.9.0.2:0; "
+			      "path active; " ROUTED2 "path active2; " LISTENING "path listener" },
 	{ "path-ib", "create listener ib; bind listener here; listen listener; "
 		     "create active ib; resolve-addr active here; event active; "
 		     "resolve-route active; event active; route active; create-qp active; "
@@ -485,6 +500,14 @@ const struct script scripts[] = {
 	{ "create-ep-active", LISTENING "create-ep active active tcp 10.9.0.1 7471; "
 					"addresses active; create-qp active; connect active; "
 					"event passive" },
+	/* The attributes show which type the kernel has put into its messages. */
+	{ "create-ep-xrc", "create-ep listener passive ib 10.9.0.1 7471 xrc; addresses listener; "
+			   "listen listener; create-ep active active ib 10.9.0.1 7471 xrc; "
+			   "addresses active; qp-attr active init; make-qp active; "
+			   "connect active data=hello; event passive; qp-attr passive init; "
+			   "qp-attr passive rtr; qp-attr passive rts; make-qp passive; "
+			   "accept passive data=welcome; event active; qp-attr active rtr; "
+			   "establish active; event passive" },
 	{ "create-ep-unroutable", "create-ep active active tcp 192.0.2.1 7471" },
 	{ "create-ep-in-use", LISTENING "create-ep other passive tcp 10.9.0.1 7471" },
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -86,16 +87,21 @@ static int do_create_waiting(const struct step *step, struct text *out)
 	return create_id(step, /* wait= */ true);
 }
 
-/* create-ep ID active|passive PORT-SPACE NODE SERVICE */
+/* create-ep ID active|passive PORT-SPACE NODE SERVICE [xrc] */
 static int do_create_ep(const struct step *step, struct text *out)
 {
 	struct slot *slot = new_slot(step->words[1]);
 	bool passive = strcmp(step->words[2], "passive") == 0;
+	enum ibv_qp_type type;
 	char port[8];
 
 	snprintf(port, sizeof(port), "%d", atoi(step->words[5]) + backend->port_offset);
 	slot->ps = (enum rdma_port_space)look_up(port_spaces, step->words[3]);
-	return backend->create_ep(slot->side, passive, slot->ps, step->words[4], port, &slot->id);
+	type = slot->ps == RDMA_PS_UDP ? IBV_QPT_UD : IBV_QPT_RC;
+	if (step->n > 6)
+		type = passive ? IBV_QPT_XRC_RECV : IBV_QPT_XRC_SEND;
+	return backend->create_ep(slot->side, passive, slot->ps, type, step->words[4], port,
+				  &slot->id);
 }
 
 static int do_destroy(const struct step *step, struct text *out)
@@ -178,6 +184,26 @@ static int do_resolve_addr(const struct step *step, struct text *out)
 static int do_resolve_route(const struct step *step, struct text *out)
 {
 	return backend->resolve_route(slot_of(step)->id, RESOLVE_MS);
+}
+
+/* path ID [elsewhere]: a path of the program's own, to the id's peer or elsewhere */
+static int do_path(const struct step *step, struct text *out)
+{
+	void *id = slot_of(step)->id;
+	struct ibv_path_record path = {
+		.flowlabel_hoplimit = htonl(64),
+		.reversible_numpath = IBV_PATH_RECORD_REVERSIBLE | 1,
+		.pkey = htons(0xffff),
+		.mtu = 2 << 6 | IBV_MTU_512,
+		.rate = 2 << 6 | IBV_RATE_10_GBPS,
+		.packetlifetime = 2 << 6 | 17,
+	};
+
+	get_gid(backend->get_local_addr(id), &path.sgid);
+	get_gid(backend->get_peer_addr(id), &path.dgid);
+	if (step->n > 2)
+		path.dgid.raw[15] ^= 1;
+	return backend->set_path(id, &path);
 }
 
 /*
@@ -491,6 +517,7 @@ const struct verb step_verbs[] = {
 	{ "migrate", 3, do_migrate },
 	{ "notify", 3, do_notify },
 	{ "option", 4, do_option },
+	{ "path", 2, do_path },
 	{ "pending", 2, do_pending },
 	{ "qp-attr", 3, do_qp_attr },
 	{ "qp-state", 2, do_qp_state },

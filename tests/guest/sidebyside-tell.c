@@ -6,7 +6,9 @@
  */
 
 #include <arpa/inet.h>
+#include <endian.h>
 #include <errno.h>
+#include <infiniband/ib.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +19,34 @@
 /* The kernel chooses ports from this one up. */
 #define FIRST_CHOSEN_PORT 32768
 
-/* 10.9.0.1:7471, 10.9.0.1:kept, *:0, [fd09::1]:7471, or a name */
+/* 10.9.0.1:7471, 10.9.0.1:kept, *:0, [fd09::1]:7471, gid=10.9.0.1:7471 (AF_IB), gid=*:7471, or a name */
+
+/* On RoCE. A wildcard has the GID 0. */
+void get_gid(const struct sockaddr *addr, union ibv_gid *ret)
+{
+	const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
+
+	memset(ret, 0, sizeof(*ret));
+	if (addr->sa_family == AF_INET6)
+		memcpy(ret, &((const struct sockaddr_in6 *)addr)->sin6_addr, sizeof(*ret));
+	if (addr->sa_family != AF_INET || in->sin_addr.s_addr == INADDR_ANY)
+		return;
+	ret->raw[10] = ret->raw[11] = 0xff;
+	memcpy(&ret->raw[12], &in->sin_addr, 4);
+}
+
+/* Makes RET, an IPv4 address, one of AF_IB in the port space TCP. */
+static void to_ib(struct sockaddr_storage *ret)
+{
+	const struct sockaddr_in in = *(const struct sockaddr_in *)ret;
+	struct sockaddr_ib ib = { .sib_family = AF_IB, .sib_pkey = htons(0xffff) };
+
+	get_gid((const struct sockaddr *)&in, (union ibv_gid *)&ib.sib_addr);
+	ib.sib_sid = htobe64((uint64_t)RDMA_PS_TCP << 16 | ntohs(in.sin_port));
+	ib.sib_sid_mask = in.sin_port ? UINT64_MAX : htobe64(UINT64_MAX << 16);
+	memset(ret, 0, sizeof(*ret));
+	memcpy(ret, &ib, sizeof(ib));
+}
 
 static const struct {
 	const char *name, *addr;
@@ -50,6 +79,7 @@ struct sockaddr *parse_addr(const char *text, struct sockaddr_storage *ret)
 	struct sockaddr_in *in = (struct sockaddr_in *)ret;
 	const char *colon;
 	char host[64];
+	bool is_ib;
 	int n, r;
 
 	memset(ret, 0, sizeof(*ret));
@@ -57,6 +87,8 @@ struct sockaddr *parse_addr(const char *text, struct sockaddr_storage *ret)
 		if (strcmp(addresses[i].name, text) == 0)
 			text = addresses[i].addr;
 	colon = strrchr(text, ':');
+	is_ib = strncmp(text, "gid=", 4) == 0;
+	text += is_ib ? 4 : 0;
 	if (strcmp(text, "unix") == 0) {
 		ret->ss_family = AF_UNIX;
 		return (struct sockaddr *)ret;
@@ -77,6 +109,8 @@ struct sockaddr *parse_addr(const char *text, struct sockaddr_storage *ret)
 	}
 	if (r != 1)
 		die("%s is not an address", text);
+	if (is_ib)
+		to_ib(ret);
 	return (struct sockaddr *)ret;
 }
 
@@ -92,6 +126,7 @@ void add_addr(struct text *out, const struct sockaddr *addr)
 {
 	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
 	const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
+	const struct sockaddr_ib *ib = (const struct sockaddr_ib *)addr;
 	char text[INET6_ADDRSTRLEN];
 
 	switch (addr->sa_family) {
@@ -102,6 +137,12 @@ void add_addr(struct text *out, const struct sockaddr *addr)
 	case AF_INET6:
 		add(out, "[%s]", inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof(text)));
 		add_port(out, in6->sin6_port);
+		break;
+	case AF_IB:
+		add(out, "[gid %s]", inet_ntop(AF_INET6, &ib->sib_addr, text, sizeof(text)));
+		add_port(out, htons((uint16_t)be64toh(ib->sib_sid & ib->sib_sid_mask)));
+		add(out, ", pkey %#x, service 0x%llx", ntohs(ib->sib_pkey),
+		    (unsigned long long)be64toh(ib->sib_sid) >> 16);
 		break;
 	default:
 		add(out, "none");

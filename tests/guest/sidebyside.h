@@ -63,8 +63,8 @@ struct backend {
 
 	/* WAIT: calls on the id wait for their result. */
 	int (*create_id)(enum side side, bool wait, enum rdma_port_space ps, void **ret);
-	int (*create_ep)(enum side side, bool passive, enum rdma_port_space ps, const char *node,
-			 const char *service, void **ret);
+	int (*create_ep)(enum side side, bool passive, enum rdma_port_space ps,
+			 enum ibv_qp_type type, const char *node, const char *service, void **ret);
 	int (*destroy_id)(void *id);
 	int (*migrate_id)(void *id, enum side side);
 	int (*bind_addr)(void *id, struct sockaddr *addr);
@@ -72,6 +72,7 @@ struct backend {
 	int (*get_request)(void *id, void **ret);
 	int (*resolve_addr)(void *id, struct sockaddr *src, struct sockaddr *dst, int timeout_ms);
 	int (*resolve_route)(void *id, int timeout_ms);
+	int (*set_path)(void *id, const struct ibv_path_record *path);
 	int (*connect)(void *id, struct rdma_conn_param *param);
 	int (*establish)(void *id);
 	int (*accept)(void *id, struct rdma_conn_param *param);
@@ -179,6 +180,7 @@ int drop_slot(struct slot *slot);
 void keep_port(const struct sockaddr *addr);
 /* TEXT: 10.9.0.1:7471, 10.9.0.1:kept, *:0, [fd09::1]:7471, a name from a table, or "unix" (another family). */
 struct sockaddr *parse_addr(const char *text, struct sockaddr_storage *ret);
+void get_gid(const struct sockaddr *addr, union ibv_gid *ret);
 void add_addr(struct text *out, const struct sockaddr *addr);
 void add_route(struct text *out, const struct route *route);
 void add_qp_attr(struct text *out, const struct ibv_qp_attr *attr, int mask);

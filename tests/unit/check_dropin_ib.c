@@ -460,6 +460,46 @@ START_TEST(endpoint_with_a_path)
 }
 END_TEST
 
+/* ---- XRC ---- */
+
+/* The kernel writes the type into the request's message, so it has to know it before. */
+START_TEST(endpoints_for_xrc)
+{
+	struct rdma_addrinfo res = {
+		.ai_flags = RAI_PASSIVE,
+		.ai_port_space = RDMA_PS_IB,
+		.ai_qp_type = IBV_QPT_XRC_RECV,
+		.ai_src_addr = addr(IB_PORT),
+		.ai_src_len = sizeof(struct sockaddr_in),
+		.ai_dst_addr = addr(IB_PORT),
+		.ai_dst_len = sizeof(struct sockaddr_in),
+	};
+	struct rdma_conn_param param = { .qp_num = 17 };
+	struct rdma_cm_id *listening, *request;
+
+	DO(&server, rdma_create_ep(&listening, &res, NULL, NULL));
+	DO(&server, rdma_listen(listening, 1));
+	ck_assert_int_eq(fake_get_qp_type(fake_last(), IB_PORT, false), IBV_QPT_XRC_RECV);
+
+	res.ai_flags = 0;
+	res.ai_qp_type = IBV_QPT_XRC_SEND;
+	res.ai_src_addr = NULL;
+	res.ai_src_len = 0;
+	DO(&client, rdma_create_ep(&client.id, &res, NULL, NULL));
+	DO(&client, rdma_migrate_id(client.id, client.channel));
+	DO(&client, rdma_connect(client.id, &param));
+	DO(&server, rdma_get_request(listening, &request));
+	ck_assert_int_eq(fake_get_qp_type(fake_last(), IB_PORT, true), IBV_QPT_XRC_SEND);
+	ck_assert_int_eq(request->ps, RDMA_PS_IB);
+	rdma_destroy_ep(request);
+	rdma_destroy_ep(client.id);
+	rdma_destroy_ep(listening);
+
+	res.ai_port_space = RDMA_PS_UDP;
+	REFUSES(rdma_create_ep(&client.id, &res, NULL, NULL), EINVAL);
+}
+END_TEST
+
 /* ---- the subnet manager ---- */
 
 START_TEST(subnet_manager_is_away)
@@ -500,5 +540,5 @@ UNIT_MAIN("dropin_ib", set_up_ib, tear_down, gids_of_ip_addresses, connection_by
 	  listener_on_every_gid, services_of_others, rules_decide_about_gids, partitions,
 	  no_infiniband, multicast_by_gid, addresses_are_looked_up, path_of_the_program,
 	  path_when_the_subnet_manager_is_away, path_to_another_host,
-	  path_with_a_rule_about_the_tos, endpoint_with_a_path, subnet_manager_is_away,
+	  path_with_a_rule_about_the_tos, endpoint_with_a_path, endpoints_for_xrc, subnet_manager_is_away,
 	  subnet_manager_is_slow)

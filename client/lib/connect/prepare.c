@@ -51,8 +51,9 @@ int rdmabroker_set_option(struct rdmabroker_id *id, enum rdmabroker_option optio
 	/* The option can change attributes that came with a connection request or response. */
 	id->rtr.mask = id->rts.mask = 0;
 	r = idcall_do(id, "set_option", &request, ANSWER_AS_EVENT, NULL);
-	if (r == 0 && option <= RDMABROKER_OPTION_ACK_TIMEOUT)
-		id->options[option] = value;
+	for (int i = 0; i < IDSTATE_OPTIONS && r == 0; i++)
+		if (idstate_option(i) == option)
+			id->options[i] = value;
 	return r;
 }
 

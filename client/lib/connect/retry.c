@@ -47,9 +47,9 @@ static int set_options(struct rdmabroker_id *id)
 {
 	int r = 0;
 
-	for (int i = 0; i < 4 && r == 0; i++)
+	for (int i = 0; i < IDSTATE_OPTIONS && r == 0; i++)
 		if (id->options[i] >= 0)
-			r = rdmabroker_set_option(id, (enum rdmabroker_option)i, id->options[i]);
+			r = rdmabroker_set_option(id, idstate_option(i), id->options[i]);
 	return r;
 }
 

@@ -35,6 +35,8 @@ enum id_stage {
  * Members with "wire.lock" in their comment are guarded by that lock. The others are written by the thread that calls
  * a function on the id or takes its events.
  */
+#define IDSTATE_OPTIONS 6
+
 struct rdmabroker_id {
 	struct rdmabroker *session;
 	uint32_t handle;
@@ -55,7 +57,7 @@ struct rdmabroker_id {
 	struct device *device; /* opened for this id; NULL: not opened */
 	bool listening;
 	/* connect/retry.c needs the next three members to create the broker's id again. */
-	int options[4]; /* indexed by enum rdmabroker_option; -1: not set */
+	int options[IDSTATE_OPTIONS]; /* see idstate_option(); -1: not set */
 	bool bound; /* the program has called bind_addr, and the call did not fail */
 	struct sockaddr_storage src; /* the source address of resolve_addr; ss_family 0: none */
 
@@ -80,6 +82,15 @@ struct rdmabroker_id {
 	struct rdmabroker_event *response; /* of the last connect_wait that succeeded; NULL: none */
 	struct rdmabroker_event *request; /* of get_request or import_id; NULL: none */
 };
+
+/* The option whose value is options[I]. */
+static inline enum rdmabroker_option idstate_option(int i)
+{
+	return (enum rdmabroker_option)(
+		i <= RDMABROKER_OPTION_ACK_TIMEOUT ?
+			i :
+			RDMABROKER_OPTION_MIN_RNR_TIMER + i - RDMABROKER_OPTION_ACK_TIMEOUT - 1);
+}
 
 enum id_stage idstate_after_event(uint32_t type);
 void idstate_set_stage(struct rdmabroker_id *id, enum id_stage stage);

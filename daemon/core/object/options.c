@@ -17,6 +17,7 @@ const struct option_kind option_kinds[_OPTION_MAX] = {
 	[OPTION_AFONLY] = { RDMA_OPTION_ID_AFONLY, "AFONLY", 1, IN(ID_IDLE) | IN(ID_BOUND), true },
 	[OPTION_ACK_TIMEOUT] = { RDMA_OPTION_ID_ACK_TIMEOUT, "ACK_TIMEOUT", 255, ANY, true },
 	[OPTION_MIN_RNR_TIMER] = { 64, "MIN_RNR_TIMER", 31, ANY, true },
+	[OPTION_QP_TYPE] = { 65, "QP_TYPE", IBV_QPT_XRC_RECV, IN(ID_IDLE), true },
 };
 
 void options_init(struct options *options)
@@ -34,6 +35,7 @@ void options_save(const struct options *options, struct ledger_id *row)
 	row->afonly = (int16_t)options->now[OPTION_AFONLY];
 	row->ack_timeout = (int16_t)options->now[OPTION_ACK_TIMEOUT];
 	row->min_rnr_timer = (uint8_t)(options->now[OPTION_MIN_RNR_TIMER] + 1);
+	row->qp_type = (uint8_t)(options->now[OPTION_QP_TYPE] + 1);
 }
 
 void options_load(struct options *options, const struct ledger_id *row)
@@ -45,10 +47,13 @@ void options_load(struct options *options, const struct ledger_id *row)
 	options->now[OPTION_AFONLY] = row->afonly;
 	options->now[OPTION_ACK_TIMEOUT] = row->ack_timeout;
 	options->now[OPTION_MIN_RNR_TIMER] = row->min_rnr_timer - 1;
+	options->now[OPTION_QP_TYPE] = row->qp_type - 1;
 }
 
 static int set_in_kernel(struct fabric_id *fabric, const struct option_kind *kind, int value)
 {
+	if (kind == &option_kinds[OPTION_QP_TYPE])
+		return fabric_id_set_qp_type(fabric, (enum ibv_qp_type)value);
 	return kind->number < 64 ? fabric_id_set_option(fabric, kind->number, value) : 0;
 }
 
