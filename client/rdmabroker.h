@@ -601,7 +601,7 @@ int rdmabroker_resolve_route_wait(struct rdmabroker_id *id, int timeout_ms);
 /**
  * rdmabroker_set_path - Set the path to the address that was resolved, in place of resolve_route.
  * @path: A PathRecord of InfiniBand's subnet administration (infiniband/sa.h), in network order. It has to lead from the
- *   id's own GID to the GID of its peer.
+ *   id's own GID to the GID of its peer; on InfiniBand with the LIDs that the subnet manager tells.
  * Description:
  *   Outcome: ROUTE_RESOLVED or ROUTE_ERROR. If the broker restarts before the id connects, the broker resolves a route
  *   of its own.

@@ -555,6 +555,20 @@ void fake_hold_events(struct fabric *fabric, bool hold)
 	fake_kick(fabric);
 }
 
+void fake_forget_events(struct fabric *fabric)
+{
+	struct list *l;
+
+	while ((l = list_first(&fabric->pending))) {
+		struct pending *p = container_of(l, struct pending, link);
+
+		list_remove(l);
+		if (p->event.request)
+			fabric_id_free(p->event.request);
+		free(p);
+	}
+}
+
 void fake_release_events(struct fabric *fabric, unsigned n)
 {
 	fabric->n_released = n;

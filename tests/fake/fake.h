@@ -105,6 +105,8 @@ void fake_set_event_read(void (*function)(void));
 
 /* After a call with true, events are held until a call with false. */
 void fake_hold_events(struct fabric *fabric, bool hold);
+/* The events that wait do not come any more, as those of an id whose device is removed. */
+void fake_forget_events(struct fabric *fabric);
 /* Sends the next N events although events are held. */
 void fake_release_events(struct fabric *fabric, unsigned n);
 

@@ -323,8 +323,9 @@ static struct ibv_path_data make_path(void)
 	struct ibv_path_data data = {
 		.flags = IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_BIDIRECTIONAL,
 		.path = {
-			.dlid = htons(0x22),
-			.slid = htons(0x11),
+			/* Those that the subnet manager tells, or else the packets would go to another host. */
+			.dlid = htons(0x1001),
+			.slid = htons(0x1002),
 			.flowlabel_hoplimit = htonl(0x77 << 8 | 3),
 			.reversible_numpath = IBV_PATH_RECORD_REVERSIBLE | 1,
 			.pkey = htons(0xffff),
@@ -351,8 +352,8 @@ static void expect_set_path(void)
 	const struct ibv_sa_path_rec *path = client.id->route.path_rec;
 
 	ck_assert_int_eq(client.id->route.num_paths, 1);
-	ck_assert_uint_eq(path->dlid, htons(0x22));
-	ck_assert_uint_eq(path->slid, htons(0x11));
+	ck_assert_uint_eq(path->dlid, htons(0x1001));
+	ck_assert_uint_eq(path->slid, htons(0x1002));
 	ck_assert_uint_eq(path->sl, 5);
 	ck_assert_uint_eq(path->flow_label, htonl(0x77));
 	ck_assert_uint_eq(path->hop_limit, 3);
@@ -376,19 +377,76 @@ START_TEST(path_of_the_program)
 }
 END_TEST
 
+/* Nobody has told to whom the LIDs belong. */
 START_TEST(path_when_the_subnet_manager_is_away)
 {
 	const struct ibv_path_data path = make_path();
 
-	fake_lose_subnet_manager(fake_last(), 2);
+	fake_lose_subnet_manager(fake_last(), 1);
 	resolve_ip();
+	REFUSES(set_path(&path, 1), EINVAL);
 	DO(&client, rdma_resolve_route(client.id, 1000));
-	await(&client, RDMA_CM_EVENT_ROUTE_ERROR);
-	DO(&client, set_path(&path, 1));
+	await(&client, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	/* As in the kernel, it is too late then. */
+	REFUSES(set_path(&path, 1), EINVAL);
+	DO(&client, rdma_destroy_id(client.id));
+}
+END_TEST
+
+static void let_it_answer(void)
+{
+	fake_hold_events(fake_last(), false);
+}
+
+static void remove_the_device(void)
+{
+	fake_forget_events(fake_last());
+	fake_remove_device(fake_last(), "fake0");
+	fake_hold_events(fake_last(), false);
+}
+
+static void (*meanwhile)(
+	void); /* is called once when a program waits and the daemon has nothing to do */
+
+static bool turn(void *userdata)
+{
+	void (*once)(void) = meanwhile;
+
+	if (hooks_run(hooks_get_loop()) > 0)
+		return true;
+	meanwhile = NULL;
+	if (once)
+		once();
+	return once || sd_event_run(hooks_get_loop(), 3000) > 0;
+}
+
+/* The address is resolved, and the route is not when the program sets a path. WHAT happens while it waits. */
+static int set_path_early(void (*what)(void))
+{
+	const struct ibv_path_data path = make_path();
+
+	create();
+	fake_hold_events(fake_last(), true);
+	DO(&client, rdma_resolve_addr(client.id, NULL, addr(PORT), 1000));
+	fake_release_events(fake_last(), 1);
+	await(&client, RDMA_CM_EVENT_ADDR_RESOLVED);
+	meanwhile = what;
+	hooks_set_turn(turn, NULL);
+	return BY(&client, set_path(&path, 1));
+}
+
+START_TEST(path_waits_for_the_subnet_manager)
+{
+	ck_assert_int_eq(set_path_early(let_it_answer), 0);
 	await(&client, RDMA_CM_EVENT_ROUTE_RESOLVED);
 	expect_set_path();
 	connect_resolved();
 	end_connection();
+
+	ck_assert_int_lt(set_path_early(remove_the_device), 0);
+	ck_assert_int_eq(errno, EINVAL);
+	await(&client, RDMA_CM_EVENT_DEVICE_REMOVAL);
+	DO(&client, rdma_destroy_id(client.id));
 }
 END_TEST
 
@@ -402,6 +460,13 @@ START_TEST(path_to_another_host)
 	REFUSES(set_path(&path, 1), EINVAL);
 	path = make_path();
 	path.path.sgid.raw[15]++;
+	REFUSES(set_path(&path, 1), EINVAL);
+	/* On InfiniBand the packets go to the LID, whatever the GIDs are. */
+	path = make_path();
+	path.path.dlid++;
+	REFUSES(set_path(&path, 1), EINVAL);
+	path = make_path();
+	path.path.slid++;
 	REFUSES(set_path(&path, 1), EINVAL);
 	path = make_path();
 	path.flags = IBV_PATH_FLAG_GMP;
@@ -539,6 +604,6 @@ END_TEST
 UNIT_MAIN("dropin_ib", set_up_ib, tear_down, gids_of_ip_addresses, connection_by_gids,
 	  listener_on_every_gid, services_of_others, rules_decide_about_gids, partitions,
 	  no_infiniband, multicast_by_gid, addresses_are_looked_up, path_of_the_program,
-	  path_when_the_subnet_manager_is_away, path_to_another_host,
-	  path_with_a_rule_about_the_tos, endpoint_with_a_path, endpoints_for_xrc, subnet_manager_is_away,
-	  subnet_manager_is_slow)
+	  path_when_the_subnet_manager_is_away, path_waits_for_the_subnet_manager,
+	  path_to_another_host, path_with_a_rule_about_the_tos, endpoint_with_a_path,
+	  endpoints_for_xrc, subnet_manager_is_away, subnet_manager_is_slow)

@@ -370,6 +370,54 @@ START_TEST(the_id_is_freed_meanwhile)
 }
 END_TEST
 
+/* After a restart of the daemon, a connect waits until the route is resolved again. */
+static struct id *connect_restored(void)
+{
+	struct rdma_conn_param conn = param("hello");
+	struct fabric_id_info info = { .device = "fake0" };
+	struct id *id = make(&client, 1);
+
+	memcpy(&info.local, pair_addr("10.9.0.1", 5000), sizeof(struct sockaddr_in));
+	memcpy(&info.peer, pair_addr("10.9.0.1", 7471), sizeof(struct sockaddr_in));
+	ck_assert_int_eq(resolve_route_restore(id, &info), 0);
+	fake_hold_events(core->fabric, true);
+	ck_assert_int_eq(conn_connect(id, &conn, NULL, &why), -EINPROGRESS);
+	ck_assert_int_eq(conn_connect(id, &conn, NULL, &why), -EINPROGRESS);
+	ck_assert_uint_eq(client.n_resumed, 0);
+	return id;
+}
+
+static void expect_refusal(struct id *id, enum id_state state)
+{
+	struct rdma_conn_param conn = param("hello");
+
+	ck_assert_uint_eq(client.n_resumed, 1);
+	ck_assert_int_eq(id->state, state);
+	ck_assert_int_eq(conn_connect(id, &conn, NULL, &why), STATUS_BAD_STATE);
+}
+
+START_TEST(the_device_disappears_while_a_connect_waits)
+{
+	struct id *id = connect_restored();
+
+	fake_forget_events(core->fabric);
+	fake_remove_device(core->fabric, "fake0");
+	fake_hold_events(core->fabric, false);
+	run_loop();
+	expect_refusal(id, ID_REMOVED);
+}
+END_TEST
+
+START_TEST(an_admin_ends_the_id_while_a_connect_waits)
+{
+	struct id *id = connect_restored();
+
+	ck_assert_int_eq(admin_kick_id(server.session, client.session->number, 1, &why), 0);
+	run_loop();
+	expect_refusal(id, ID_REVOKED);
+}
+END_TEST
+
 /* A datagram id can join groups only while its route is not resolved. */
 START_TEST(not_for_datagrams)
 {
@@ -391,4 +439,6 @@ UNIT_MAIN("resolve_route", set_up, pair_tear_down, one_event_reports_both,
 	  an_option_that_is_set_in_between, the_old_id_still_has_the_port, the_port_is_lost,
 	  policy_decides_again_with_the_new_address, the_address_cannot_be_resolved_again,
 	  no_new_fabric_id, the_device_disappears_meanwhile, an_admin_ends_the_id_meanwhile,
-	  the_id_changes_hands_meanwhile, the_id_is_freed_meanwhile, not_for_datagrams)
+	  the_id_changes_hands_meanwhile, the_id_is_freed_meanwhile,
+	  the_device_disappears_while_a_connect_waits, an_admin_ends_the_id_while_a_connect_waits,
+	  not_for_datagrams)

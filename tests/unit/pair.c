@@ -46,7 +46,14 @@ static void on_event(void *userdata, const struct session_event *event)
 		strcpy(e->text, event->failure->text);
 }
 
-static const struct session_ops session_ops = { .event = on_event };
+static void on_resume(void *userdata)
+{
+	struct record *record = userdata;
+
+	record->n_resumed++;
+}
+
+static const struct session_ops session_ops = { .event = on_event, .resume = on_resume };
 
 struct policy *load(const char *rules)
 {

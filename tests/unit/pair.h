@@ -16,6 +16,7 @@
 struct record {
 	struct session *session;
 	unsigned n;
+	unsigned n_resumed; /* how often a request of the session could go on */
 	struct {
 		enum rdma_cm_event_type type;
 		int status;

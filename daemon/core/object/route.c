@@ -29,6 +29,11 @@ void route_leave(struct route *route)
 	route->again = NULL;
 }
 
+bool route_is_awaited(const struct route *route)
+{
+	return route->plan == ROUTE_AGAIN_FOR_CONNECT || route->path_waits;
+}
+
 void route_done(struct route *route)
 {
 	route_leave(route);

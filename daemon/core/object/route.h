@@ -47,6 +47,7 @@ struct route {
 	bool info_pending; /* the next event has to have the id's addresses, device and port */
 
 	enum route_plan plan;
+	bool path_waits; /* UNREQUESTED: own_path waits until the route is known with which it has to be compared */
 	bool unreported; /* UNREQUESTED: the client knows no more than that the address is resolved */
 	struct list link; /* route_holds.ids, in HELD and DUE */
 	uint64_t held_until_ms; /* CLOCK_MONOTONIC, HELD and DUE: the deadline */
@@ -58,6 +59,8 @@ void route_init(struct route *route);
 void route_done(struct route *route); /* idempotent */
 /* Ends what the route was waiting for. */
 void route_leave(struct route *route);
+/* A request of the client waits until the id is in a state from which its route leads no further. */
+bool route_is_awaited(const struct route *route);
 void route_move(struct route *to, struct route *from);
 /*
  * STATE: the id's. ROW gets the one that the client knows of: if the route is resolved ahead, the id is further than

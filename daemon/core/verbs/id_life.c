@@ -194,6 +194,10 @@ void id_set_state(struct id *id, enum id_state state)
 	if (state == ID_DISCONNECTED || state == ID_FAILED || state == ID_REMOVED)
 		admitted_done(&id->grant.admitted);
 	id_save_state(id);
+	/* No event of the route will come any more, so the request that waits for one is refused. */
+	if (IN(state) & (IN(ID_REMOVED) | IN(ID_REVOKED) | IN(ID_FAILED) | IN(ID_MOVED)) &&
+	    route_is_awaited(&id->route))
+		id->session->ops->resume(id->session->userdata);
 }
 
 /* Move */

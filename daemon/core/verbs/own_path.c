@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <infiniband/ib.h>
 #include <infiniband/sa.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 #include "core/object/id.h"
 #include "core/verbs/own_path.h"
 #include "proto/addr.h"
+#include "proto/path.h"
 
 int own_path_keep(struct id *id, const uint8_t *data, size_t len, struct failure *failure)
 {
@@ -40,6 +42,38 @@ static bool is_end(const union ibv_gid *end, const union ibv_gid *gid,
 	if (memcmp(&host, &none, sizeof(none)) == 0)
 		addr_host((const struct sockaddr *)addr, host.raw);
 	return memcmp(&host, &none, sizeof(none)) != 0 && memcmp(end, &host, sizeof(host)) == 0;
+}
+
+static bool is_infiniband(const struct id *id)
+{
+	static const union ibv_gid none[2];
+	struct fabric_id_info info;
+
+	fabric_id_get_info(id->fabric, &info);
+	return info.local.ss_family == AF_IB || memcmp(info.gids, none, sizeof(none)) != 0;
+}
+
+int own_path_compare(struct id *id, struct failure *failure)
+{
+	const struct ibv_path_record *own = id->route.own_path;
+	struct ibv_sa_path_rec told[PATHS_MAX];
+	size_t n = fabric_id_get_paths(id->fabric, told);
+
+	if (!is_infiniband(id))
+		return 0;
+	if (n == 0 && id->route.plan == ROUTE_UNREQUESTED && id->state == ID_ROUTE_QUERY) {
+		id->route.path_waits = true;
+		return -EINPROGRESS;
+	}
+	for (size_t i = 0; i < n; i++)
+		if (told[i].dlid == own->dlid && told[i].slid == own->slid)
+			return 0;
+	return failure_set(
+		failure, STATUS_BAD_REQUEST,
+		n == 0 ? "set path: the subnet manager has told no path of id %u, so it is not "
+			 "known to whom these LIDs belong" :
+			 "set path: the LIDs are not those of id %u and its peer",
+		id->handle);
 }
 
 int own_path_check(const struct id *id, struct failure *failure)

@@ -3,8 +3,10 @@
 
 /*
  * A path that a program sets itself, in place of the one that the kernel finds (librdmacm's RDMA_OPTION_IB_PATH). Rules
- * decide by the addresses, so the path must lead from the id's own GID to that of the peer whose address was resolved. A
- * path also has a traffic class and a service level, so a program whose rule sets or limits the TOS cannot set one.
+ * decide by the addresses, so the path must lead from the id's own GID to that of the peer whose address was resolved. On
+ * InfiniBand the packets go to a LID, whatever the GIDs are, so the LIDs must be those of a path that the subnet manager
+ * has told. A path also has a traffic class and a service level, so a program whose rule sets or limits the TOS cannot set
+ * one.
  */
 
 #include <stddef.h>
@@ -19,6 +21,11 @@ struct id;
  */
 int own_path_keep(struct id *id, const uint8_t *data, size_t len, struct failure *failure);
 void own_path_forget(struct id *id);
+/*
+ * Compares the LIDs of the path of ID with those of its route. To be called before the route is replaced. Returns as
+ * own_path_keep(); -EINPROGRESS: the route is being resolved, and the client's request waits for that.
+ */
+int own_path_compare(struct id *id, struct failure *failure);
 /*
  * Checks the path of ID, if it has one, against its rule, its addresses and its GIDs, as they are now. To be called
  * whenever the path is used. Returns as own_path_keep().

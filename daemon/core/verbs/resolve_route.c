@@ -177,10 +177,13 @@ static int begin(struct id *id, unsigned timeout_ms)
 	return 0;
 }
 
-/* If the client's connect waits for the route, it goes on, or is refused because of the state of ID. */
+/* If a request of the client waits for the route, it goes on, or is refused because of the state of ID. */
 static void end_wait(struct id *id)
 {
-	if (id->route.plan == ROUTE_AGAIN_FOR_CONNECT)
+	bool is_awaited = route_is_awaited(&id->route);
+
+	id->route.path_waits = false;
+	if (is_awaited)
 		id->session->ops->resume(id->session->userdata);
 }
 
@@ -232,6 +235,7 @@ bool resolve_route_on_result(struct id *id)
 		send_address(id, routed);
 		return true;
 	case ROUTE_UNREQUESTED:
+		end_wait(id);
 		if (!routed)
 			id->route.plan = ROUTE_UNPLANNED;
 		return true;
@@ -330,7 +334,8 @@ int resolve_route_before_connect(struct id *id, struct failure *failure)
 {
 	int r;
 
-	if (id->route.plan == ROUTE_AGAIN_FOR_CONNECT)
+	if (id->route.plan == ROUTE_AGAIN_FOR_CONNECT &&
+	    (id->state == ID_ADDR_QUERY || id->state == ID_ROUTE_QUERY))
 		return -EINPROGRESS;
 	if (id->route.plan == ROUTE_UNREQUESTED && id->route.unreported)
 		return failure_set(failure, STATUS_BAD_STATE,
@@ -409,6 +414,8 @@ int resolve_route_set_path(struct id *id, unsigned timeout_ms, const uint8_t *pa
 {
 	int r = own_path_keep(id, path, len, failure);
 
+	if (r == 0)
+		r = own_path_compare(id, failure);
 	if (r == 0)
 		r = request(id, timeout_ms, failure);
 	if (r != 0 && r != -EINPROGRESS)
