@@ -66,7 +66,7 @@ _rdmabrokerctl() {
 	suggest) words+=" --kernel --peer-prefix --rejected --tests" ;;
 	reload) words+=" --dry-run" ;;
 	rules) words+=" --full" ;;
-	site) words+=" --name --directory" ;;
+	site) words+=" --name --directory --dry-run" ;;
 	esac
 	if [[ $cur != -* ]]; then
 		words=

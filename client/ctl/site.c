@@ -25,7 +25,11 @@
  *   DIRECTORY/current          a link to the version in force, which the daemon reads (SitePolicyDir=)
  *
  * A version is checked before it is put in force, together with the rules of this host and with its own tests. If the
- * daemon refuses it nevertheless, the version before it is in force again.
+ * daemon refuses it nevertheless, the version before it is in force again. What is in force already is checked, and
+ * nothing is written or reloaded, so that configuration management can run this again and again.
+ *
+ * DIRECTORY/.unconfirmed exists from before the link changes until the daemon has taken what the link names. A process
+ * that was killed in between leaves it, and the daemon may then have another version than the link says.
  */
 
 #define DIRECTORY "/var/lib/rdmabroker/site"
@@ -34,12 +38,15 @@
 enum {
 	OPTION_NAME,
 	OPTION_DIRECTORY,
+	OPTION_DRY_RUN,
 };
 
 const struct verb_option site_options[] = {
 	[OPTION_NAME] = { "name", "NAME", "name of the version (default: that of its directory)" },
 	[OPTION_DIRECTORY] = { "directory", "DIR",
 			       "where versions are installed (default " DIRECTORY ")" },
+	[OPTION_DRY_RUN] = { "dry-run", NULL,
+			     "check the version, change nothing, and print what would change" },
 	{ NULL },
 };
 
@@ -48,6 +55,7 @@ const char *const site_actions[] = { "install", "use", "status", NULL };
 struct site {
 	struct ctl *ctl;
 	const char *dir;
+	bool dry_run;
 	int lock;
 };
 
@@ -128,45 +136,126 @@ static bool reload(const struct site *site, bool *ret_runs)
 	return good;
 }
 
+/* The daemon may not have what the link says. False: an error was printed. */
+static bool mark_unconfirmed(const struct site *site)
+{
+	char path[PATH_MAX];
+	int fd;
+
+	make_path(path, site, ".unconfirmed");
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	if (fd < 0) {
+		complain("cannot make %s: %m", path);
+		return false;
+	}
+	close(fd);
+	return true;
+}
+
+static void confirm(const struct site *site)
+{
+	char path[PATH_MAX];
+
+	make_path(path, site, ".unconfirmed");
+	unlink(path);
+}
+
+/*
+ * Whether the daemon has the version that is current, as far as can be told: it took the version, and no reload has
+ * failed since. A daemon that does not run reads the version at its start.
+ */
+static bool is_confirmed(const struct site *site)
+{
+	struct rdmabroker_status *status;
+	struct ctl *ctl = site->ctl;
+	char path[PATH_MAX];
+	bool good;
+	int r;
+
+	make_path(path, site, ".unconfirmed");
+	if (access(path, F_OK) == 0)
+		return false;
+	r = ctl_connect(ctl, /* as_admin= */ true);
+	if (r < 0)
+		return r == -ENOENT || r == -ECONNREFUSED;
+	r = rdmabroker_get_status(ctl->session, &status);
+	good = r == 0 && !status->policy_error;
+	if (r == 0)
+		rdmabroker_free_status(status);
+	ctl->session = rdmabroker_close(ctl->session);
+	return good;
+}
+
 struct result {
 	const char *version, *previous;
-	bool reloaded;
+	bool changed, reloaded;
 };
 
-static void print_result(const struct ctl *ctl, const char *name, const char *was, bool runs)
+static void print_result(const struct site *site, const struct result *result)
 {
 	static const struct column columns[] = {
 		{ NULL, "version", COLUMN_OF(struct result, version) },
 		{ NULL, "previous", COLUMN_OF(struct result, previous) },
+		{ NULL, "changed", COLUMN_OF(struct result, changed) },
 		{ NULL, "reloaded", COLUMN_OF(struct result, reloaded) },
 		{ NULL },
 	};
+	const char *name = result->version, *was = result->previous;
+	bool same = was && strcmp(was, name) == 0;
 
-	if (ctl->json) {
-		print_json(columns, &(struct result){ name, was, runs });
-		return;
-	}
-	printf("version %s is in force%s%s%s\n", name, was ? ", before it was " : "", was ?: "",
-	       runs ? "" : " when the daemon starts");
+	if (site->ctl->json)
+		print_json(columns, result);
+	else if (!result->changed)
+		printf("version %s is in force already, nothing has changed\n", name);
+	else if (site->dry_run && same)
+		printf("version %s is in force, and would be reloaded\n", name);
+	else if (site->dry_run)
+		printf("version %s would be in force, now %s%s\n", name,
+		       was ? "it is " : "no version is", was ?: "");
+	else if (same)
+		printf("version %s is in force%s\n", name,
+		       result->reloaded ? ", and was reloaded" : " when the daemon starts");
+	else
+		printf("version %s is in force%s%s%s\n", name, was ? ", before it was " : "",
+		       was ?: "", result->reloaded ? "" : " when the daemon starts");
 }
 
-/* Puts the installed version NAME in force. */
-static int put_in_force(const struct site *site, const char *name)
+/* The daemon did not take the version NAME, which is current now. Returns to the version WAS; NULL: to none. */
+static void go_back(const struct site *site, const char *name, const char *was)
 {
-	char was[SITE_NAME_MAX + 1];
-	bool had = get_current(site, was), runs, ignored;
+	bool ignored;
 
-	if (!set_current(site, name))
-		return EXIT_FAILURE;
-	if (reload(site, &runs)) {
-		print_result(site->ctl, name, had ? was : NULL, runs);
-		return EXIT_SUCCESS;
+	if (was && strcmp(was, name) == 0) {
+		complain("the daemon cannot reload version %s", name);
+		return;
 	}
-	if (set_current(site, had ? was : NULL))
-		reload(site, &ignored);
+	if (set_current(site, was) && reload(site, &ignored))
+		confirm(site);
 	complain("version %s is refused; %s%s", name,
-		 had ? "in force is still version " : "no version is in force", had ? was : "");
-	return EXIT_FAILURE;
+		 was ? "in force is still version " : "no version is in force", was ?: "");
+}
+
+/* Puts the version NAME in force, which was checked. IS_NEW: it was not installed before. */
+static int put_in_force(const struct site *site, const char *name, bool is_new)
+{
+	char current[SITE_NAME_MAX + 1];
+	struct result result = { .version = name };
+
+	if (get_current(site, current))
+		result.previous = current;
+	result.changed = is_new || !result.previous || strcmp(current, name) != 0 ||
+			 !is_confirmed(site);
+	if (result.changed && !site->dry_run) {
+		if (!mark_unconfirmed(site) || !set_current(site, name))
+			return EXIT_FAILURE;
+		if (!reload(site, &result.reloaded)) {
+			go_back(site, name, result.previous);
+			return EXIT_FAILURE;
+		}
+		confirm(site);
+	}
+	print_result(site, &result);
+	return EXIT_SUCCESS;
 }
 
 /* The installed versions, the newest first. The caller frees *RET. */
@@ -213,33 +302,44 @@ static bool is_installed(const char *path, const char *name, const struct site_v
 	return same;
 }
 
+/* Writes the version NAME to its directory PATH, if it passes its check. False: an error was printed. */
+static bool add_version(const struct site *site, const struct site_version *version,
+			const char *path)
+{
+	char new[PATH_MAX];
+
+	make_path(new, site, ".version.new");
+	if (!siteversion_remove(new) || !siteversion_write(version, new))
+		return false;
+	if (sitecheck_run(new, version)) {
+		if (rename(new, path) == 0)
+			return true;
+		complain("cannot install %s: %m", path);
+	}
+	siteversion_remove(new);
+	return false;
+}
+
 static int install_version(const struct site *site, const char *name,
 			   const struct site_version *version)
 {
-	char path[PATH_MAX], new[PATH_MAX];
-	bool failed, is_new;
+	char path[PATH_MAX];
+	bool failed, is_new, good;
 
 	make_path(path, site, "versions/%s", name);
-	make_path(new, site, ".version.new");
-	if (!siteversion_remove(new))
-		return EXIT_FAILURE;
 	is_new = !is_installed(path, name, version, &failed);
 	if (failed)
 		return EXIT_FAILURE;
-	if (is_new && !siteversion_write(version, new))
-		return EXIT_FAILURE;
-	if (!sitecheck_run(is_new ? new : path, version)) {
-		if (is_new)
-			siteversion_remove(new);
-		complain("version %s is refused, nothing has changed", name);
-		return EXIT_FAILURE;
-	}
-	if (is_new && rename(new, path) < 0) {
-		complain("cannot install %s: %m", path);
-		siteversion_remove(new);
-		return EXIT_FAILURE;
-	}
-	return put_in_force(site, name);
+	if (!is_new)
+		good = sitecheck_run(path, version);
+	else if (site->dry_run)
+		good = sitecheck_run_copy(version, name);
+	else
+		good = add_version(site, version, path);
+	if (good)
+		return put_in_force(site, name, is_new);
+	complain("version %s is refused, nothing has changed", name);
+	return EXIT_FAILURE;
 }
 
 static int install(const struct site *site, const char *dir)
@@ -254,7 +354,7 @@ static int install(const struct site *site, const char *dir)
 	if (version)
 		status = install_version(site, name, version);
 	siteversion_free(version);
-	if (status == EXIT_SUCCESS)
+	if (status == EXIT_SUCCESS && !site->dry_run)
 		forget_old(site);
 	return status;
 }
@@ -272,7 +372,7 @@ static int use(const struct site *site, const char *name)
 	make_path(path, site, "versions/%s", name);
 	version = siteversion_read(path);
 	if (version && sitecheck_run(path, version))
-		status = put_in_force(site, name);
+		status = put_in_force(site, name, /* is_new= */ false);
 	else if (version)
 		complain("version %s is refused, nothing has changed", name);
 	siteversion_free(version);
@@ -343,7 +443,9 @@ static bool lock(struct site *site)
 
 int verb_site(struct ctl *ctl)
 {
-	struct site site = { .ctl = ctl, .dir = ctl->given[OPTION_DIRECTORY] ?: DIRECTORY };
+	struct site site = { .ctl = ctl,
+			     .dir = ctl->given[OPTION_DIRECTORY] ?: DIRECTORY,
+			     .dry_run = ctl->given[OPTION_DRY_RUN] };
 	char **arguments = ctl->arguments;
 	bool installs = strcmp(arguments[0], "install") == 0;
 	const char *what = arguments[1];
@@ -360,9 +462,10 @@ int verb_site(struct ctl *ctl)
 		return EXIT_USAGE;
 	}
 	umask(022);
-	if (!lock(&site))
+	if (!site.dry_run && !lock(&site))
 		return EXIT_FAILURE;
 	status = installs ? install(&site, what) : use(&site, what);
-	close(site.lock);
+	if (!site.dry_run)
+		close(site.lock);
 	return status;
 }

@@ -63,3 +63,20 @@ bool sitecheck_run(const char *dir, const struct site_version *version)
 		complain("the check did not end within %d s", CHECK_SECONDS);
 	return status == 0;
 }
+
+bool sitecheck_run_copy(const struct site_version *version, const char *name)
+{
+	char work[PATH_MAX], dir[PATH_MAX + SITE_NAME_MAX];
+	bool good;
+
+	if (!siteversion_make_work(work))
+		return false;
+	snprintf(dir, sizeof(dir), "%s/%s", work, name);
+	good = siteversion_write(version, dir);
+	if (good) {
+		good = sitecheck_run(dir, version);
+		siteversion_remove(dir);
+	}
+	rmdir(work);
+	return good;
+}

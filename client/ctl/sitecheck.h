@@ -10,3 +10,5 @@
  * tests. False: an error was printed.
  */
 bool sitecheck_run(const char *dir, const struct site_version *version);
+/* The same for a copy of VERSION, in a directory NAME that is gone afterwards. */
+bool sitecheck_run_copy(const struct site_version *version, const char *name);

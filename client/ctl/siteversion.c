@@ -227,6 +227,17 @@ bool siteversion_write(const struct site_version *version, const char *dir)
 	return good;
 }
 
+bool siteversion_make_work(char ret[PATH_MAX])
+{
+	const char *tmp = getenv("TMPDIR");
+
+	snprintf(ret, PATH_MAX, "%s/rdmabrokerctl-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+	if (mkdtemp(ret))
+		return true;
+	complain("cannot make %s: %m", ret);
+	return false;
+}
+
 bool siteversion_remove(const char *dir)
 {
 	const struct dirent *entry;

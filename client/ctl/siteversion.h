@@ -6,6 +6,7 @@
  * else. What is installed never changes.
  */
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -35,6 +36,8 @@ struct site_version *siteversion_read(const char *dir);
 struct site_version *siteversion_free(struct site_version *version);
 /* Writes VERSION to DIR, which must not exist. False: an error was printed, and DIR is gone again. */
 bool siteversion_write(const struct site_version *version, const char *dir);
+/* Makes a directory of this process in the temporary one, for versions. False: an error was printed. */
+bool siteversion_make_work(char ret[PATH_MAX]);
 bool siteversion_equal(const struct site_version *a, const struct site_version *b);
 /* Removes DIR with its files. False: an error was printed. */
 bool siteversion_remove(const char *dir);

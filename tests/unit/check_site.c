@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/unit/program.h"
@@ -111,11 +115,10 @@ START_TEST(versions_are_installed)
 	ck_assert_int_eq(site("install", dir), 0);
 	assert_has(got.out, "version v1 is in force\n");
 	assert_current("versions/v1");
-	/* Again: nothing changes. */
-	ck_assert_int_eq(site("install", dir), 0);
 	dir = version("v2", "20-other.rules", "allow listen user 1000\n");
 	ck_assert_int_eq(site("install", dir, "--json"), 0);
-	assert_json("d == {\"version\": \"v2\", \"previous\": \"v1\", \"reloaded\": True}");
+	assert_json("d == {\"version\": \"v2\", \"previous\": \"v1\", \"changed\": True, "
+		    "\"reloaded\": True}");
 	assert_current("versions/v2");
 	ck_assert_int_eq(site("use", "v1"), 0);
 	assert_has(got.out, "version v1 is in force, before it was v2\n");
@@ -124,6 +127,153 @@ START_TEST(versions_are_installed)
 	assert_json("d == {\"version\": \"v1\", \"installed\": [\"v2\", \"v1\"]}");
 	ck_assert_int_eq(site("install", dir, "--name", "v3"), 0);
 	assert_current("versions/v3");
+}
+END_TEST
+
+/* What changes when the file NAME of the site is written, or a file is made in it. */
+static struct stat stat_site(const char *name)
+{
+	char path[512];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/%s", site, name);
+	ck_assert_msg(lstat(path, &st) == 0, "%s", path);
+	return st;
+}
+
+static bool same_time(struct timespec a, struct timespec b)
+{
+	return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+START_TEST(installed_again_changes_nothing)
+{
+	static const char *const files[] = { ".", "versions", "versions/v1", "versions/v1/1.rules",
+					     "current" };
+	struct stat before[sizeof(files) / sizeof(files[0])], after;
+	const char *dir = version("v1", "1.rules", "allow listen user 5\n");
+
+	ck_assert_int_eq(site("install", dir), 0);
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+		before[i] = stat_site(files[i]);
+	/* A reload would fail from now on. */
+	write_text(harness.rules_path, "allow lisen\n");
+	ck_assert_int_eq(site("install", dir), 0);
+	ck_assert_str_eq(got.out, "version v1 is in force already, nothing has changed\n");
+	ck_assert_str_eq(got.err, "");
+	ck_assert_int_eq(site("install", dir, "--json"), 0);
+	assert_json("d == {\"version\": \"v1\", \"previous\": \"v1\", \"changed\": False, "
+		    "\"reloaded\": False}");
+	ck_assert_int_eq(site("use", "v1"), 0);
+	ck_assert_str_eq(got.out, "version v1 is in force already, nothing has changed\n");
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		after = stat_site(files[i]);
+		ck_assert_msg(after.st_ino == before[i].st_ino &&
+				      same_time(after.st_ctim, before[i].st_ctim),
+			      "%s has changed", files[i]);
+	}
+	ck_assert_int_eq(site("install", dir, "--name", "v2"), 1);
+	assert_has(got.err, "unknown operation 'lisen'");
+}
+END_TEST
+
+/* The version in force is installed again after the rules of the host were mended. */
+START_TEST(a_failed_reload_is_made_again)
+{
+	const char *dir = version("v1", "1.rules", "allow listen user 5\n");
+
+	ck_assert_int_eq(site("install", dir), 0);
+	write_text(harness.rules_path, "allow lisen\n");
+	ck_assert_int_eq(ctl("reload"), 1);
+	ck_assert_int_eq(site("install", dir), 1);
+	assert_has(got.err, "unknown operation 'lisen'");
+	assert_has(got.err, "the daemon cannot reload version v1");
+	assert_current("versions/v1");
+	write_text(harness.rules_path, "allow any\n");
+	ck_assert_int_eq(site("use", "v1", "--dry-run"), 0);
+	ck_assert_str_eq(got.out, "version v1 is in force, and would be reloaded\n");
+	ck_assert_int_eq(site("install", dir), 0);
+	ck_assert_str_eq(got.out, "version v1 is in force, and was reloaded\n");
+	ck_assert_int_eq(site("install", dir), 0);
+	assert_has(got.out, "nothing has changed");
+}
+END_TEST
+
+/* Installs the version in DIR at a daemon that does not answer, and is killed when it waits for the reload. */
+static void kill_in_reload(const char *dir)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), client;
+	pid_t pid;
+
+	ck_assert_int_lt(snprintf(address.sun_path, sizeof(address.sun_path), "%s/silent", work),
+			 (int)sizeof(address.sun_path));
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	ck_assert_int_eq(listen(fd, 1), 0);
+	pid = fork();
+	if (pid == 0) {
+		execl(program, program, "--socket", address.sun_path, "site", "--directory", site,
+		      "install", dir, NULL);
+		_exit(127);
+	}
+	client = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+	ck_assert_int_ge(client, 0);
+	ck_assert_int_eq(kill(pid, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	close(client);
+	close(fd);
+}
+
+/* The link has changed, and the daemon has not: a further installation must not believe the link. */
+START_TEST(killed_before_the_reload)
+{
+	const char *dir;
+
+	ck_assert_int_eq(site("install", version("v1", "1.rules", "allow listen user 5\n")), 0);
+	dir = version("v2", "1.rules", "allow listen user 6\n");
+	kill_in_reload(dir);
+	assert_current("versions/v2");
+	ck_assert_int_eq(site("install", dir, "--json"), 0);
+	assert_json("d == {\"version\": \"v2\", \"previous\": \"v2\", \"changed\": True, "
+		    "\"reloaded\": True}");
+	ck_assert_int_eq(site("install", dir), 0);
+	assert_has(got.out, "nothing has changed");
+}
+END_TEST
+
+START_TEST(dry_run)
+{
+	char tmp[256], path[512];
+	const char *dir;
+
+	snprintf(tmp, sizeof(tmp), "%s/tmp", work);
+	ck_assert_int_eq(mkdir(tmp, 0755), 0);
+	setenv("TMPDIR", tmp, 1);
+	dir = version("v1", "1.rules", "allow listen user 5\n");
+	ck_assert_int_eq(site("install", dir, "--dry-run"), 0);
+	ck_assert_str_eq(got.out, "version v1 would be in force, now no version is\n");
+	ck_assert_int_eq(access(site, F_OK), -1);
+	ck_assert_int_eq(site("install", dir), 0);
+	ck_assert_int_eq(site("install", dir, "--dry-run"), 0);
+	assert_has(got.out, "version v1 is in force already");
+	dir = version("v2", "1.rules", "allow listen user 6\n");
+	ck_assert_int_eq(site("install", dir, "--dry-run", "--json"), 0);
+	assert_json("d == {\"version\": \"v2\", \"previous\": \"v1\", \"changed\": True, "
+		    "\"reloaded\": False}");
+	ck_assert_int_eq(site("use", "v2", "--dry-run"), 1);
+	assert_has(got.err, "cannot open");
+	ck_assert_int_eq(site("install", dir), 0);
+	ck_assert_int_eq(site("use", "v1", "--dry-run"), 0);
+	ck_assert_str_eq(got.out, "version v1 would be in force, now it is v2\n");
+	dir = version("bad", "1.rules", "allow lisen\n");
+	ck_assert_int_eq(site("install", dir, "--dry-run"), 1);
+	assert_has(got.err, "1.rules:1:7: unknown operation 'lisen'");
+	assert_current("versions/v2");
+	snprintf(path, sizeof(path), "%s/versions/bad", site);
+	ck_assert_int_eq(access(path, F_OK), -1);
+	unsetenv("TMPDIR");
+	/* Nothing is left. */
+	ck_assert_int_eq(rmdir(tmp), 0);
 }
 END_TEST
 
@@ -236,6 +386,8 @@ START_TEST(no_daemon_runs)
 	ck_assert_int_eq(site("install", dir), 0);
 	assert_has(got.out, "version v1 is in force when the daemon starts\n");
 	assert_current("versions/v1");
+	ck_assert_int_eq(site("install", dir), 0);
+	assert_has(got.out, "nothing has changed");
 }
 END_TEST
 
@@ -280,6 +432,7 @@ START_TEST(one_at_a_time)
 }
 END_TEST
 
-UNIT_MAIN("site", set_up_site, tear_down_site, versions_are_installed, bad_versions_are_refused,
-	  relative_program, what_is_no_version, daemon_refuses, no_daemon_runs,
-	  old_versions_are_forgotten, one_at_a_time)
+UNIT_MAIN("site", set_up_site, tear_down_site, versions_are_installed,
+	  installed_again_changes_nothing, a_failed_reload_is_made_again, killed_before_the_reload,
+	  dry_run, bad_versions_are_refused, relative_program, what_is_no_version, daemon_refuses,
+	  no_daemon_runs, old_versions_are_forgotten, one_at_a_time)

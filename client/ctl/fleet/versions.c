@@ -102,41 +102,12 @@ struct site_version *version_load(struct fleetctl *ctl, const char *what)
 	return siteversion_free(version);
 }
 
-/* A directory of this process in the temporary one. False: an error was printed. */
-static bool make_work(char ret[PATH_MAX])
-{
-	const char *tmp = getenv("TMPDIR");
-
-	snprintf(ret, PATH_MAX, "%s/rdmabrokerctl-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-	if (mkdtemp(ret))
-		return true;
-	complain("cannot make %s: %m", ret);
-	return false;
-}
-
-bool version_check(const struct site_version *version, const char *name)
-{
-	char work[PATH_MAX], dir[PATH_MAX + SITE_NAME_MAX];
-	bool good;
-
-	if (!make_work(work))
-		return false;
-	snprintf(dir, sizeof(dir), "%s/%s", work, name);
-	good = siteversion_write(version, dir);
-	if (good) {
-		good = sitecheck_run(dir, version);
-		siteversion_remove(dir);
-	}
-	rmdir(work);
-	return good;
-}
-
 int action_check(struct fleetctl *ctl, char **arguments)
 {
 	struct site_version *version = version_load(ctl, arguments[0]);
 	int status = EXIT_FAILURE;
 
-	if (version && version_check(version, "version"))
+	if (version && sitecheck_run_copy(version, "version"))
 		status = EXIT_SUCCESS;
 	siteversion_free(version);
 	if (status == EXIT_SUCCESS)
@@ -291,7 +262,7 @@ int action_push(struct fleetctl *ctl, char **arguments)
 	if (!siteversion_get_name(name, dir, ctl->name))
 		return EXIT_USAGE;
 	version = siteversion_read(dir);
-	if (version && !version_check(version, name))
+	if (version && !sitecheck_run_copy(version, name))
 		complain("version %s is not valid, nothing has changed", name);
 	else if (version && fleetctl_connect(ctl) && upload(ctl, name, version))
 		status = EXIT_SUCCESS;
@@ -404,7 +375,7 @@ int action_diff(struct fleetctl *ctl, char **arguments)
 		what[0] = current;
 		what[1] = arguments[0];
 	}
-	if (!make_work(work))
+	if (!siteversion_make_work(work))
 		return EXIT_FAILURE;
 	good = write_side(ctl, work, what[0], 'a', sides[0], sizeof(sides[0])) &&
 	       write_side(ctl, work, what[1], 'b', sides[1], sizeof(sides[1]));
