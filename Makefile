@@ -70,7 +70,8 @@ ALL :=
 
 include proto/module.mk daemon/module.mk client/module.mk systemd/module.mk tests/module.mk \
 	tests/bench/module.mk tests/guest/module.mk tests/hooks/module.mk tests/abi/module.mk \
-	tests/fuzz/module.mk tests/fault/module.mk tests/analyze/module.mk tests/fresh/module.mk tests/kubernetes/module.mk tests/prometheus/module.mk \
+	tests/fuzz/module.mk tests/fault/module.mk tests/analyze/module.mk tests/fresh/module.mk tests/kubernetes/module.mk \
+	tests/prometheus/module.mk tests/ansible/module.mk \
 	conf/module.mk
 
 .PHONY: all FORCE
@@ -159,7 +160,7 @@ DEMO_PACKAGES := $(BUILD_PACKAGES) $(GUEST_PACKAGES)
 IWARP_PACKAGES := linux-headers-amd64 linux-source xz-utils
 # All packages that the steps of `make check` need: no step installs any.
 TEST_PACKAGES = $(sort $(UNIT_PACKAGES) $(RPM_PACKAGES) $(GUEST_PACKAGES) $(FUZZ_PACKAGES) $(COUNT_PACKAGES) \
-	$(KUBERNETES_PACKAGES) $(PROMETHEUS_PACKAGES) $(IWARP_PACKAGES) mandoc groff-base)
+	$(KUBERNETES_PACKAGES) $(PROMETHEUS_PACKAGES) $(ANSIBLE_PACKAGES) $(IWARP_PACKAGES) mandoc groff-base)
 
 # Installs the missing packages of $(NEEDED).
 install-missing = $(Q)NO_INSTALL='$(NO_INSTALL)' tests/install-packages $(NEEDED)
@@ -275,7 +276,7 @@ to = $(DESTDIR)$(1)
 install: install-ready
 	$(Q)$(INSTALL) -d $(addprefix $(DESTDIR),$(BINDIR) $(SBINDIR) $(LIBEXECDIR) $(LIBDIR)/pkgconfig $(LIBDIR)/rdmabroker/default \
 		$(INCLUDEDIR) $(UNITDIR) $(SYSUSERSDIR) $(TMPFILESDIR) $(MODULESLOADDIR) \
-		$(UDEVDIR) $(CATALOGDIR) $(DOCDIR)/examples/kubernetes $(DATADIR)/prometheus $(COMPLETIONDIR) $(addprefix $(MANDIR)/man,1 3 5 7 8) \
+		$(UDEVDIR) $(CATALOGDIR) $(DOCDIR)/examples/ansible $(DOCDIR)/examples/kubernetes $(DATADIR)/prometheus $(COMPLETIONDIR) $(addprefix $(MANDIR)/man,1 3 5 7 8) \
 	 $(SYSCONFDIR)/rdmabroker/policy.d \
 		$(SYSCONFDIR)/rdmabroker/rdmabrokerd.conf.d)
 	$(Q)$(INSTALL) -m 755 $(O)/rdmabrokerd \
@@ -299,7 +300,8 @@ install: install-ready
 		$(call to,$(MODULESLOADDIR))/rdmabroker.conf
 	$(Q)$(INSTALL) -m 644 systemd/90-rdmabroker.rules $(call to,$(UDEVDIR))
 	$(Q)$(INSTALL) -m 644 systemd/rdmabroker.catalog $(call to,$(CATALOGDIR))
-	$(Q)$(INSTALL) -m 644 $(wildcard conf/examples/*) $(call to,$(DOCDIR))/examples
+	$(Q)$(INSTALL) -m 644 $(filter-out conf/examples/ansible,$(wildcard conf/examples/*)) $(call to,$(DOCDIR))/examples
+	$(Q)$(INSTALL) -m 644 $(wildcard conf/examples/ansible/*) $(call to,$(DOCDIR))/examples/ansible
 	$(Q)$(INSTALL) -m 644 $(wildcard conf/kubernetes/*) $(call to,$(DOCDIR))/examples/kubernetes
 	$(Q)$(INSTALL) -m 644 $(PROMETHEUS_FILES) $(call to,$(DATADIR))/prometheus
 	$(Q)$(INSTALL) -m 644 client/ctl/rdmabrokerctl.bash $(call to,$(COMPLETIONDIR))/rdmabrokerctl
@@ -388,6 +390,7 @@ help:
 	@echo '  check-ctl         help, completion and man page of rdmabrokerctl agree'
 	@echo '  check-kubernetes  the files for Kubernetes: their schemas, rules and scripts; without a cluster'
 	@echo '  check-prometheus  the alerts and the dashboard, with a real Prometheus'
+	@echo '  check-ansible     the tasks for Ansible, with a real Ansible and two daemons on the fake fabric'
 	@echo '  check-layers      no floor includes one above it, and circles stay small'
 	@echo '  check-headers     every header compiles alone'
 	@echo '  check-abi         the libraries export what they should'
