@@ -64,8 +64,8 @@ int id_new(struct channel *channel, struct id **ret, void *context, enum rdma_po
 	r = BROKER(rdmabroker_create_id(channel->session.broker, (enum rdmabroker_port_space)ps, id,
 					&id->handle));
 	if (r == 0 && (qp_type == IBV_QPT_XRC_SEND || qp_type == IBV_QPT_XRC_RECV)) {
-		r = BROKER(rdmabroker_set_option(id->handle, RDMABROKER_OPTION_QP_TYPE,
-						 (int)qp_type));
+		r = BROKER(
+			rdmabroker_set_option(id->handle, RDMABROKER_OPTION_QP_TYPE, (int)qp_type));
 		if (r < 0)
 			BROKER(rdmabroker_destroy_id(id->handle));
 	}

@@ -86,10 +86,10 @@ struct rdmabroker_id {
 /* The option whose value is options[I]. */
 static inline enum rdmabroker_option idstate_option(int i)
 {
-	return (enum rdmabroker_option)(
-		i <= RDMABROKER_OPTION_ACK_TIMEOUT ?
-			i :
-			RDMABROKER_OPTION_MIN_RNR_TIMER + i - RDMABROKER_OPTION_ACK_TIMEOUT - 1);
+	return (enum rdmabroker_option)(i <= RDMABROKER_OPTION_ACK_TIMEOUT ?
+						i :
+						RDMABROKER_OPTION_MIN_RNR_TIMER + i -
+							RDMABROKER_OPTION_ACK_TIMEOUT - 1);
 }
 
 enum id_stage idstate_after_event(uint32_t type);
