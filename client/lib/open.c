@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -27,6 +26,7 @@
 #include "client/lib/wire/pump.h"
 #include "client/lib/wire/sessionparts.h"
 #include "client/lib/wire/sized.h"
+#include "proto/kernelepoll.h"
 #include "proto/packet.h"
 #include "proto/proof.h"
 #include "proto/version.h"
@@ -121,9 +121,10 @@ static int make_fds(struct wire *wire)
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0) {
 		wire->bell = ownfd_of(pair[0]);
 		close(pair[1]);
-		wire->epoll = epoll_create1(EPOLL_CLOEXEC);
+		wire->epoll = kernel_epoll_create(EPOLL_CLOEXEC);
 	}
-	if (wire->epoll < 0 || epoll_ctl(wire->epoll, EPOLL_CTL_ADD, wire->sock.fd, &event) < 0)
+	if (wire->epoll < 0 ||
+	    kernel_epoll_ctl(wire->epoll, EPOLL_CTL_ADD, wire->sock.fd, &event) < 0)
 		return fail(errno, "cannot create the descriptors of a session: %s",
 			    strerror(errno));
 	return 0;

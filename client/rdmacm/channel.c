@@ -3,19 +3,19 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "proto/kernelepoll.h"
 #include "rdmacm.h"
 
 /* Returns a new epoll instance that contains FD; -1 with errno: failure. */
 static int wrap_fd(int fd)
 {
 	struct epoll_event event = { .events = EPOLLIN };
-	int epoll = epoll_create1(EPOLL_CLOEXEC), error;
+	int epoll = kernel_epoll_create(EPOLL_CLOEXEC), error;
 
-	if (epoll < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0)
+	if (epoll < 0 || kernel_epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0)
 		return epoll;
 	error = errno;
 	close(epoll);

@@ -3,9 +3,9 @@
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <protobuf-c/protobuf-c.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -58,15 +58,29 @@ void client_protobuf_c_message_free_unpacked(ProtobufCMessage *message, Protobuf
 SYSTEM(DESCRIPTOR, int, socket, (int domain, int type, int protocol), (domain, type, protocol))
 SYSTEM(DESCRIPTOR, int, socketpair, (int domain, int type, int protocol, int pair[2]),
        (domain, type, protocol, pair))
-SYSTEM(LOOP, int, epoll_create1, (int flags), (flags))
-SYSTEM(LOOP, int, epoll_ctl, (int epoll, int op, int fd, struct epoll_event *event),
-       (epoll, op, fd, event))
+
+long client_syscall(long number, ...);
 ssize_t client_sendmsg(int fd, const struct msghdr *msg, int flags);
 ssize_t client_recvmsg(int fd, struct msghdr *msg, int flags);
 int client_recvmmsg(int fd, struct mmsghdr *msgs, unsigned n, int flags, struct timespec *timeout);
 int client_connect(int fd, const struct sockaddr *addr, socklen_t len);
 int client_poll(struct pollfd *fds, nfds_t n, int timeout);
 int client_clock_gettime(clockid_t clock, struct timespec *ret);
+
+/* The calls of proto/kernelepoll.h, with at most four arguments. */
+long client_syscall(long number, ...)
+{
+	long args[4];
+	va_list ap;
+
+	va_start(ap, number);
+	for (size_t i = 0; i < sizeof(args) / sizeof(args[0]); i++)
+		args[i] = va_arg(ap, long);
+	va_end(ap);
+	return hook_fails(HOOK_CLIENT, HOOK_LOOP) ?
+		       -1 :
+		       syscall(number, args[0], args[1], args[2], args[3]);
+}
 
 ssize_t client_sendmsg(int fd, const struct msghdr *msg, int flags)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -9,6 +8,7 @@
 #include "client/lib/wire/fail.h"
 #include "client/lib/wire/pending.h"
 #include "client/lib/wire/wire.h"
+#include "proto/kernelepoll.h"
 
 void wire_init(struct wire *wire, const struct wire_ops *ops, struct rdmabroker *session,
 	       int call_timeout_ms)
@@ -59,7 +59,8 @@ static void look_at_socket(struct wire *wire, bool look)
 
 	if (!ownfd_is_ours(&wire->sock))
 		return;
-	r = epoll_ctl(wire->epoll, look ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, wire->sock.fd, &event);
+	r = kernel_epoll_ctl(wire->epoll, look ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, wire->sock.fd,
+			     &event);
 	wire->unwatched = look && r < 0 && errno != EEXIST;
 }
 
@@ -78,8 +79,8 @@ static void settle_bell(struct wire *wire)
 	if (waits == wire->rings || !ownfd_is_ours(&wire->bell) || !ownfd_is_ours(&wire->sock))
 		return;
 	/* If memory runs out, the next call tries again. */
-	if (epoll_ctl(wire->epoll, waits ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, wire->bell.fd, &event) ==
-	    0)
+	if (kernel_epoll_ctl(wire->epoll, waits ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, wire->bell.fd,
+			     &event) == 0)
 		wire->rings = waits;
 }
 
