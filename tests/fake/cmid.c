@@ -291,6 +291,7 @@ int fabric_id_connect(struct fabric_id *id, const struct rdma_conn_param *param)
 
 	if (r < 0)
 		return r;
+	id->qpn = param->qp_num;
 	if (id->fabric->n_stale > 0) {
 		id->fabric->n_stale--;
 		fake_post(id, RDMA_CM_EVENT_REJECTED, 10, NULL, NULL);
@@ -330,6 +331,7 @@ int fabric_id_accept(struct fabric_id *id, const struct rdma_conn_param *param)
 	/* The kernel would reject the request, and would not let the id be destroyed for a minute. */
 	assert(!id->answered);
 	id->answered = true;
+	id->qpn = param->qp_num;
 	fake_post(id->peer,
 		  id->is_datagram ? RDMA_CM_EVENT_ESTABLISHED : RDMA_CM_EVENT_CONNECT_RESPONSE, 0,
 		  NULL, param);
@@ -487,6 +489,10 @@ int fabric_id_qp_attr(struct fabric_id *id, enum ibv_qp_state state, struct ibv_
 		ret_attr->ah_attr.is_global = 1;
 		memset(ret_attr->ah_attr.grh.dgid.raw, FAKE_DGID, 16);
 		*ret_mask |= IBV_QP_AV | IBV_QP_MIN_RNR_TIMER;
+	}
+	if (state == IBV_QPS_RTR && id->peer && id->peer->qpn) {
+		ret_attr->dest_qp_num = id->peer->qpn;
+		*ret_mask |= IBV_QP_DEST_QPN;
 	}
 	return 0;
 }

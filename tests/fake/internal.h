@@ -89,6 +89,7 @@ struct fabric_id {
 	void *userdata;
 	struct fabric_id_info info;
 	struct fabric_id *peer; /* the other end of the connection; NULL: none yet, or no longer */
+	uint32_t qpn; /* that its user has named; 0: none yet */
 	bool listening, connected, answered;
 	bool is_notified; /* got ESTABLISHED already, because of fabric_id_notify() */
 	bool is_request; /* began as a connection request, so its port is the listener's */
