@@ -53,6 +53,17 @@ $(UNIT_TABLE): $(O)/obj/tests/unit/check_table.o $(call objs,$(addprefix client/
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs smartcols 2>/dev/null) $(CHECK_LIBS)
 
+# Test of the drop-in as programs load it, over librdmacm's rsockets, which it looks for beside libibverbs, and thus beside
+# this program. Libraries find the program's verbs in place of libibverbs's.
+UNIT_RSOCKET := $(O)/tests/unit/check_rsocket
+$(UNIT_RSOCKET): $(O)/obj/tests/unit/check_rsocket.o $(O)/obj/tests/unit/loopverbs.o | $(O)/librdmabroker-rdmacm.so \
+		$(O)/tests/fakebroker
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)ln -sf $$($(CC) -print-file-name=librdmacm.so.1) $(@D)/librdmacm.so.1
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -Wl,--export-dynamic-symbol='ibv_*' \
+		-Wl,--export-dynamic-symbol='epoll_*' $(CHECK_LIBS) -pthread
+
 PEERD_HARNESS := $(O)/obj/tests/unit/peerd.o $(filter-out %/exporter.o %/helper.o %/pair.o,$(HARNESS)) \
 	$(call objs,client/peerd/message.c client/peerd/seal.c $(FAKE_SRC))
 
@@ -62,7 +73,7 @@ $(UNIT_PEERD): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(PEERD_HARNESS) $(O)/
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(O)/daemon.a -L$(O) -Wl,-rpath,$(abspath $(O)) \
 		-Wl,--as-needed -lrdmabroker $(DAEMON_LIBS) $(PEERD_LIBS) $(CHECK_LIBS)
 
-$(filter-out $(UNIT_FABRIC) $(UNIT_HOOKED) $(UNIT_FLEET) $(UNIT_PEERD) $(UNIT_TABLE),$(UNIT)): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(HARNESS) $(O)/daemon.a \
+$(filter-out $(UNIT_FABRIC) $(UNIT_HOOKED) $(UNIT_FLEET) $(UNIT_PEERD) $(UNIT_RSOCKET) $(UNIT_TABLE),$(UNIT)): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(HARNESS) $(O)/daemon.a \
 		$(call objs,$(FAKE_SRC)) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)

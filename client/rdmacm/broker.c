@@ -80,6 +80,11 @@ static int open_session(struct session *ret, unsigned flags, struct rdmabroker *
 	return BROKER(rdmabroker_open(&options, &ret->broker));
 }
 
+bool broker_can_be_bypassed(void)
+{
+	return eaccess(CM_NODE, R_OK | W_OK) == 0;
+}
+
 /* Something that this process has too little of. */
 static bool is_shortage(int r)
 {
@@ -93,7 +98,7 @@ static int fail_to_open(int r)
 	else if (does_not_answer(r))
 		report_once(
 			"%s; check that rdmabrokerd is running%s", report_failure(),
-			eaccess(CM_NODE, R_OK | W_OK) == 0 ?
+			broker_can_be_bypassed() ?
 				". RDMABROKER_FALLBACK=direct lets this program use RDMA without it" :
 				"");
 	else if (is_shortage(r))
@@ -252,6 +257,20 @@ struct rdmabroker *broker_try(void)
 		session = NULL;
 	pthread_mutex_unlock(&lock);
 	return session;
+}
+
+bool broker_has_rsockets(void)
+{
+	const char *wanted = secure_getenv("RDMABROKER_RSOCKETS");
+	struct rdmabroker *session;
+	int r;
+
+	if (real_handling_all() || (wanted && strcmp(wanted, "direct") == 0))
+		return false;
+	pthread_mutex_lock(&lock);
+	r = open_shared(/* of_user= */ false, &session);
+	pthread_mutex_unlock(&lock);
+	return !does_not_answer(r) || !broker_can_be_bypassed();
 }
 
 int broker_start(void)

@@ -18,6 +18,7 @@ static struct id *alloc_id(void *context, enum rdma_port_space ps, enum ibv_qp_t
 	id->public.context = context;
 	id->public.ps = ps;
 	id->public.qp_type = qp_type;
+	memset(id->private.sync, 1, sizeof(id->private.sync));
 	pthread_mutex_init(&id->lock, NULL);
 	pthread_cond_init(&id->acked, NULL);
 	LIST_INIT(&id->joins);
@@ -257,6 +258,7 @@ int id_learn(struct id *id)
 			return r;
 		id->public.verbs = id->device->verbs;
 		id->public.pd = id->device->pd;
+		id->private.device = &id->device->for_librdmacm;
 		r = learn_port(id);
 		if (r < 0)
 			return r;

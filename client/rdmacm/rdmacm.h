@@ -5,6 +5,7 @@
  * librdmacm's calls, implemented with librdmabroker. In this list each file calls only functions of earlier files:
  *
  *   report.c      error messages
+ *   bound.c       whether librdmacm's internal calls come to the drop-in
  *   real.c        loads librdmacm itself
  *   broker.c      decides whether librdmacm or the broker handles the calls of this process; opens sessions
  *   device.c      the devices, which the whole process shares
@@ -18,7 +19,7 @@
  *   idcalls.c, conncalls.c, groupcalls.c, ep.c
  *                 the calls on ids, on connections, on groups and on endpoints
  *   addrinfo.c, newer.c, rsocket.c
- *                 name look-ups; what newer versions have besides; rsockets, which librdmacm itself handles
+ *                 name look-ups; what newer versions have besides; rsockets, which are librdmacm's over our ids
  *
  * Each public struct is the first member of one of ours. An event channel is a session of the broker, and its fd is
  * the session's socket, by which only events come: replies to all calls come by the process's own session, which also has
@@ -36,6 +37,7 @@
  * event or for acks holds neither lock. A thread that waits for a reply of the broker can hold channel.lock.
  */
 
+#include <assert.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <netinet/in.h>
@@ -76,6 +78,22 @@ struct port {
 
 #define PORTS_MAX 4 /* further ports are queried each time */
 
+/*
+ * librdmacm's rsockets get our sync ids, and pass them to two of librdmacm's own functions that read beyond the public struct.
+ * One follows the pointer that is the first private member, to the device, where it reads an int: how many work requests a QP
+ * can have. The other reads an int of the id: whether it is sync. In rdma-core 24 to 64 the pointer has the same place. So
+ * that nothing depends on the places of the two ints, all memory where they can be has their value. tests/unit/check_rsocket
+ * runs this with the librdmacm that is installed.
+ */
+struct librdmacm_device {
+	int32_t max_qp_wr[64];
+};
+
+struct librdmacm_private {
+	const struct librdmacm_device *device; /* NULL: not bound */
+	uint8_t sync[120]; /* each byte is 1 */
+};
+
 struct device {
 	LIST_ENTRY(device) link; /* devices, in device.c */
 	pid_t pid; /* of the process that opened it */
@@ -85,6 +103,7 @@ struct device {
 	struct ibv_xrcd *xrcd; /* NULL: not needed yet */
 	unsigned n_users; /* ids, and lists of rdma_get_devices() */
 	uint8_t max_responder_resources, max_initiator_depth;
+	struct librdmacm_device for_librdmacm;
 	struct port ports[PORTS_MAX];
 };
 
@@ -121,6 +140,7 @@ struct join {
 
 struct id {
 	struct rdma_cm_id public;
+	struct librdmacm_private private; /* directly after PUBLIC */
 	LIST_ENTRY(id) link; /* channel.ids */
 	struct rdmabroker_id *handle; /* NULL: its channel is gone */
 	bool sync; /* its calls wait for their outcomes, and its channel ends with it */
@@ -147,6 +167,9 @@ struct id {
 	unsigned n_reported, n_acked; /* events; id_destroy() waits until the counts are equal */
 	LIST_HEAD(, join) joins;
 };
+
+static_assert(offsetof(struct id, private) == sizeof(struct rdma_cm_id),
+	      "librdmacm has its private members directly after the public struct");
 
 struct cm_event {
 	struct rdma_cm_event public;
@@ -190,6 +213,11 @@ static inline bool id_is_datagram(const struct id *id)
 	return id->public.qp_type == IBV_QPT_UD;
 }
 
+/* bound.c */
+bool bound_is_own(const void *function); /* FUNCTION, which can be NULL, is one of the drop-in's */
+/* Whether all calls of the rsockets in LIBRDMACM, a handle of dlopen(), come to the drop-in. */
+bool bound_rsockets(void *librdmacm);
+
 /* report.c */
 
 /*
@@ -231,6 +259,12 @@ void broker_keep(const struct session *session);
 struct rdmabroker *broker_get_session(const struct rdmabroker *lost);
 /* Like broker_get_session(NULL), but prints no error, and does not fall back to librdmacm. */
 struct rdmabroker *broker_try(void);
+/*
+ * Whether the connections of rsockets go to the broker. They do not if RDMABROKER_RSOCKETS is `direct`, or if the broker does
+ * not answer and the user can do without. Prints no error.
+ */
+bool broker_has_rsockets(void);
+bool broker_can_be_bypassed(void); /* the user may open rdma_cm */
 
 /* device.c: 0, or a negative errno */
 int device_get(const char *name, struct device **ret);

@@ -13,24 +13,28 @@ const struct real *_Atomic real_has_all;
 extern const char rdmabroker_dropin[];
 const char rdmabroker_dropin[] = "rdmabroker's drop-in for librdmacm";
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct real real;
-static bool is_loaded;
+static void *loaded; /* NULL: not yet, or it cannot be loaded */
+static bool cannot_load, calls_dropin;
 
 /* This drop-in can be installed under librdmacm's path. */
-static bool is_own(void *lib)
+static void *open_path(const char *path, int flags)
 {
-	void *function = dlsym(lib, "rdma_create_id");
-	Dl_info found, own;
+	void *lib = dlopen(path, flags);
 
-	return function && dladdr(function, &found) && dladdr((void *)real_get, &own) &&
-	       found.dli_fbase == own.dli_fbase;
+	if (lib && bound_is_own(dlsym(lib, "rdma_create_id"))) {
+		dlclose(lib);
+		lib = NULL;
+	}
+	return lib;
 }
 
 /*
  * Loads librdmacm by its path, because dlopen() would find this drop-in by the name. librdmacm is usually in
- * libibverbs's folder. With RTLD_DEEPBIND librdmacm's internal calls use its own functions, not the drop-in's.
+ * libibverbs's folder.
  */
-static void *open_real(void)
+static void *open_real(int flags)
 {
 	static const char *const folders[] = { "/usr/lib64", "/usr/lib", "/lib64", "/lib" };
 	char path[PATH_MAX];
@@ -41,28 +45,21 @@ static void *open_real(void)
 	if (dladdr((void *)ibv_get_device_list, &info) && (slash = strrchr(info.dli_fname, '/'))) {
 		snprintf(path, sizeof(path), "%.*s/librdmacm.so.1", (int)(slash - info.dli_fname),
 			 info.dli_fname);
-		lib = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+		lib = open_path(path, flags);
 	}
 	for (size_t i = 0; !lib && i < sizeof(folders) / sizeof(folders[0]); i++) {
 		snprintf(path, sizeof(path), "%s/librdmacm.so.1", folders[i]);
-		lib = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
-	}
-	if (lib && is_own(lib)) {
-		dlclose(lib);
-		lib = NULL;
+		lib = open_path(path, flags);
 	}
 	if (!lib)
 		report_debug("cannot load librdmacm itself");
 	return lib;
 }
 
-static void load(void)
+static bool look_up(void *lib)
 {
-	void *lib = open_real();
 	bool all = true;
 
-	if (!lib)
-		return;
 #define CALL(name)                                            \
 	real.name = (__typeof__(real.name))dlsym(lib, #name); \
 	all = all && real.name;
@@ -70,20 +67,69 @@ static void load(void)
 #include "real-calls.inc"
 #undef CALL
 #undef NEWER
-	if (!all) {
-		dlclose(lib);
-		return;
-	}
-	is_loaded = true;
+	return all;
 }
 
+/* Takes LIB, which can be NULL. */
+static void use(void *lib)
+{
+	if (lib && look_up(lib))
+		loaded = lib;
+	else if (lib)
+		dlclose(lib);
+}
+
+/* With RTLD_DEEPBIND librdmacm's internal calls use its own functions, not the drop-in's. */
 const struct real *real_get(void)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	bool has_it;
 
-	pthread_once(&once, load);
-	if (is_loaded)
+	pthread_mutex_lock(&lock);
+	if (!loaded && !cannot_load) {
+		use(open_real(RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND));
+		cannot_load = !loaded;
+	}
+	has_it = loaded != NULL;
+	pthread_mutex_unlock(&lock);
+	if (has_it)
 		return &real;
 	errno = ENOSYS;
 	return NULL;
+}
+
+/* Other libraries do not find the drop-in's functions if the program has loaded it with dlopen(). */
+static void become_global(void)
+{
+	Dl_info own;
+
+	if (dladdr((void *)become_global, &own))
+		dlopen(own.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
+}
+
+/* Without RTLD_DEEPBIND librdmacm's internal calls use what the dynamic loader finds first. */
+static void load_calling_dropin(void)
+{
+	void *lib;
+
+	become_global();
+	lib = open_real(RTLD_NOW | RTLD_LOCAL);
+	if (lib && !bound_rsockets(lib)) {
+		report_debug("the rsockets of this librdmacm do not call the drop-in");
+		dlclose(lib);
+		lib = NULL;
+	}
+	use(lib);
+	calls_dropin = loaded != NULL;
+}
+
+const struct real *real_get_calling_dropin(void)
+{
+	bool so;
+
+	pthread_mutex_lock(&lock);
+	if (!loaded)
+		load_calling_dropin();
+	so = calls_dropin;
+	pthread_mutex_unlock(&lock);
+	return so ? &real : NULL;
 }

@@ -18,8 +18,16 @@ struct real {
 #undef NEWER
 };
 
-/* Loads librdmacm if necessary. NULL with errno ENOSYS: it cannot be loaded. */
+/*
+ * Loads librdmacm if necessary, so that it uses its own functions only. If it is loaded already, it stays as it is: what
+ * it then calls in the drop-in is forwarded to it. NULL with errno ENOSYS: it cannot be loaded.
+ */
 const struct real *real_get(void);
+/*
+ * Loads librdmacm if necessary, so that its rsockets use the drop-in's ids and connections. NULL: it cannot be loaded, or
+ * not so.
+ */
+const struct real *real_get_calling_dropin(void);
 
 /*
  * Not NULL: librdmacm handles all calls of this process. Set at most once, before the program has an id or a channel.

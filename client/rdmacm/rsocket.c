@@ -1,20 +1,45 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <infiniband/ib.h>
 #include <stdarg.h>
 
 #include "rdmacm.h"
 
 /*
- * rsockets use librdmacm internally, with channels and connections of their own. Their calls are forwarded to
- * librdmacm unchanged, and do not use the broker.
+ * rsockets are librdmacm's own: it has the protocol on the data path. Their calls are forwarded to librdmacm unchanged.
+ * librdmacm is loaded so that its rsockets call the drop-in for their ids and connections, and thus use the broker. What they
+ * read of an id beyond the public struct is in struct librdmacm_private.
  */
+
+static const struct real *chosen; /* NULL: librdmacm cannot be loaded */
+
+static void choose(void)
+{
+	bool by_broker = broker_has_rsockets();
+
+	chosen = by_broker ? real_get_calling_dropin() : NULL;
+	if (chosen) {
+		report_debug("rsockets use the broker");
+		return;
+	}
+	chosen = real_get();
+	report_debug("rsockets do not use the broker: librdmacm itself handles them");
+	if (by_broker && chosen && !broker_can_be_bypassed())
+		report_once(
+			"rsockets cannot use the broker, because this librdmacm calls its own functions "
+			"directly, as with the linker's option -Bsymbolic-functions, and this user may not "
+			"open /dev/infiniband/rdma_cm. An administrator can install a librdmacm that was "
+			"linked without the option, or let the user open the file; see "
+			"librdmabroker-rdmacm(7)");
+}
 
 static const struct real *get_rsockets(void)
 {
-	static atomic_flag said = ATOMIC_FLAG_INIT;
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	if (!atomic_flag_test_and_set(&said))
-		report_debug("rsockets do not use the broker: librdmacm itself handles them");
-	return real_get();
+	pthread_once(&once, choose);
+	if (!chosen)
+		errno = ENOSYS;
+	return chosen;
 }
 
 #define PASS(result, name, parameters, arguments)         \
@@ -27,7 +52,20 @@ static const struct real *get_rsockets(void)
 		return real->name arguments;              \
 	}
 
-PASS(int, rsocket, (int domain, int type, int protocol), (domain, type, protocol))
+/*
+ * librspreload replaces socket() by this call. If librdmabroker then opens its socket inside choose(), the call comes here,
+ * and must not wait for choose(). librdmacm returns the same error.
+ */
+int rsocket(int domain, int type, int protocol)
+{
+	const struct real *real;
+
+	if (domain != AF_INET && domain != AF_INET6 && domain != AF_IB)
+		return fail(ENOTSUP);
+	real = get_rsockets();
+	return real ? real->rsocket(domain, type, protocol) : -1;
+}
+
 PASS(int, rbind, (int socket, const struct sockaddr *addr, socklen_t addrlen),
      (socket, addr, addrlen))
 PASS(int, rlisten, (int socket, int backlog), (socket, backlog))

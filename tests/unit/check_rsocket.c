@@ -1,0 +1,651 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <rdma/rsocket.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/unit/loopverbs.h"
+#include "tests/unit/unit.h"
+
+/*
+ * rsockets over the broker: librdmacm's own rsockets, the drop-in as programs load it, and a daemon on the fake fabric, which
+ * is a process of its own. Both ends of each connection are in this process, because loopverbs carries the data.
+ */
+
+#define PORT 7471
+#define REFUSED_PORT 7472 /* that policy does not allow */
+#define UNUSED_PORT 7473
+
+#define CALLS(X)    \
+	X(rsocket)  \
+	X(rbind)    \
+	X(rlisten)  \
+	X(raccept)  \
+	X(rconnect) \
+	X(rshutdown) X(rclose) X(rsend) X(rrecv) X(rpoll) X(rfcntl) X(rgetsockopt) X(rgetpeername)
+
+#define MEMBER(name) __typeof__(name) *name;
+static struct {
+	CALLS(MEMBER)
+} r;
+
+static char dir[] = "/tmp/rdmabroker-rsocket-XXXXXX";
+static int notices; /* the daemon's, for systemd */
+static pid_t daemon_pid;
+
+/*
+ * Libraries find these in place of libc's. librspreload has such functions since 2026, and what its epoll_create1() returns
+ * cannot be polled. The library and the drop-in must not call them.
+ */
+int epoll_create1(int flags)
+{
+	errno = ENOSYS;
+	return -1;
+}
+
+int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
+{
+	errno = ENOSYS;
+	return -1;
+}
+
+/* ---- the daemon and the drop-in ---- */
+
+/* The path of FILE in the build directory, from that of this program. */
+static const char *built(const char *file, char ret[PATH_MAX])
+{
+	ssize_t n = readlink("/proc/self/exe", ret, PATH_MAX - 1);
+
+	ck_assert_int_gt(n, 0);
+	ret[n] = 0;
+	for (int i = 0; i < 3; i++)
+		*strrchr(ret, '/') = 0;
+	strcat(ret, "/");
+	return strncat(ret, file, PATH_MAX - strlen(ret) - 1);
+}
+
+static const char *path(const char *name, char ret[64])
+{
+	snprintf(ret, 64, "%s/%s", dir, name);
+	return ret;
+}
+
+static void write_file(const char *name, const char *text)
+{
+	char whole[64];
+	FILE *f = fopen(path(name, whole), "w");
+
+	ck_assert(f && fputs(text, f) >= 0 && fclose(f) == 0);
+}
+
+static void run_daemon(void)
+{
+	char program[PATH_MAX], config[64], listens[64], rules[64], site[64], notify[64];
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	setenv("NOTIFY_SOCKET", path("notify", notify), 1);
+	built("tests/fakebroker", program);
+	execl(program, program, path("conf", config), path("socket", listens),
+	      path("policy.d", rules), path("site", site), NULL);
+	_exit(127);
+}
+
+static void start_daemon(void)
+{
+	char text[1024] = "";
+	ssize_t n;
+
+	daemon_pid = fork();
+	ck_assert_int_ge(daemon_pid, 0);
+	if (daemon_pid == 0)
+		run_daemon();
+	while (!strstr(text, "READY=1")) {
+		AWAIT_INPUT(notices, "the daemon to be ready");
+		n = recv(notices, text, sizeof(text) - 1, 0);
+		ck_assert_int_gt(n, 0);
+		text[n] = 0;
+	}
+}
+
+static void stop_daemon(void)
+{
+	kill(daemon_pid, SIGTERM);
+	ck_assert_int_eq(waitpid(daemon_pid, NULL, 0), daemon_pid);
+	daemon_pid = 0;
+}
+
+static void set_up(void)
+{
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	char text[256], name[64];
+
+	umask(022);
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	ck_assert_int_eq(mkdir(path("policy.d", name), 0755), 0);
+	write_file("policy.d/1.rules", "reject connect port 7472\nallow any\n");
+	snprintf(text, sizeof(text), "[Daemon]\nLogLevel=warning\nRestrictedDirectory=%s\n",
+		 path("restricted", name));
+	write_file("conf", text);
+	setenv("RDMABROKER_SOCKET", path("socket", name), 1);
+	path("notify", name);
+	memcpy(un.sun_path, name, strlen(name));
+	notices = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	ck_assert_int_eq(bind(notices, (struct sockaddr *)&un, sizeof(un)), 0);
+	start_daemon();
+}
+
+static void tear_down(void)
+{
+	static const char *const names[] = { "policy.d/1.rules", "policy.d", "conf",
+					     "socket",           "notify",   "socket.common",
+					     "restricted",       "" };
+	char name[64];
+
+	if (daemon_pid > 0)
+		stop_daemon();
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		remove(path(names[i], name));
+}
+
+/* As by a program that loads its plug-ins: the drop-in is not visible to other libraries. */
+static void load(void)
+{
+	char file[PATH_MAX];
+	void *lib = dlopen(built("librdmabroker-rdmacm.so", file), RTLD_NOW | RTLD_LOCAL);
+
+	ck_assert_msg(lib != NULL, "%s", dlerror());
+#define LOOK_UP(name)                                   \
+	r.name = (__typeof__(r.name))dlsym(lib, #name); \
+	ck_assert_ptr_nonnull(r.name);
+	CALLS(LOOK_UP)
+}
+
+static void *load_librdmacm(int flags)
+{
+	char file[PATH_MAX];
+	void *lib = dlopen(built("tests/unit/librdmacm.so.1", file), RTLD_NOW | flags);
+
+	ck_assert_msg(lib != NULL, "%s", dlerror());
+	return lib;
+}
+
+/* ---- what programs do ---- */
+
+static struct sockaddr *addr(uint16_t port)
+{
+	static _Thread_local struct sockaddr_in in;
+
+	in = (struct sockaddr_in){
+		.sin_family = AF_INET,
+		.sin_port = htons(port),
+		.sin_addr.s_addr = htonl(0x0a090001),
+	};
+	return (struct sockaddr *)&in;
+}
+
+#define OK(call) ck_assert_msg((call) >= 0, "%s: %s", #call, strerror(errno))
+#define FAILS(call, error)                                        \
+	do {                                                      \
+		ck_assert_int_lt(call, 0);                        \
+		ck_assert_str_eq(strerrorname_np(errno), #error); \
+	} while (0)
+
+static int new_socket(void)
+{
+	int fd = r.rsocket(AF_INET, SOCK_STREAM, 0);
+
+	ck_assert_msg(fd >= 0, "rsocket: %s", strerror(errno));
+	return fd;
+}
+
+static int new_listener(void)
+{
+	int fd = new_socket();
+
+	OK(r.rbind(fd, addr(PORT), sizeof(struct sockaddr_in)));
+	OK(r.rlisten(fd, 8));
+	return fd;
+}
+
+static void send_all(int fd, const char *data, size_t len)
+{
+	ssize_t n;
+
+	for (; len > 0; data += n, len -= (size_t)n) {
+		n = r.rsend(fd, data, len, 0);
+		ck_assert_msg(n > 0, "rsend: %s", strerror(errno));
+	}
+}
+
+static void receive_all(int fd, char *data, size_t len)
+{
+	ssize_t n;
+
+	for (; len > 0; data += n, len -= (size_t)n) {
+		n = r.rrecv(fd, data, len, 0);
+		ck_assert_msg(n > 0, "rrecv: %s", n == 0 ? "end" : strerror(errno));
+	}
+}
+
+/* A server of one connection, which sends back what it gets. */
+static void *echo(void *listener)
+{
+	char data[4096];
+	ssize_t n;
+	int fd;
+
+	fd = r.raccept(*(int *)listener, NULL, NULL);
+	ck_assert_msg(fd >= 0, "raccept: %s", strerror(errno));
+	while ((n = r.rrecv(fd, data, sizeof(data), 0)) > 0)
+		send_all(fd, data, (size_t)n);
+	ck_assert_int_eq(n, 0);
+	OK(r.rclose(fd));
+	return NULL;
+}
+
+static void talk(int fd, unsigned rounds)
+{
+	char sent[10000], got[sizeof(sent)];
+
+	for (unsigned i = 0; i < rounds; i++) {
+		for (size_t k = 0; k < sizeof(sent); k++)
+			sent[k] = (char)(i * 7 + k * 13);
+		send_all(fd, sent, sizeof(sent));
+		receive_all(fd, got, sizeof(got));
+		ck_assert_mem_eq(sent, got, sizeof(sent));
+	}
+}
+
+static void connect_and_talk(int listener, unsigned rounds)
+{
+	pthread_t server;
+	int fd;
+
+	ck_assert_int_eq(pthread_create(&server, NULL, echo, &listener), 0);
+	fd = new_socket();
+	OK(r.rconnect(fd, addr(PORT), sizeof(struct sockaddr_in)));
+	talk(fd, rounds);
+	OK(r.rshutdown(fd, SHUT_RDWR));
+	OK(r.rclose(fd));
+	pthread_join(server, NULL);
+}
+
+/* ---- what is printed to stderr ---- */
+
+static char printed[4096];
+
+static int begin_print(void)
+{
+	char name[64];
+	int old = dup(STDERR_FILENO);
+	int fd = open(path("printed", name), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	unlink(name);
+	dup2(fd, STDERR_FILENO);
+	close(fd);
+	return old;
+}
+
+static void end_print(int old)
+{
+	ssize_t n = pread(STDERR_FILENO, printed, sizeof(printed) - 1, 0);
+
+	dup2(old, STDERR_FILENO);
+	close(old);
+	printed[n > 0 ? n : 0] = 0;
+}
+
+#define PRINTS(call)                      \
+	do {                              \
+		int old_ = begin_print(); \
+		call;                     \
+		end_print(old_);          \
+	} while (0)
+
+/* ---- tests ---- */
+
+/* A program with sanitizers cannot use RTLD_DEEPBIND, and must preload them before all other libraries. */
+static bool is_sanitized(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	fprintf(stderr, "skipped: the program has sanitizers\n");
+	return true;
+#else
+	return false;
+#endif
+}
+
+START_TEST(data_in_both_directions)
+{
+	int listener;
+
+	load();
+	listener = new_listener();
+	connect_and_talk(listener, 100);
+	OK(r.rclose(listener));
+	ck_assert_uint_eq(loopverbs_n_qps(), 0);
+}
+END_TEST
+
+/* A QP would be refused if it had librdmacm's default size, or one that librdmacm has read from the wrong memory. */
+START_TEST(queues_are_as_long_as_the_device_allows)
+{
+	int listener;
+
+	load();
+	listener = new_listener();
+	connect_and_talk(listener, 1);
+	ck_assert_uint_eq(loopverbs_largest_queue(), LOOPVERBS_MAX_QP_WR);
+	OK(r.rclose(listener));
+}
+END_TEST
+
+/* More than the sessions that are kept for the next one. */
+START_TEST(one_connection_after_another)
+{
+	int listener;
+
+	load();
+	listener = new_listener();
+	for (int i = 0; i < 12; i++)
+		connect_and_talk(listener, 1);
+	OK(r.rclose(listener));
+	ck_assert_uint_eq(loopverbs_n_qps(), 0);
+}
+END_TEST
+
+#define N_AT_ONCE \
+	3 /* with more, the thread of rsockets in librdmacm 44 reads memory that it has freed */
+
+START_TEST(connections_at_the_same_time)
+{
+	pthread_t servers[N_AT_ONCE];
+	int listener, fds[N_AT_ONCE];
+
+	load();
+	listener = new_listener();
+	for (int i = 0; i < N_AT_ONCE; i++) {
+		ck_assert_int_eq(pthread_create(&servers[i], NULL, echo, &listener), 0);
+		fds[i] = new_socket();
+		OK(r.rconnect(fds[i], addr(PORT), sizeof(struct sockaddr_in)));
+	}
+	for (int i = 0; i < N_AT_ONCE; i++)
+		talk(fds[i], 3);
+	for (int i = 0; i < N_AT_ONCE; i++) {
+		OK(r.rshutdown(fds[i], SHUT_RDWR));
+		OK(r.rclose(fds[i]));
+	}
+	for (int i = 0; i < N_AT_ONCE; i++)
+		pthread_join(servers[i], NULL);
+	OK(r.rclose(listener));
+	ck_assert_uint_eq(loopverbs_n_qps(), 0);
+}
+END_TEST
+
+static void await_ready(int fd, short events)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+
+	ck_assert_int_eq(r.rpoll(&p, 1, PATIENCE_MS), 1);
+	ck_assert_int_eq(p.revents & events, events);
+}
+
+START_TEST(without_waiting)
+{
+	struct sockaddr_in peer;
+	socklen_t len = sizeof(peer);
+	int listener, client, server, error = -1;
+	char data[6];
+
+	load();
+	listener = new_listener();
+	OK(r.rfcntl(listener, F_SETFL, O_NONBLOCK));
+	FAILS(r.raccept(listener, NULL, NULL), EAGAIN);
+	client = new_socket();
+	OK(r.rfcntl(client, F_SETFL, O_NONBLOCK));
+	FAILS(r.rconnect(client, addr(PORT), sizeof(struct sockaddr_in)), EINPROGRESS);
+	await_ready(client, POLLOUT);
+	len = sizeof(error);
+	OK(r.rgetsockopt(client, SOL_SOCKET, SO_ERROR, &error, &len));
+	ck_assert_int_eq(error, 0);
+
+	await_ready(listener, POLLIN);
+	server = r.raccept(listener, NULL, NULL);
+	OK(server);
+	len = sizeof(peer);
+	OK(r.rgetpeername(client, (struct sockaddr *)&peer, &len));
+	ck_assert_mem_eq(&peer.sin_addr, &((struct sockaddr_in *)addr(PORT))->sin_addr, 4);
+	ck_assert_int_eq(peer.sin_port, htons(PORT));
+
+	FAILS(r.rrecv(client, data, sizeof(data), 0), EAGAIN);
+	send_all(server, "hello", 6);
+	await_ready(client, POLLIN);
+	receive_all(client, data, sizeof(data));
+	ck_assert_str_eq(data, "hello");
+
+	OK(r.rshutdown(server, SHUT_RDWR));
+	await_ready(client, POLLIN);
+	ck_assert_int_eq(r.rrecv(client, data, sizeof(data), 0), 0);
+	OK(r.rclose(client));
+	OK(r.rclose(server));
+	OK(r.rclose(listener));
+}
+END_TEST
+
+START_TEST(policy_decides)
+{
+	int fd;
+
+	load();
+	fd = new_socket();
+	PRINTS(FAILS(r.rconnect(fd, addr(REFUSED_PORT), sizeof(struct sockaddr_in)), EACCES));
+	ck_assert_msg(strstr(printed, "may not connect to 10.9.0.1:7472") != NULL, "%s", printed);
+	OK(r.rclose(fd));
+	fd = new_socket();
+	FAILS(r.rconnect(fd, addr(UNUSED_PORT), sizeof(struct sockaddr_in)), ECONNREFUSED);
+	OK(r.rclose(fd));
+}
+END_TEST
+
+/* librspreload replaces socket() by rsocket(), also for the socket by which the library connects to the broker. */
+START_TEST(sockets_of_other_families)
+{
+	load();
+	FAILS(r.rsocket(AF_UNIX, SOCK_SEQPACKET, 0), EOPNOTSUPP);
+	FAILS(r.rsocket(AF_NETLINK, SOCK_RAW, 0), EOPNOTSUPP);
+}
+END_TEST
+
+/* librdmacm itself would have what it needs. */
+static bool must_skip(void)
+{
+	bool has_node = access("/dev/infiniband/rdma_cm", R_OK | W_OK) == 0;
+
+	if (has_node)
+		fprintf(stderr, "skipped: this user may open /dev/infiniband/rdma_cm\n");
+	return has_node;
+}
+
+START_TEST(a_broker_that_comes_later)
+{
+	int listener, fds[2];
+	struct pollfd p = { .events = POLLIN };
+
+	if (must_skip())
+		return;
+	stop_daemon();
+	load();
+	/* This needs no broker. */
+	ck_assert_int_eq(pipe(fds), 0);
+	p.fd = fds[0];
+	ck_assert_int_eq(write(fds[1], "x", 1), 1);
+	ck_assert_int_eq(r.rpoll(&p, 1, PATIENCE_MS), 1);
+	PRINTS(FAILS(r.rsocket(AF_INET, SOCK_STREAM, 0), ENODEV));
+	ck_assert_ptr_nonnull(strstr(printed, "check that rdmabrokerd is running"));
+	start_daemon();
+	listener = new_listener();
+	connect_and_talk(listener, 1);
+	OK(r.rclose(listener));
+}
+END_TEST
+
+/* What librdmacm itself says without a device of the kernel. */
+START_TEST(not_by_the_broker)
+{
+	if (must_skip() || is_sanitized())
+		return;
+	setenv("RDMABROKER_RSOCKETS", "direct", 1);
+	setenv("RDMABROKER_DEBUG", "1", 1);
+	load();
+	PRINTS(ck_assert_int_lt(r.rsocket(AF_INET, SOCK_STREAM, 0), 0));
+	ck_assert_ptr_nonnull(strstr(printed, "rsockets do not use the broker"));
+	ck_assert_ptr_null(strstr(printed, "cannot use the broker"));
+}
+END_TEST
+
+/* Then librdmacm handles all calls, also those that its rsockets have made in the drop-in. */
+START_TEST(the_fallback_without_the_node)
+{
+	if (must_skip())
+		return;
+	stop_daemon();
+	setenv("RDMABROKER_FALLBACK", "direct", 1);
+	setenv("RDMABROKER_DEBUG", "1", 1);
+	load();
+	for (int i = 0; i < 2; i++) {
+		PRINTS(ck_assert_int_lt(r.rsocket(AF_INET, SOCK_STREAM, 0), 0));
+		ck_assert_int_eq(strstr(printed, "using librdmacm itself instead") != NULL, i == 0);
+	}
+}
+END_TEST
+
+/* As with a librdmacm that was linked so that it calls its own functions directly. */
+START_TEST(a_librdmacm_that_does_not_call_us)
+{
+	if (must_skip() || is_sanitized())
+		return;
+	load_librdmacm(RTLD_GLOBAL);
+	load();
+	PRINTS(ck_assert_int_lt(r.rsocket(AF_INET, SOCK_STREAM, 0), 0));
+	ck_assert_ptr_nonnull(strstr(printed, "rsockets cannot use the broker"));
+	ck_assert_ptr_nonnull(strstr(printed, "librdmabroker-rdmacm(7)"));
+	PRINTS(ck_assert_int_lt(r.rsocket(AF_INET, SOCK_STREAM, 0), 0));
+	ck_assert_str_eq(printed, "");
+}
+END_TEST
+
+/* ---- librspreload, which makes a program's sockets rsockets ---- */
+
+static void *serve(void *listener)
+{
+	char data[512];
+	ssize_t n;
+	int fd = accept(*(int *)listener, NULL, NULL);
+
+	while ((n = recv(fd, data, sizeof(data), 0)) > 0)
+		if (send(fd, data, (size_t)n, 0) != n)
+			return NULL;
+	close(fd);
+	return listener;
+}
+
+static bool converse(int listener, int fd)
+{
+	char data[300] = "hello", got[sizeof(data)] = "";
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	pthread_t server;
+	void *done;
+
+	if (bind(listener, addr(PORT), sizeof(struct sockaddr_in)) < 0 || listen(listener, 4) < 0 ||
+	    pthread_create(&server, NULL, serve, &listener) != 0 ||
+	    connect(fd, addr(PORT), sizeof(struct sockaddr_in)) < 0 ||
+	    send(fd, data, sizeof(data), 0) != sizeof(data) || poll(&p, 1, PATIENCE_MS) != 1 ||
+	    recv(fd, got, sizeof(got), MSG_WAITALL) != sizeof(got) || strcmp(got, data) != 0 ||
+	    loopverbs_n_qps() != 2 || shutdown(fd, SHUT_RDWR) < 0 || close(fd) < 0)
+		return false;
+	return pthread_join(server, &done) == 0 && done && close(listener) == 0;
+}
+
+/* A program of sockets, which knows nothing of rsockets. No host has the address. */
+static int run_sockets(void)
+{
+	int listener = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	if (converse(listener, fd))
+		return 0;
+	perror("sockets");
+	return 1;
+}
+
+static int run_with_librspreload(const char *librspreload)
+{
+	char dropin[PATH_MAX], self[PATH_MAX], both[2 * PATH_MAX + 2];
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		snprintf(both, sizeof(both), "%s:%s", built("librdmabroker-rdmacm.so", dropin),
+			 librspreload);
+		setenv("LD_PRELOAD", both, 1);
+		setenv("RDMABROKER_DEVICES", "all",
+		       1); /* as with rdmabrokerctl run: a session at the start */
+		built("tests/unit/check_rsocket", self);
+		execl(self, self, "sockets", NULL);
+		_exit(127);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
+START_TEST(a_program_of_sockets)
+{
+	char librdmacm[PATH_MAX], file[PATH_MAX + 32], real[PATH_MAX];
+
+	ck_assert_ptr_nonnull(realpath(built("tests/unit/librdmacm.so.1", librdmacm), real));
+	*strrchr(real, '/') = 0;
+	snprintf(file, sizeof(file), "%s/rsocket/librspreload.so", real);
+	if (is_sanitized())
+		return;
+	if (access(file, R_OK) < 0) {
+		fprintf(stderr, "skipped: there is no %s\n", file);
+		return;
+	}
+	ck_assert_int_eq(run_with_librspreload(file), 0);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	const TTest *const tests[] = {
+		data_in_both_directions,
+		queues_are_as_long_as_the_device_allows,
+		one_connection_after_another,
+		connections_at_the_same_time,
+		without_waiting,
+		policy_decides,
+		sockets_of_other_families,
+		a_broker_that_comes_later,
+		not_by_the_broker,
+		the_fallback_without_the_node,
+		a_librdmacm_that_does_not_call_us,
+		a_program_of_sockets,
+	};
+
+	if (argc > 1 && strcmp(argv[1], "sockets") == 0)
+		return run_sockets();
+	return unit_run("rsocket", set_up, tear_down, tests, sizeof(tests) / sizeof(tests[0]));
+}
