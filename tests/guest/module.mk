@@ -29,10 +29,11 @@ $(guest-stamp):
 	$(Q)touch $@
 
 # hostile speaks the protocol without the library; api, calls, connects and killed use the library; sidebyside uses the library
-# and librdmacm; closes and dropin use librdmacm or the drop-in; unconfirmed uses librdmacm.
+# and librdmacm; closes and dropin use librdmacm or the drop-in; unconfirmed uses librdmacm;
+# sockets uses none of them.
 guest-examples := $(patsubst %.c,$(O)/%,$(wildcard conf/examples/*.c))
 guest-programs := $(addprefix $(O)/tests/guest/,api calls closes connects dropin dropin-dlopen hostile killed \
-	restricted sanitizer-probe sidebyside unconfirmed killer.so late.so slow.so ucp_client_server) \
+	restricted sanitizer-probe sidebyside sockets unconfirmed killer.so late.so slow.so ucp_client_server) \
 	$(guest-examples)
 
 $(O)/tests/guest/api $(O)/tests/guest/connects $(O)/tests/guest/restricted: $(O)/tests/guest/%: $(O)/obj/$(guest-dir)/%.o $(O)/librdmabroker.so
@@ -88,7 +89,7 @@ $(addprefix $(O)/tests/guest/,killer.so late.so slow.so): $(O)/tests/guest/%.so:
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -o $@ $^ -ldl
 
-$(O)/tests/guest/dropin-dlopen $(O)/tests/guest/sanitizer-probe: $(O)/tests/guest/%: $(O)/obj/$(guest-dir)/%.o
+$(O)/tests/guest/dropin-dlopen $(O)/tests/guest/sanitizer-probe $(O)/tests/guest/sockets: $(O)/tests/guest/%: $(O)/obj/$(guest-dir)/%.o
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^

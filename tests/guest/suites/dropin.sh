@@ -277,6 +277,52 @@ program_mckey() {
 	assert_contains "$(cat server)" "data transfers complete"
 }
 
+# The programs of rsockets, which are librdmacm's own, over the broker's ids at the ends that are `broker`.
+
+program_rstream() {
+	serve "$1" rstream -b $A -S 64 -I 10
+	connect "$2" rstream -s $A -S 64 -I 10
+	served
+	assert grep -q '^custom  *64 ' client
+}
+
+# Without waiting, and with poll().
+program_rstream-n() {
+	serve "$1" rstream -b $A -S 4096 -I 10 -T n -T a
+	connect "$2" rstream -s $A -S 4096 -I 10 -T n -T a
+	served
+	assert grep -q '^custom  *4k ' client
+}
+
+program_riostream() {
+	serve "$1" riostream -b $A -S 64 -I 10
+	connect "$2" riostream -s $A -S 64 -I 10
+	served
+	assert grep -q '^custom  *64 ' client
+}
+
+# The server serves one client after another.
+program_rcopy() {
+	local copy
+	serve "$1" rcopy
+	for _ in 1 2 3; do
+		copy=/tmp/copy-$RANDOM$RANDOM
+		connect "$2" rcopy /etc/services $A:$copy
+		assert cmp /etc/services $copy
+	done
+	kill -0 $server || fail_shown
+	stop_server
+}
+
+# The server has no listener: it waits for datagrams, and does not end.
+program_udpong() {
+	serve "$1" udpong -b $A
+	(await "ss -Hlun 'sport = :7174' | grep -q .") || fail_shown
+	side "$2" bob timeout --foreground -k 1 "${program_seconds:-$((2 * patience))}" udpong -s $A -S 64 -C 100 > client 2>&1 || fail_shown
+	stop_server
+	assert grep -q '^custom  *64 ' client
+}
+
 # perftest SERVER CLIENT COMMAND...: runs a program of perftest. Its server listens twice, first to exchange the
 # parameters. A client that is faster than the second listen is rejected and crashes, with librdmacm, too. Both are
 # then run again, up to four times in all.
@@ -426,6 +472,10 @@ rdmacm-utils rdma_xclient RC rdma_xclient
 rdmacm-utils cmtime RC cmtime-c500
 rdmacm-utils udaddy UD udaddy
 rdmacm-utils mckey UD mckey
+rdmacm-utils rstream RC rstream rstream-n
+rdmacm-utils riostream RC riostream
+rdmacm-utils rcopy RC rcopy
+rdmacm-utils udpong UD udpong
 perftest ib_send_lat RC ib_send_lat-R ib_send_lat-tos
 perftest ib_send_bw RC ib_send_bw-R
 perftest ib_write_lat RC ib_write_lat-R
@@ -737,14 +787,59 @@ case_wait_that_comes_too_late() {
 	as bob "${through[@]}" timeout $patience dropin $A late
 }
 
+# with_librspreload WAY USER COMMAND...: as side, but the sockets of COMMAND are rsockets.
+with_librspreload() {
+	local way=$1 user=$2
+	shift 2
+	side "$way" "$user" sh -c 'LD_PRELOAD=${LD_PRELOAD:+$LD_PRELOAD:}$(echo /usr/lib/*/rsocket/librspreload.so) exec "$@"' sh "$@"
+}
+
+# A program that knows nothing of RDMA. If its server had a socket of TCP, there would be no listener.
+case_librspreload() {
+	local server_way client_way before
+	! sanitized || skip "what has sanitizers must preload them before all others"
+	for server_way in broker direct; do
+		for client_way in broker direct; do
+			echo "$server_way $client_way"
+			before=$(admitted)
+			await "! anyone_listens"
+			(trap - ERR && with_librspreload $server_way alice timeout --foreground $patience sockets serve $A) > server 2>&1 &
+			server=$!
+			(await listening) || fail_shown
+			with_librspreload $client_way bob timeout --foreground $patience sockets connect $A > client 2>&1 || fail_shown
+			wait $server || fail_shown
+			assert_contains "$(cat client)" "64 times 16384 bytes came back"
+			if [ $server_way$client_way = directdirect ]; then
+				assert_eq "$(admitted)" "$before"
+			else
+				assert test "$(admitted)" -gt "$before"
+			fi
+		done
+	done
+}
+
+# rsockets without the broker, which root can have, and others cannot; and what policy refuses.
 case_rsockets() {
+	local before
 	! sanitized || skip "$no_direct"
-	RDMABROKER_DEBUG=1 "${through[@]}" timeout $patience rstream -b $A -S 64 -I 10 > server 2>&1 &
-	await listening
-	RDMABROKER_DEBUG=1 "${through[@]}" timeout $patience rstream -s $A -S 64 -I 10 > client 2>&1 ||
-		fail_shown
+	before=$(admitted)
+	export RDMABROKER_RSOCKETS=direct RDMABROKER_DEBUG=1
+	"${through[@]}" timeout $patience rstream -b $A -S 64 -I 10 > server 2>&1 &
+	(await listening) || fail_shown
+	"${through[@]}" timeout $patience rstream -s $A -S 64 -I 10 > client 2>&1 || fail_shown
 	wait $! || fail_shown
 	assert_eq "$(grep -c 'do not use the broker' client)" 1
+	assert_eq "$(admitted)" "$before"
+	told as bob "${through[@]}" timeout $patience rstream -s $A -S 64 -I 10 | tee said
+	assert_contains "$(cat said)" "Permission denied"
+	assert_contains "$(cat errors)" "do not use the broker"
+
+	unset RDMABROKER_RSOCKETS RDMABROKER_DEBUG
+	told as carol "${through[@]}" timeout $patience rstream -s $A -S 64 -I 10 | tee said
+	assert_lacks "$(cat said)" "status 0"
+	assert_contains "$(cat errors)" "the broker refuses this process"
+	# Nobody needs to know that rsockets do not go to librdmacm alone.
+	assert_eq "$(grep -c librdmabroker-rdmacm errors)" 1
 }
 
 # This case comes late, because it stops the daemon.
