@@ -14,6 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,13 +31,11 @@
 #define REFUSED_PORT 7472 /* that policy does not allow */
 #define UNUSED_PORT 7473
 
-#define CALLS(X)    \
-	X(rsocket)  \
-	X(rbind)    \
-	X(rlisten)  \
-	X(raccept)  \
-	X(rconnect) \
-	X(rshutdown) X(rclose) X(rsend) X(rrecv) X(rpoll) X(rfcntl) X(rgetsockopt) X(rgetpeername)
+#define CALLS(X)                                                                                \
+	X(rsocket)                                                                              \
+	X(rsendto)                                                                              \
+	X(rrecvfrom) X(rbind) X(rlisten) X(raccept) X(rconnect) X(rshutdown) X(rclose) X(rsend) \
+		X(rrecv) X(rpoll) X(rfcntl) X(rgetsockopt) X(rgetpeername) X(rgetsockname)
 
 #define MEMBER(name) __typeof__(name) *name;
 static struct {
@@ -49,8 +48,10 @@ static pid_t daemon_pid;
 
 /*
  * Libraries find these in place of libc's. librspreload has such functions since 2026, and what its epoll_create1() returns
- * cannot be polled. The library and the drop-in must not call them.
+ * cannot be polled. The library and the drop-in must not call them. librdmacm's datagrams use epoll.
  */
+static bool has_epoll;
+
 int epoll_create1(int flags)
 {
 	errno = ENOSYS;
@@ -59,6 +60,8 @@ int epoll_create1(int flags)
 
 int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
 {
+	if (has_epoll)
+		return (int)syscall(SYS_epoll_ctl, epoll, op, fd, event);
 	errno = ENOSYS;
 	return -1;
 }
@@ -446,6 +449,53 @@ START_TEST(without_waiting)
 }
 END_TEST
 
+/*
+ * The first datagrams go by sockets of UDP, so that the ends learn each other's QP, and need an address of this host. Then they
+ * get the broker's ids, and the others go by the QPs.
+ */
+START_TEST(datagrams)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in from;
+	socklen_t len = sizeof(at);
+	char data[16];
+	int server, client;
+
+	has_epoll = true;
+	load();
+	server = r.rsocket(AF_INET, SOCK_DGRAM, 0);
+	OK(server);
+	OK(r.rbind(server, (struct sockaddr *)&at, sizeof(at)));
+	OK(r.rgetsockname(server, (struct sockaddr *)&at, &len));
+	client = r.rsocket(AF_INET, SOCK_DGRAM, 0);
+	OK(client);
+	OK(r.rconnect(client, (struct sockaddr *)&at, sizeof(at)));
+	for (int i = 0; i < 20; i++) {
+		snprintf(data, sizeof(data), "request %d", i);
+		ck_assert_int_eq(r.rsend(client, data, sizeof(data), 0), sizeof(data));
+		await_ready(server, POLLIN);
+		memset(data, 0, sizeof(data));
+		len = sizeof(from);
+		ck_assert_int_eq(r.rrecvfrom(server, data, sizeof(data), 0,
+					     (struct sockaddr *)&from, &len),
+				 sizeof(data));
+		ck_assert_int_eq(strncmp(data, "request ", 8), 0);
+		ck_assert_int_eq(atoi(data + 8), i);
+		ck_assert_int_eq(r.rsendto(server, "answer", 7, 0, (struct sockaddr *)&from, len),
+				 7);
+		await_ready(client, POLLIN);
+		ck_assert_int_eq(r.rrecv(client, data, sizeof(data), 0), 7);
+		ck_assert_str_eq(data, "answer");
+	}
+	ck_assert_uint_eq(loopverbs_n_qps(), 2);
+	ck_assert_uint_ge(loopverbs_n_datagrams(), 30); /* of 40 */
+	OK(r.rclose(client));
+	OK(r.rclose(server));
+	ck_assert_uint_eq(loopverbs_n_qps(), 0);
+}
+END_TEST
+
 START_TEST(policy_decides)
 {
 	int fd;
@@ -636,6 +686,7 @@ int main(int argc, char **argv)
 		one_connection_after_another,
 		connections_at_the_same_time,
 		without_waiting,
+		datagrams,
 		policy_decides,
 		sockets_of_other_families,
 		a_broker_that_comes_later,

@@ -35,19 +35,25 @@ struct cq {
 	STAILQ_HEAD(, completion) completions;
 };
 
+struct receive {
+	uint64_t id;
+	struct ibv_sge buffers[2];
+	int n;
+};
+
 struct qp {
 	LIST_ENTRY(qp) link;
 	struct ibv_qp public;
 	uint32_t peer; /* the number of its QP */
 	bool signals_all;
-	uint64_t receives
-		[RECEIVES_MAX]; /* the identifiers of posted receives, whose buffers are not used */
+	struct receive receives[RECEIVES_MAX]; /* that were posted */
 	unsigned first, n;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static LIST_HEAD(, qp) qps;
 static uint32_t largest;
+static unsigned n_datagrams;
 static struct ibv_device device = { .name = "fake0", .transport_type = IBV_TRANSPORT_IB };
 
 unsigned loopverbs_n_qps(void)
@@ -68,6 +74,16 @@ uint32_t loopverbs_largest_queue(void)
 
 	pthread_mutex_lock(&lock);
 	ret = largest;
+	pthread_mutex_unlock(&lock);
+	return ret;
+}
+
+unsigned loopverbs_n_datagrams(void)
+{
+	unsigned ret;
+
+	pthread_mutex_lock(&lock);
+	ret = n_datagrams;
 	pthread_mutex_unlock(&lock);
 	return ret;
 }
@@ -102,7 +118,7 @@ static void complete(struct ibv_cq *public, const struct ibv_wc *wc)
 		abort();
 }
 
-static bool take_receive(struct qp *qp, uint64_t *ret)
+static bool take_receive(struct qp *qp, struct receive *ret)
 {
 	if (qp->n == 0)
 		return false;
@@ -115,9 +131,12 @@ static bool take_receive(struct qp *qp, uint64_t *ret)
 static void flush(struct qp *qp)
 {
 	struct ibv_wc wc = { .status = IBV_WC_WR_FLUSH_ERR, .qp_num = qp->public.qp_num };
+	struct receive receive;
 
-	while (take_receive(qp, &wc.wr_id))
+	while (take_receive(qp, &receive)) {
+		wc.wr_id = receive.id;
 		complete(qp->public.recv_cq, &wc);
+	}
 }
 
 static void copy(char *to, const struct ibv_send_wr *wr)
@@ -138,42 +157,87 @@ static enum ibv_wc_status carry(struct qp *qp, const struct ibv_send_wr *wr)
 {
 	struct ibv_wc wc = { .opcode = IBV_WC_RECV_RDMA_WITH_IMM, .wc_flags = IBV_WC_WITH_IMM };
 	struct qp *peer = find(qp->peer);
+	struct receive receive = { 0 };
 
 	if (qp->public.state != IBV_QPS_RTS)
 		return IBV_WC_WR_FLUSH_ERR;
 	if (!peer || !is_up(peer))
 		return IBV_WC_RETRY_EXC_ERR;
-	if (wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM && !take_receive(peer, &wc.wr_id))
+	if (wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM && !take_receive(peer, &receive))
 		return IBV_WC_RNR_RETRY_EXC_ERR;
 	copy((char *)(uintptr_t)wr->wr.rdma.remote_addr, wr);
 	if (wr->opcode != IBV_WR_RDMA_WRITE_WITH_IMM)
 		return IBV_WC_SUCCESS;
+	wc.wr_id = receive.id;
 	wc.qp_num = peer->public.qp_num;
 	wc.imm_data = wr->imm_data;
 	complete(peer->public.recv_cq, &wc);
 	return IBV_WC_SUCCESS;
 }
 
+/* A datagram, behind the space for its GRH. It is lost if the peer has no buffer for it. */
+static enum ibv_wc_status carry_datagram(const struct qp *qp, const struct ibv_send_wr *wr)
+{
+	struct qp *peer = find(wr->wr.ud.remote_qpn);
+	struct ibv_wc wc = { .opcode = IBV_WC_RECV, .src_qp = qp->public.qp_num };
+	struct receive receive;
+	uint32_t len = 0;
+
+	for (int i = 0; i < wr->num_sge; i++)
+		len += wr->sg_list[i].length;
+	if (!peer || !is_up(peer) || !take_receive(peer, &receive) || receive.n < 2 ||
+	    receive.buffers[1].length < len)
+		return IBV_WC_SUCCESS;
+	n_datagrams++;
+	copy((char *)(uintptr_t)receive.buffers[1].addr, wr);
+	wc.wr_id = receive.id;
+	wc.qp_num = peer->public.qp_num;
+	wc.byte_len = (uint32_t)sizeof(struct ibv_grh) + len;
+	complete(peer->public.recv_cq, &wc);
+	return IBV_WC_SUCCESS;
+}
+
+static bool is_possible(const struct ibv_qp *qp, enum ibv_wr_opcode opcode)
+{
+	return qp->qp_type == IBV_QPT_UD ?
+		       opcode == IBV_WR_SEND :
+		       opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+
 static int post_send(struct ibv_qp *public, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-	struct ibv_wc wc = { .opcode = IBV_WC_RDMA_WRITE, .qp_num = public->qp_num };
+	bool is_datagram = public->qp_type == IBV_QPT_UD;
+	struct ibv_wc wc = { .qp_num = public->qp_num };
+	struct qp *qp;
 	int r = 0;
 
 	pthread_mutex_lock(&lock);
+	qp = find(public->qp_num);
 	for (; wr && r == 0; wr = wr->next) {
 		*bad = wr;
-		if (wr->opcode != IBV_WR_RDMA_WRITE && wr->opcode != IBV_WR_RDMA_WRITE_WITH_IMM) {
+		if (!is_possible(public, wr->opcode)) {
 			r = EOPNOTSUPP;
 			break;
 		}
 		wc.wr_id = wr->wr_id;
-		wc.status = carry(find(public->qp_num), wr);
+		wc.opcode = is_datagram ? IBV_WC_SEND : IBV_WC_RDMA_WRITE;
+		wc.status = is_datagram ? carry_datagram(qp, wr) : carry(qp, wr);
 		if (wc.status != IBV_WC_SUCCESS || wr->send_flags & IBV_SEND_SIGNALED ||
-		    find(public->qp_num)->signals_all)
+		    qp->signals_all)
 			complete(public->send_cq, &wc);
 	}
 	pthread_mutex_unlock(&lock);
 	return r;
+}
+
+static void add_receive(struct qp *qp, const struct ibv_recv_wr *wr)
+{
+	struct receive *receive = &qp->receives[(qp->first + qp->n++) % RECEIVES_MAX];
+
+	receive->id = wr->wr_id;
+	receive->n = wr->num_sge;
+	for (int i = 0; i < wr->num_sge; i++)
+		receive->buffers[i] = wr->sg_list[i];
 }
 
 static int post_recv(struct ibv_qp *public, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
@@ -185,10 +249,10 @@ static int post_recv(struct ibv_qp *public, struct ibv_recv_wr *wr, struct ibv_r
 	qp = find(public->qp_num);
 	for (; wr && r == 0; wr = wr->next) {
 		*bad = wr;
-		if (qp->n == RECEIVES_MAX)
+		if (qp->n == RECEIVES_MAX || wr->num_sge > 2)
 			r = ENOMEM;
 		else
-			qp->receives[(qp->first + qp->n++) % RECEIVES_MAX] = wr->wr_id;
+			add_receive(qp, wr);
 	}
 	if (public->state == IBV_QPS_ERR)
 		flush(qp);
@@ -301,6 +365,12 @@ int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv
 int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *ret)
 {
 	*ret = 0xffff;
+	return 0;
+}
+
+int ibv_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *ret)
+{
+	memset(ret, 0, sizeof(*ret));
 	return 0;
 }
 
@@ -451,6 +521,21 @@ int ibv_destroy_qp(struct ibv_qp *public)
 	LIST_REMOVE(qp, link);
 	pthread_mutex_unlock(&lock);
 	free(qp);
+	return 0;
+}
+
+struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	struct ibv_ah *ah = calloc(1, sizeof(*ah));
+
+	if (ah)
+		ah->context = pd->context;
+	return ah;
+}
+
+int ibv_destroy_ah(struct ibv_ah *ah)
+{
+	free(ah);
 	return 0;
 }
 
