@@ -31,15 +31,28 @@
 #define REFUSED_PORT 7472 /* that policy does not allow */
 #define UNUSED_PORT 7473
 
-#define CALLS(X)                                                                                \
-	X(rsocket)                                                                              \
-	X(rsendto)                                                                              \
-	X(rrecvfrom) X(rbind) X(rlisten) X(raccept) X(rconnect) X(rshutdown) X(rclose) X(rsend) \
-		X(rrecv) X(rpoll) X(rfcntl) X(rgetsockopt) X(rgetpeername) X(rgetsockname)
+#define CALLS            \
+	X(rsocket);      \
+	X(rbind);        \
+	X(rlisten);      \
+	X(raccept);      \
+	X(rconnect);     \
+	X(rshutdown);    \
+	X(rclose);       \
+	X(rsend);        \
+	X(rsendto);      \
+	X(rrecv);        \
+	X(rrecvfrom);    \
+	X(rpoll);        \
+	X(rfcntl);       \
+	X(rgetsockopt);  \
+	X(rgetpeername); \
+	X(rgetsockname);
 
-#define MEMBER(name) __typeof__(name) *name;
 static struct {
-	CALLS(MEMBER)
+#define X(name) __typeof__(name) *name
+	CALLS
+#undef X
 } r;
 
 static char dir[] = "/tmp/rdmabroker-rsocket-XXXXXX";
@@ -171,10 +184,11 @@ static void load(void)
 	void *lib = dlopen(built("librdmabroker-rdmacm.so", file), RTLD_NOW | RTLD_LOCAL);
 
 	ck_assert_msg(lib != NULL, "%s", dlerror());
-#define LOOK_UP(name)                                   \
+#define X(name)                                         \
 	r.name = (__typeof__(r.name))dlsym(lib, #name); \
-	ck_assert_ptr_nonnull(r.name);
-	CALLS(LOOK_UP)
+	ck_assert_ptr_nonnull(r.name)
+	CALLS
+#undef X
 }
 
 static void *load_librdmacm(int flags)
@@ -459,7 +473,7 @@ START_TEST(datagrams)
 				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	struct sockaddr_in from;
 	socklen_t len = sizeof(at);
-	char data[16];
+	char data[24];
 	int server, client;
 
 	has_epoll = true;

@@ -461,6 +461,7 @@ declare -A fails_directly=(
 	[ucx-ud]="the peer's UCX resets the connection"
 	[ucp-ud]="the peer's UCX resets the connection"
 	[fi-rxm]="fi_enable: Invalid argument"
+	[udpong]="RoCE needs a GRH, and librdmacm's address handle has none"
 )
 
 # The programs as librdmabroker-rdmacm(7) lists them: package, program, transport, and the rows that run it.
