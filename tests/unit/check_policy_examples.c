@@ -459,7 +459,7 @@ START_TEST(lines_of_the_page_are_rules)
 		n++;
 	}
 	fclose(f);
-	ck_assert_uint_eq(n, 2);
+	ck_assert_uint_eq(n, 3);
 }
 END_TEST
 
