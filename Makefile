@@ -71,7 +71,7 @@ ALL :=
 include proto/module.mk daemon/module.mk client/module.mk systemd/module.mk tests/module.mk \
 	tests/bench/module.mk tests/guest/module.mk tests/hooks/module.mk tests/abi/module.mk \
 	tests/fuzz/module.mk tests/fault/module.mk tests/analyze/module.mk tests/fresh/module.mk tests/kubernetes/module.mk \
-	tests/prometheus/module.mk tests/ansible/module.mk \
+	tests/prometheus/module.mk tests/ansible/module.mk tests/arm64/module.mk \
 	conf/module.mk
 
 .PHONY: all FORCE
@@ -158,7 +158,7 @@ GUEST_PACKAGES := mmdebstrap uidmap qemu-system-x86 e2fsprogs python3 libucx-dev
 DEMO_PACKAGES := $(BUILD_PACKAGES) $(GUEST_PACKAGES)
 # Software iWARP for the guest's kernel, which Debian has as source only.
 IWARP_PACKAGES := linux-headers-amd64 linux-source xz-utils
-# All packages that the steps of `make check` need: no step installs any.
+# All packages that the steps of `make check` need: no step installs any, but check-arm64, of `make check-rest`.
 TEST_PACKAGES = $(sort $(UNIT_PACKAGES) $(RPM_PACKAGES) $(GUEST_PACKAGES) $(FUZZ_PACKAGES) $(COUNT_PACKAGES) \
 	$(KUBERNETES_PACKAGES) $(PROMETHEUS_PACKAGES) $(ANSIBLE_PACKAGES) $(IWARP_PACKAGES) mandoc groff-base)
 
@@ -401,6 +401,7 @@ help:
 	@echo '  check-fresh-newcomer    in a bare Debian: the first minute of make, make demo and make check, as a user'
 	@echo '  check-rpm               the RPM packages have the files that the Debian packages have'
 	@echo '  check-fresh-other       in a bare Debian of another release: the build and the unit tests'
+	@echo '  check-arm64             for arm64: the cross-compiled build, and the unit tests in an emulator'
 	@echo '  check-fuzz        the fuzz targets: their seeds, then 10 s each'
 	@echo '  check-fault       a story in which every call fails once, under sanitizers'
 	@echo '                    SHARE=fast of check-unit, check-fuzz and check-fault is what make check runs of them'
