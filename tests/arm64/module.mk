@@ -24,4 +24,6 @@ check-arm64: arm64-packages
 run-arm64:
 	$(Q)test -e $(arm64-root) || { rm -rf $(O)/arm64/root-*; $(arm64-dir)/root $(arm64-root) $(arm64-contents); }
 	+$(Q)$(arm64-make) -j$$(nproc) NO_INSTALL=1 all $(patsubst $(O)/%,$(O)/arm64/build/%,$(UNIT))
+	$(Q)aarch64-linux-gnu-gcc --sysroot=$(arm64-root) -D_GNU_SOURCE -Wall -Wextra -Werror -O2 -shared -fPIC \
+		-o $(O)/arm64/build/cookie.so $(arm64-dir)/cookie.c
 	$(Q)O=$(O)/arm64/build $(arm64-dir)/run $(arm64-root) $(patsubst $(O)/%,$(O)/arm64/build/%,$(UNIT))
