@@ -109,6 +109,12 @@ cmtime_raced() {
 	echo "cmtime's server crashed: its threads race when it gets a request" | tee -a "$case_dir/.show"
 }
 
+# perftest_raced FILE: whether perftest's client, whose output is FILE, was rejected because its server had no listener at that
+# moment: both connect twice, and the client does not wait until the server listens again. Then the client crashes.
+perftest_raced() {
+	grep -q "REJECTED; error: 8" "$1"
+}
+
 # run_rping COMMAND...: runs COMMAND, which can be rping, and prints its output. It must succeed.
 run_rping() {
 	local status=0
