@@ -53,7 +53,7 @@ $(call linked,rdmabroker-ping): $(call objs,$(wildcard client/ping/*.c)) $(O)/li
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(RUNPATH) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
 		$(shell pkg-config --libs libibverbs 2>/dev/null)
 
-$(call linked,rdmabrokerctl): $(call objs,$(wildcard client/ctl/*.c) client/common/reason.c client/common/sitename.c $(PROTO_TOOL_SRC) $(PROTO_NOTIFY_SRC) $(PROTO_NLDEV_SRC) proto/addr.c) $(O)/librdmabroker.so
+$(call linked,rdmabrokerctl): $(call objs,$(wildcard client/ctl/*.c) $(addprefix client/common/,author.c reason.c sitehold.c sitename.c) $(PROTO_TOOL_SRC) $(PROTO_NOTIFY_SRC) $(PROTO_NLDEV_SRC) proto/addr.c) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(RUNPATH) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
@@ -70,7 +70,7 @@ $(call linked,rdmabroker-exporter): $(call objs,$(wildcard client/exporter/*.c) 
 
 # The agent of a fleet, too. Only its objects, and those of the program that rdmabrokerctl runs for the verb fleet, need
 # libcurl, libcrypto and jansson.
-FLEET_SRC := $(wildcard client/fleet/*.c client/etcd/*.c) $(SERVICE) client/common/sitename.c proto/addr.c proto/sdnotify.c
+FLEET_SRC := $(wildcard client/fleet/*.c client/etcd/*.c) $(SERVICE) client/common/sitehold.c client/common/sitename.c proto/addr.c proto/sdnotify.c
 FLEETCTL_SRC := $(wildcard client/ctl/fleet/*.c)
 FLEET_LIBS := $(shell pkg-config --libs libcurl libcrypto jansson inih libsystemd 2>/dev/null)
 
@@ -82,7 +82,7 @@ $(call linked,rdmabroker-fleet): $(call objs,$(FLEET_SRC)) $(O)/librdmabroker.so
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(RUNPATH) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker $(FLEET_LIBS)
 
 $(O)/rdmabroker-fleetctl: $(call objs,$(FLEETCTL_SRC) $(addprefix client/ctl/,output.c siteversion.c sitecheck.c table.c) \
-		$(addprefix client/fleet/,settings.c version.c) $(wildcard client/etcd/*.c) $(COMMON) client/common/sitename.c \
+		$(addprefix client/fleet/,settings.c version.c) $(wildcard client/etcd/*.c) $(COMMON) $(addprefix client/common/,author.c sitename.c) \
 		proto/addr.c proto/jsonout.c proto/portspace.c proto/text.c proto/word.c)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(FLEET_LIBS) $(shell pkg-config --libs smartcols 2>/dev/null)

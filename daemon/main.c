@@ -31,6 +31,7 @@ enum {
 	OPT_POLICY_DIR,
 	OPT_SITE_POLICY_DIR,
 	OPT_TEST,
+	OPT_UNKNOWN_NAMES,
 };
 
 #define TRIALS_MAX 256
@@ -46,6 +47,7 @@ static const struct option long_options[] = {
 	{ "policy-dir", required_argument, NULL, OPT_POLICY_DIR },
 	{ "site-policy-dir", required_argument, NULL, OPT_SITE_POLICY_DIR },
 	{ "test", required_argument, NULL, OPT_TEST },
+	{ "unknown-names", no_argument, NULL, OPT_UNKNOWN_NAMES },
 	{ "version", no_argument, NULL, 'V' },
 	{ "help", no_argument, NULL, 'h' },
 	{ NULL, 0, NULL, 0 },
@@ -63,6 +65,8 @@ static void usage(void)
 	      "                      without FILE: parse what the daemon would read\n"
 	      "  --test FILE         with --check: make the tests of the rules in FILE, too; can be\n"
 	      "                      given several times\n"
+	      "  --unknown-names     with --check, without FILE: users and groups that this host does\n"
+	      "                      not know are warnings\n"
 	      "  --json              with --check: print one JSON object\n"
 	      "  --config FILE       read FILE instead of " RDMABROKER_CONFIG "\n"
 	      "  --instance NAME     serve a network namespace, beside the initial instance\n"
@@ -169,6 +173,9 @@ int main(int argc, char **argv)
 			}
 			trials[options.n_trials++] = optarg;
 			break;
+		case OPT_UNKNOWN_NAMES:
+			options.names_can_be_missing = true;
+			break;
 		case 'V':
 			puts("rdmabrokerd " RDMABROKER_VERSION);
 			return EXIT_SUCCESS;
@@ -182,10 +189,11 @@ int main(int argc, char **argv)
 	}
 	if (check)
 		return filecheck_run(&options, argv + optind, (size_t)(argc - optind), json);
-	if (json || options.n_trials > 0) {
-		fputs(json ? "rdmabrokerd: --json requires --check\n" :
-			     "rdmabrokerd: --test requires --check\n",
-		      stderr);
+	if (json || options.n_trials > 0 || options.names_can_be_missing) {
+		fprintf(stderr, "rdmabrokerd: %s requires --check\n",
+			json                 ? "--json" :
+			options.n_trials > 0 ? "--test" :
+					       "--unknown-names");
 		return see_help();
 	}
 	if (optind < argc) {

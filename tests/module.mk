@@ -19,11 +19,11 @@ UNIT_FABRIC := $(addprefix $(O)/tests/unit/check_,no_rdma cmscan holding nldev n
 UNIT_HOOKED := $(addprefix $(O)/tests/unit/check_,disconnect_restart dropin dropin_events dropin_ib dropin_written grow instants ledger library_hostile library_pages library_waits takeover)
 
 # Tests of rdmabroker-fleet, with a real etcd. The daemon on the fake fabric is a program of its own.
-UNIT_FLEET := $(addprefix $(O)/tests/unit/check_,fleet_etcd fleet_liar fleet fleet_state fleet_install fleet_ctl fleet_cluster)
+UNIT_FLEET := $(addprefix $(O)/tests/unit/check_,fleet_etcd fleet_liar fleet fleet_state fleet_install fleet_converge fleet_ctl fleet_rollout fleet_cluster)
 
 $(UNIT_FLEET): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o \
 		$(call objs,$(filter-out client/fleet/main.c,$(FLEET_SRC)) tests/unit/fleet.c tests/unit/fleetagent.c \
-		tests/unit/httpliar.c) \
+		tests/unit/fleetctl.c tests/unit/httpliar.c) \
 		$(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)

@@ -147,8 +147,8 @@ static const struct verb verbs[] = {
 	},
 	{
 		.name = "site",
-		.argument = "install DIR | use VERSION | status",
-		.summary = "Install versions of a site's policy, or put one in force",
+		.argument = "install DIR | use VERSION | hold [REASON] | release | status",
+		.summary = "Install versions of a site's policy, and put one in force, or hold it",
 		.min_arguments = 1,
 		.max_arguments = 2,
 		.options = site_options,

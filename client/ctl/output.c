@@ -78,13 +78,26 @@ const char *colour(enum colour colour)
 	return wants_colours() ? codes[colour] : "";
 }
 
-unsigned terminal_width(void)
+static struct winsize terminal_size(void)
 {
-	struct winsize size;
+	struct winsize size = { 0 };
 
 	if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0)
-		return 0;
-	return size.ws_col;
+		size = (struct winsize){ 0 };
+	return size;
+}
+
+unsigned terminal_width(void)
+{
+	return terminal_size().ws_col;
+}
+
+unsigned terminal_lines(void)
+{
+	unsigned n = terminal_size().ws_row;
+
+	/* The last two lines are for the number of lines that were left out, and for the cursor. */
+	return n > 2 ? n - 2 : n;
 }
 
 size_t fitting(const char *text, size_t width)
@@ -127,21 +140,17 @@ void printable(char *ret, size_t size, const char *text)
 /* Prints TEXT, which it changes, cut to the terminal's lines and columns. */
 static void print_cut(char *text)
 {
-	struct winsize size = { 0 };
-	unsigned n = 0, left = 0;
+	unsigned n = 0, left = 0, lines = terminal_lines(), width = terminal_width();
 
-	ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
 	fputs("\033[H\033[2J", stdout);
 	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
-		/* The last two lines are for the number of lines that were left out, and for the cursor. */
-		if (size.ws_row > 2 && ++n > size.ws_row - 2u)
+		if (lines > 0 && ++n > lines)
 			left++;
 		else
-			printf("%.*s\n",
-			       (int)fitting(line, size.ws_col > 0 ? size.ws_col : SIZE_MAX), line);
+			printf("%.*s\n", (int)fitting(line, width > 0 ? width : SIZE_MAX), line);
 	}
 	if (left > 0)
-		printf("(and %u more)\n", left);
+		printf("(and %u more line%s)\n", left, left == 1 ? "" : "s");
 	fflush(stdout);
 }
 

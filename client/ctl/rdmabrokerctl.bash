@@ -4,7 +4,7 @@
 # Completes the argument of the option $1, of which $2 is typed already. False: the option takes no argument.
 _rdmabrokerctl_argument() {
 	case $1 in
-	--directory) mapfile -t COMPREPLY < <(compgen -d -- "$2") ;;
+	--directory | --policy-dir) mapfile -t COMPREPLY < <(compgen -d -- "$2") ;;
 	--config | --socket) mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
 	--user | --peer-user) mapfile -t COMPREPLY < <(compgen -u -- "$2") ;;
 	--group | --peer-group) mapfile -t COMPREPLY < <(compgen -g -- "$2") ;;
@@ -37,7 +37,7 @@ _rdmabrokerctl() {
 		case ${COMP_WORDS[i]} in
 		--socket | --instance | --user | --group | --unit | --container | --pod | --job | --cgroup | --local | \
 			--peer | --port | --device | --ps | --data | --state | --timeout | --kind | --operation | \
-			--outcome | --peer-user | --peer-group | --peer-unit | --peer-job | --peer-prefix | --session | --count | --directory | --name | --label | --wait | --config | --rules | --file | --ids)
+			--outcome | --peer-user | --peer-group | --peer-unit | --peer-job | --peer-prefix | --session | --count | --directory | --policy-dir | --name | --label | --wait | --config | --rules | --file | --ids)
 			((i++)) ;;
 		-*) ;;
 		*)
@@ -59,14 +59,14 @@ _rdmabrokerctl() {
 	events) words+=" --kind --operation --outcome --user --session --peer --port --count" ;;
 	explain) words+=" --user --group --unit --container --pod --job --cgroup --local --peer --port --device --ps --data \
 		--peer-user --peer-group --peer-unit --peer-job" ;;
-	fleet) words+=" --config --label --name --wait --watch" ;;
+	fleet) words+=" --config --label --name --only-syntax --policy-dir --strict --wait --watch" ;;
 	list) words+=" --sessions --listeners --connections --session --user --state --peer --port --watch" ;;
 	restrict) words+=" --rules --file --ids" ;;
 	refusals) words+=" --warned --user" ;;
 	suggest) words+=" --kernel --peer-prefix --rejected --tests" ;;
 	reload) words+=" --dry-run" ;;
 	rules) words+=" --full" ;;
-	site) words+=" --name --directory --dry-run" ;;
+	site) words+=" --name --directory --dry-run --unless-held" ;;
 	esac
 	if [[ $cur != -* ]]; then
 		words=
@@ -78,7 +78,7 @@ _rdmabrokerctl() {
 			if ((n > 0)); then
 				mapfile -t COMPREPLY < <(compgen -d -- "$cur")
 			else
-				words="status list push check diff use rollback clear remove forget"
+				words="status list push check diff use rollback clear remove forget retry history help"
 			fi
 			;;
 		help) ((n > 0)) || words=$verbs ;;
@@ -88,7 +88,7 @@ _rdmabrokerctl() {
 			if ((n > 0)); then
 				mapfile -t COMPREPLY < <(compgen -d -- "$cur")
 			else
-				words="install use status"
+				words="install use hold release status"
 			fi
 			;;
 		restrict | run) mapfile -t COMPREPLY < <(compgen -c -- "$cur") ;;

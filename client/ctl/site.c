@@ -15,6 +15,7 @@
 #include "ctl.h"
 #include "proto/text.h"
 #include "sitecheck.h"
+#include "siteheld.h"
 #include "siteversion.h"
 #include "table.h"
 
@@ -39,6 +40,7 @@ enum {
 	OPTION_NAME,
 	OPTION_DIRECTORY,
 	OPTION_DRY_RUN,
+	OPTION_UNLESS_HELD,
 };
 
 const struct verb_option site_options[] = {
@@ -47,10 +49,12 @@ const struct verb_option site_options[] = {
 			       "where versions are installed (default " DIRECTORY ")" },
 	[OPTION_DRY_RUN] = { "dry-run", NULL,
 			     "check the version, change nothing, and print what would change" },
+	[OPTION_UNLESS_HELD] = { "unless-held", NULL,
+				 "install nothing while \"site hold\" is in effect" },
 	{ NULL },
 };
 
-const char *const site_actions[] = { "install", "use", "status", NULL };
+const char *const site_actions[] = { "install", "use", "hold", "release", "status", NULL };
 
 struct site {
 	struct ctl *ctl;
@@ -110,8 +114,11 @@ static bool set_current(const struct site *site, const char *name)
 	return good;
 }
 
-/* Whether the daemon has the version that is current now. It reads it at its start, if it does not run. */
-static bool reload(const struct site *site, bool *ret_runs)
+/*
+ * Whether the daemon has the version that is current now. It reads it at its start, if it does not run. RET_HANGS: it has
+ * not answered, so it has not refused the version either.
+ */
+static bool reload(const struct site *site, bool *ret_runs, bool *ret_hangs)
 {
 	struct rdmabroker_reload_result *result;
 	struct ctl *ctl = site->ctl;
@@ -119,6 +126,7 @@ static bool reload(const struct site *site, bool *ret_runs)
 	bool good;
 
 	*ret_runs = r != -ENOENT && r != -ECONNREFUSED;
+	*ret_hangs = r < 0;
 	if (r < 0) {
 		if (*ret_runs)
 			ctl_complain_failure(ctl, r);
@@ -126,6 +134,7 @@ static bool reload(const struct site *site, bool *ret_runs)
 	}
 	r = rdmabroker_reload(ctl->session, &result);
 	good = r == 0 && result->ok;
+	*ret_hangs = r < 0;
 	if (r < 0)
 		ctl_complain_failure(ctl, r);
 	for (size_t i = 0; r == 0 && i < result->n_complaints; i++)
@@ -220,19 +229,24 @@ static void print_result(const struct site *site, const struct result *result)
 		       was ?: "", result->reloaded ? "" : " when the daemon starts");
 }
 
-/* The daemon did not take the version NAME, which is current now. Returns to the version WAS; NULL: to none. */
-static void go_back(const struct site *site, const char *name, const char *was)
+/*
+ * The daemon did not take the version NAME, which is current now. Returns to the version WAS; NULL: to none. HANGS: it has not
+ * refused it either. Returns the exit status.
+ */
+static int go_back(const struct site *site, const char *name, const char *was, bool hangs)
 {
-	bool ignored;
+	int status = hangs ? EXIT_LATER : EXIT_FAILURE;
+	bool ignored[2];
 
 	if (was && strcmp(was, name) == 0) {
 		complain("the daemon cannot reload version %s", name);
-		return;
+		return status;
 	}
-	if (set_current(site, was) && reload(site, &ignored))
+	if (set_current(site, was) && reload(site, &ignored[0], &ignored[1]))
 		confirm(site);
-	complain("version %s is refused; %s%s", name,
+	complain("version %s is %s; %s%s", name, hangs ? "not in force" : "refused",
 		 was ? "in force is still version " : "no version is in force", was ?: "");
+	return status;
 }
 
 /* Puts the version NAME in force, which was checked. IS_NEW: it was not installed before. */
@@ -240,6 +254,7 @@ static int put_in_force(const struct site *site, const char *name, bool is_new)
 {
 	char current[SITE_NAME_MAX + 1];
 	struct result result = { .version = name };
+	bool hangs;
 
 	if (get_current(site, current))
 		result.previous = current;
@@ -247,11 +262,9 @@ static int put_in_force(const struct site *site, const char *name, bool is_new)
 			 !is_confirmed(site);
 	if (result.changed && !site->dry_run) {
 		if (!mark_unconfirmed(site) || !set_current(site, name))
-			return EXIT_FAILURE;
-		if (!reload(site, &result.reloaded)) {
-			go_back(site, name, result.previous);
-			return EXIT_FAILURE;
-		}
+			return EXIT_LATER;
+		if (!reload(site, &result.reloaded, &hangs))
+			return go_back(site, name, result.previous, hangs);
 		confirm(site);
 	}
 	print_result(site, &result);
@@ -284,16 +297,26 @@ static void forget_old(const struct site *site)
 	free(known);
 }
 
-/* True: the version NAME is installed already, as VERSION. A version never changes. */
+/* The exit status after siteversion_read() has failed. */
+static int status_of_read(void)
+{
+	return errno == EINVAL || errno == ENOENT ? EXIT_FAILURE : EXIT_LATER;
+}
+
+/* True: the version NAME is installed already, as VERSION. A version never changes. RET_STATUS: of the failure, or 0. */
 static bool is_installed(const char *path, const char *name, const struct site_version *version,
-			 bool *ret_failed)
+			 int *ret_status)
 {
 	bool is_there = access(path, F_OK) == 0;
 	struct site_version *installed = is_there ? siteversion_read(path) : NULL;
 	bool same = installed && siteversion_equal(installed, version);
 
-	*ret_failed = is_there && !same;
-	if (*ret_failed)
+	*ret_status = EXIT_SUCCESS;
+	if (is_there && !installed)
+		*ret_status = status_of_read();
+	else if (is_there && !same)
+		*ret_status = EXIT_FAILURE;
+	if (*ret_status == EXIT_FAILURE)
 		complain(
 			"version %s is installed already, with other contents; a version cannot be "
 			"changed, so give the new one another name",
@@ -302,57 +325,69 @@ static bool is_installed(const char *path, const char *name, const struct site_v
 	return same;
 }
 
-/* Writes the version NAME to its directory PATH, if it passes its check. False: an error was printed. */
-static bool add_version(const struct site *site, const struct site_version *version,
-			const char *path)
+/* RESULT is that of the check of version NAME. Returns the exit status. */
+static int tell_check(const char *name, enum sitecheck result)
+{
+	if (result == SITECHECK_VALID)
+		return EXIT_SUCCESS;
+	complain("version %s is %s, nothing has changed", name,
+		 result == SITECHECK_REFUSED ? "refused" : "not checked");
+	return result == SITECHECK_REFUSED ? EXIT_FAILURE : EXIT_LATER;
+}
+
+/* Writes the version NAME to its directory PATH, if it passes its check. Returns the exit status. */
+static int add_version(const struct site *site, const char *name,
+		       const struct site_version *version, const char *path)
 {
 	char new[PATH_MAX];
+	int status;
 
 	make_path(new, site, ".version.new");
 	if (!siteversion_remove(new) || !siteversion_write(version, new))
-		return false;
-	if (sitecheck_run(new, version)) {
+		return EXIT_LATER;
+	status = tell_check(name, sitecheck_run(new, version, NULL));
+	if (status == EXIT_SUCCESS) {
 		if (rename(new, path) == 0)
-			return true;
+			return EXIT_SUCCESS;
 		complain("cannot install %s: %m", path);
+		status = EXIT_LATER;
 	}
 	siteversion_remove(new);
-	return false;
+	return status;
 }
 
 static int install_version(const struct site *site, const char *name,
 			   const struct site_version *version)
 {
 	char path[PATH_MAX];
-	bool failed, is_new, good;
+	bool is_new;
+	int status;
 
 	make_path(path, site, "versions/%s", name);
-	is_new = !is_installed(path, name, version, &failed);
-	if (failed)
-		return EXIT_FAILURE;
+	is_new = !is_installed(path, name, version, &status);
+	if (status != EXIT_SUCCESS)
+		return status;
 	if (!is_new)
-		good = sitecheck_run(path, version);
+		status = tell_check(name, sitecheck_run(path, version, NULL));
 	else if (site->dry_run)
-		good = sitecheck_run_copy(version, name);
+		status = tell_check(name, sitecheck_run_copy(version, name));
 	else
-		good = add_version(site, version, path);
-	if (good)
-		return put_in_force(site, name, is_new);
-	complain("version %s is refused, nothing has changed", name);
-	return EXIT_FAILURE;
+		status = add_version(site, name, version, path);
+	return status == EXIT_SUCCESS ? put_in_force(site, name, is_new) : status;
 }
 
 static int install(const struct site *site, const char *dir)
 {
 	char name[SITE_NAME_MAX + 1];
 	struct site_version *version;
-	int status = EXIT_FAILURE;
+	int status;
 
 	if (!siteversion_get_name(name, dir, site->ctl->given[OPTION_NAME]))
 		return EXIT_USAGE;
+	if (site->ctl->given[OPTION_UNLESS_HELD] && siteheld_refuses(site->dir))
+		return EXIT_LATER;
 	version = siteversion_read(dir);
-	if (version)
-		status = install_version(site, name, version);
+	status = version ? install_version(site, name, version) : status_of_read();
 	siteversion_free(version);
 	if (status == EXIT_SUCCESS && !site->dry_run)
 		forget_old(site);
@@ -362,8 +397,8 @@ static int install(const struct site *site, const char *dir)
 static int use(const struct site *site, const char *name)
 {
 	struct site_version *version;
-	int status = EXIT_FAILURE;
 	char path[PATH_MAX];
+	int status;
 
 	if (!site_is_name(name)) {
 		complain("invalid name of a version \"%s\"", name);
@@ -371,10 +406,9 @@ static int use(const struct site *site, const char *name)
 	}
 	make_path(path, site, "versions/%s", name);
 	version = siteversion_read(path);
-	if (version && sitecheck_run(path, version))
+	status = version ? tell_check(name, sitecheck_run(path, version, NULL)) : status_of_read();
+	if (status == EXIT_SUCCESS)
 		status = put_in_force(site, name, /* is_new= */ false);
-	else if (version)
-		complain("version %s is refused, nothing has changed", name);
 	siteversion_free(version);
 	return status;
 }
@@ -394,10 +428,12 @@ static int print_status(const struct site *site)
 		for (size_t i = 0; i < n; i++)
 			jsonout_string(&json, NULL, known[i].name);
 		jsonout_close(&json, ']');
+		siteheld_print_json(site->dir, &json);
 		jsonout_close(&json, '}');
 		putchar('\n');
 	} else {
 		printf("in force: %s\n", has ? current : "no version");
+		siteheld_print(site->dir);
 		for (size_t i = 0; i < n; i++)
 			printf("%s %s\n", i == 0 ? "installed:" : "          ", known[i].name);
 	}
@@ -441,30 +477,47 @@ static bool lock(struct site *site)
 	return false;
 }
 
+/* The actions that change something, with the lock. */
+static int change(const struct site *site, const char *action, const char *what)
+{
+	if (strcmp(action, "install") == 0)
+		return install(site, what);
+	if (strcmp(action, "use") == 0)
+		return use(site, what);
+	return strcmp(action, "hold") == 0 ? siteheld_hold(site->dir, what ?: "") :
+					     siteheld_release(site->dir);
+}
+
 int verb_site(struct ctl *ctl)
 {
 	struct site site = { .ctl = ctl,
 			     .dir = ctl->given[OPTION_DIRECTORY] ?: DIRECTORY,
 			     .dry_run = ctl->given[OPTION_DRY_RUN] };
-	char **arguments = ctl->arguments;
-	bool installs = strcmp(arguments[0], "install") == 0;
-	const char *what = arguments[1];
+	const char *action = ctl->arguments[0], *what = ctl->arguments[1];
+	bool installs = strcmp(action, "install") == 0 || strcmp(action, "use") == 0;
 	int status;
 
-	if (strcmp(arguments[0], "status") == 0 && !what)
+	if (strcmp(action, "status") == 0 && !what)
 		return print_status(&site);
-	if ((!installs && strcmp(arguments[0], "use") != 0) || !what) {
-		complain("site takes \"install DIR\", \"use VERSION\" or \"status\"");
+	if (installs ? !what :
+		       strcmp(action, "hold") != 0 && (strcmp(action, "release") != 0 || what)) {
+		complain(
+			"site takes \"install DIR\", \"use VERSION\", \"hold [REASON]\", \"release\" "
+			"or \"status\"");
 		return ctl_see_help(ctl->verb);
 	}
 	if (strlen(site.dir) > PATH_MAX - 512) {
 		complain("the path of the directory is too long");
 		return EXIT_USAGE;
 	}
+	if (site.dry_run && !installs) {
+		complain("--dry-run is for \"site install\" and \"site use\"");
+		return EXIT_USAGE;
+	}
 	umask(022);
 	if (!site.dry_run && !lock(&site))
-		return EXIT_FAILURE;
-	status = installs ? install(&site, what) : use(&site, what);
+		return EXIT_LATER;
+	status = change(&site, action, what);
 	if (!site.dry_run)
 		close(site.lock);
 	return status;

@@ -1,82 +1,127 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "output.h"
 #include "sitecheck.h"
 
 #define CHECK_SECONDS 60
+#define EXIT_NOT_RUN \
+	126 /* of the child that could not become rdmabrokerd; which exits with 1 for an error in rules */
 
 #ifndef RDMABROKERD
 #define RDMABROKERD "/usr/sbin/rdmabrokerd"
 #endif
 
-static void run_check(const char *dir, const struct site_version *version)
-{
-	const char *program = path_from("RDMABROKERD", RDMABROKERD);
-	const char *argv[2 * SITE_FILES_MAX + 5];
-	char *absolute;
-	size_t n = 0;
+struct arguments {
+	const char *argv[2 * SITE_FILES_MAX + 16];
+	size_t n;
+};
 
-	argv[n++] = "rdmabrokerd";
-	argv[n++] = "--check";
-	argv[n++] = "--site-policy-dir";
-	argv[n++] = ".";
-	for (size_t i = 0; i < version->n; i++) {
-		if (!siteversion_is_test(&version->files[i]))
-			continue;
-		argv[n++] = "--test";
-		argv[n++] = version->files[i].name;
-	}
-	argv[n] = NULL;
-	absolute = realpath(program, NULL);
+static void add(struct arguments *arguments, const char *one, const char *two)
+{
+	arguments->argv[arguments->n++] = one;
+	if (two)
+		arguments->argv[arguments->n++] = two;
+}
+
+/* The text is of the child that becomes rdmabrokerd, so it is not freed. */
+static char *join(const char *dir, const char *name)
+{
+	char *ret = NULL;
+
+	if (asprintf(&ret, "%s/%s", dir, name) < 0)
+		_exit(EXIT_NOT_RUN);
+	return ret;
+}
+
+static void add_how(struct arguments *arguments, const struct sitecheck_how *how)
+{
+	if (how->is_foreign)
+		add(arguments, "--unknown-names", NULL);
+	if (how->policy_dir)
+		add(arguments, "--policy-dir", how->policy_dir);
+	if (how->config)
+		add(arguments, "--config", how->config);
+}
+
+/* DIR is gone when its errors are read, so they do not name all of it. */
+static void enter(char *dir, const struct sitecheck_how *how, const char **ret_named)
+{
+	char *slash = how->names_dir ? strrchr(dir, '/') : NULL;
+
+	*ret_named = slash ? slash + 1 : ".";
+	if (slash)
+		*slash = 0;
+	if (chdir(dir) == 0)
+		return;
+	complain("cannot enter %s: %m", dir);
+	_exit(EXIT_NOT_RUN);
+}
+
+static void run_check(const char *dir, const struct site_version *version,
+		      const struct sitecheck_how *how)
+{
+	const char *program = path_from("RDMABROKERD", RDMABROKERD), *named;
+	char *absolute = realpath(program, NULL);
+	struct arguments arguments = { 0 };
+
 	if (!absolute) {
 		complain("cannot run %s: %m", program);
-		_exit(EXIT_FAILURE);
+		_exit(EXIT_NOT_RUN);
 	}
-	/* DIR is gone when its errors are read, so they name the version's files only. */
-	if (chdir(dir) < 0) {
-		complain("cannot enter %s: %m", dir);
-		_exit(EXIT_FAILURE);
-	}
+	enter(strdupa(dir), how, &named);
+	add(&arguments, "rdmabrokerd", "--check");
+	add_how(&arguments, how);
+	add(&arguments, "--site-policy-dir", named);
+	for (size_t i = 0; i < version->n && !how->skips_tests; i++)
+		if (siteversion_is_test(&version->files[i]))
+			add(&arguments, "--test",
+			    how->names_dir ? join(named, version->files[i].name) :
+					     version->files[i].name);
 	/* The default action of SIGALRM ends the check, if a look-up of names does not. */
 	signal(SIGALRM, SIG_DFL);
 	alarm(CHECK_SECONDS);
-	execv(absolute, (char *const *)argv);
+	execv(absolute, (char *const *)arguments.argv);
 	complain("cannot run %s: %m", program);
-	_exit(EXIT_FAILURE);
+	_exit(EXIT_NOT_RUN);
 }
 
-bool sitecheck_run(const char *dir, const struct site_version *version)
+enum sitecheck sitecheck_run(const char *dir, const struct site_version *version,
+			     const struct sitecheck_how *how)
 {
+	static const struct sitecheck_how usual = { 0 };
 	pid_t pid;
 	int status;
 
 	fflush(stdout);
 	pid = fork();
 	if (pid == 0)
-		run_check(dir, version);
+		run_check(dir, version, how ?: &usual);
 	status = wait_for(pid);
 	if (pid > 0 && status < 0)
 		complain("the check did not end within %d s", CHECK_SECONDS);
-	return status == 0;
+	if (status == EXIT_SUCCESS)
+		return SITECHECK_VALID;
+	return status == EXIT_FAILURE ? SITECHECK_REFUSED : SITECHECK_NOT_RUN;
 }
 
-bool sitecheck_run_copy(const struct site_version *version, const char *name)
+enum sitecheck sitecheck_run_copy(const struct site_version *version, const char *name)
 {
+	enum sitecheck ret = SITECHECK_NOT_RUN;
 	char work[PATH_MAX], dir[PATH_MAX + SITE_NAME_MAX];
-	bool good;
 
 	if (!siteversion_make_work(work))
-		return false;
+		return ret;
 	snprintf(dir, sizeof(dir), "%s/%s", work, name);
-	good = siteversion_write(version, dir);
-	if (good) {
-		good = sitecheck_run(dir, version);
+	if (siteversion_write(version, dir)) {
+		ret = sitecheck_run(dir, version, NULL);
 		siteversion_remove(dir);
 	}
 	rmdir(work);
-	return good;
+	return ret;
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +35,7 @@ bool siteversion_get_name(char ret[SITE_NAME_MAX + 1], const char *dir, const ch
 		return true;
 	complain(
 		"invalid name of a version \"%.*s\": it must have at most %d letters, digits, '.', "
-		"'_', '-' and '+'; give another one with --name",
+		"'_', '-' and '+', and not begin with '.' or '-'; give another one with --name",
 		(int)n, name, SITE_NAME_MAX);
 	return false;
 }
@@ -73,24 +74,40 @@ static bool read_all(int fd, struct site_file *file, size_t max)
 	return n >= 0;
 }
 
+/* They print the error, and set errno: that of this host's failure, or EINVAL for what is wrong in the version. */
+#define fail(fmt, ...) (complain_errno(errno, fmt, ##__VA_ARGS__), false)
+#define refuse(...) (complain(__VA_ARGS__), errno = EINVAL, false)
+
+__attribute__((format(printf, 2, 3))) static void complain_errno(int error, const char *fmt, ...)
+{
+	char text[PATH_MAX + 128];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	complain("%s: %s", text, strerror(error));
+	errno = error;
+}
+
 /* LEFT: the most bytes that the file may have. */
 static bool read_file(int dirfd, const char *dir, struct site_file *file, size_t left)
 {
 	/* O_NONBLOCK: a FIFO must not make this wait. */
 	int fd = openat(dirfd, file->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	struct stat st;
-	bool good = false;
+	bool good = true;
 
-	if (fd < 0 || fstat(fd, &st) < 0)
-		complain("cannot open %s/%s: %m", dir, file->name);
+	if (fd < 0 && errno == ELOOP)
+		good = refuse("cannot open %s/%s: %s", dir, file->name, strerror(ELOOP));
+	else if (fd < 0 || fstat(fd, &st) < 0)
+		good = fail("cannot open %s/%s", dir, file->name);
 	else if (!S_ISREG(st.st_mode))
-		complain("%s/%s is not a plain file", dir, file->name);
+		good = refuse("%s/%s is not a plain file", dir, file->name);
 	else if (!read_all(fd, file, left))
-		complain("cannot read %s/%s: %m", dir, file->name);
+		good = fail("cannot read %s/%s", dir, file->name);
 	else if (file->len > left)
-		complain("%s: the files have more than %d bytes", dir, SITE_SIZE_MAX);
-	else
-		good = true;
+		good = refuse("%s: the files have more than %d bytes", dir, SITE_SIZE_MAX);
 	if (fd >= 0)
 		close(fd);
 	return good;
@@ -98,14 +115,11 @@ static bool read_file(int dirfd, const char *dir, struct site_file *file, size_t
 
 static bool add_name(struct site_version *version, const char *dir, const char *name)
 {
-	if (!site_is_name(name) || (!ends_in(name, ".rules") && !ends_in(name, ".tests"))) {
-		complain("%s/%s: a version has only files NAME.rules and NAME.tests", dir, name);
-		return false;
-	}
-	if (version->n == SITE_FILES_MAX) {
-		complain("%s: there are more than %d files", dir, SITE_FILES_MAX);
-		return false;
-	}
+	if (!site_is_name(name) || (!ends_in(name, ".rules") && !ends_in(name, ".tests")))
+		return refuse("%s/%s: a version has only files NAME.rules and NAME.tests", dir,
+			      name);
+	if (version->n == SITE_FILES_MAX)
+		return refuse("%s: there are more than %d files", dir, SITE_FILES_MAX);
 	strcpy(version->files[version->n++].name, name);
 	return true;
 }
@@ -120,9 +134,7 @@ static bool list(struct site_version *version, DIR *d, const char *dir)
 		if (!add_name(version, dir, entry->d_name))
 			return false;
 	}
-	if (errno)
-		complain("cannot read %s: %m", dir);
-	return errno == 0;
+	return errno == 0 || fail("cannot read %s", dir);
 }
 
 struct site_version *siteversion_new(void)
@@ -147,12 +159,11 @@ struct site_version *siteversion_read(const char *dir)
 	struct site_version *version;
 	size_t left = SITE_SIZE_MAX;
 	DIR *d = opendir(dir);
-	bool good;
+	bool good = d || fail("cannot open %s", dir);
+	int error;
 
-	if (!d) {
-		complain("cannot open %s: %m", dir);
+	if (!good)
 		return NULL;
-	}
 	version = siteversion_new();
 	good = version && list(version, d, dir);
 	if (good)
@@ -161,11 +172,11 @@ struct site_version *siteversion_read(const char *dir)
 		good = read_file(dirfd(d), dir, &version->files[i], left);
 		left -= good ? version->files[i].len : 0;
 	}
-	if (good && version->n == 0) {
-		complain("%s has no files", dir);
-		good = false;
-	}
+	if (good && version->n == 0)
+		good = refuse("%s has no files", dir);
+	error = errno;
 	closedir(d);
+	errno = error;
 	return good ? version : siteversion_free(version);
 }
 

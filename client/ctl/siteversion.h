@@ -30,7 +30,7 @@ bool siteversion_is_test(const struct site_file *file);
 struct site_version *siteversion_new(void);
 /*
  * Reads the version in DIR, which another user can write at the same time: no link is followed, and nothing but plain
- * files is opened. NULL: an error was printed.
+ * files is opened. NULL: an error was printed, and errno is EINVAL if the version is wrong, else that of this host's failure.
  */
 struct site_version *siteversion_read(const char *dir);
 struct site_version *siteversion_free(struct site_version *version);

@@ -5,14 +5,14 @@
 
 unsigned backoff_fail(struct backoff *backoff)
 {
-	unsigned chance = 0, half;
+	unsigned max_ms = backoff->max_ms ?: BACKOFF_MAX_MS, chance = 0, half;
 
 	if (backoff->ms == 0)
-		backoff->ms = BACKOFF_FIRST_MS;
-	else if (backoff->ms < BACKOFF_MAX_MS / 2)
+		backoff->ms = backoff->first_ms ?: BACKOFF_FIRST_MS;
+	else if (backoff->ms < max_ms / 2)
 		backoff->ms *= 2;
 	else
-		backoff->ms = BACKOFF_MAX_MS;
+		backoff->ms = max_ms;
 	half = backoff->ms / 2;
 	/* Without a random number the pause is the shortest one. */
 	if (getrandom(&chance, sizeof(chance), GRND_NONBLOCK) != sizeof(chance))

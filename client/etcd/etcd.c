@@ -72,6 +72,8 @@ int etcd_new(struct etcd **ret, const struct etcd_options *options)
 		return -ENOMEM;
 	etcd->call_ms = options->call_ms;
 	etcd->answer_max = options->answer_max;
+	etcd->read_password = options->read_password;
+	etcd->password_arg = options->password_arg;
 	for (size_t i = 0; good && i < options->n_endpoints; i++) {
 		good = copy(&etcd->endpoints[i], options->endpoints[i]);
 		etcd->n_endpoints++;
@@ -439,23 +441,49 @@ static bool is_token(const char *text)
 	return n > 0 && n < 900;
 }
 
+static int ask_for_token(struct etcd *etcd, struct etcd_budget *budget, json_t **ret)
+{
+	json_t *request =
+		json_pack("{s:s, s:s}", "name", etcd->user, "password", etcd->password ?: "");
+	char *text = request ? json_dumps(request, JSON_COMPACT) : NULL;
+	int r;
+
+	json_decref(request);
+	if (!text)
+		return etcd_fail(etcd, -ENOMEM, "the user or the password is not UTF-8");
+	r = send_anywhere(etcd, "/v3/auth/authenticate", text, /* can_repeat= */ true, budget, ret);
+	free_secret(text);
+	return r;
+}
+
+/* Whether there is another password than the one that was refused. */
+static bool change_password(struct etcd *etcd)
+{
+	char password[512] = "";
+	bool changed = etcd->read_password &&
+		       etcd->read_password(etcd->password_arg, password, sizeof(password)) &&
+		       strcmp(password, etcd->password ?: "") != 0;
+	char *copied = changed ? strdup(password) : NULL;
+
+	explicit_bzero(password, sizeof(password));
+	if (!copied)
+		return false;
+	free_secret(etcd->password);
+	etcd->password = copied;
+	return true;
+}
+
 int etcd_authenticate(struct etcd *etcd, struct etcd_budget *budget)
 {
-	json_t *request, *answer = NULL;
+	json_t *answer = NULL;
 	const char *token;
-	char *text;
 	int r;
 
 	if (!etcd->user || etcd->token || etcd->is_open)
 		return 0;
-	request = json_pack("{s:s, s:s}", "name", etcd->user, "password", etcd->password ?: "");
-	text = request ? json_dumps(request, JSON_COMPACT) : NULL;
-	json_decref(request);
-	if (!text)
-		return etcd_fail(etcd, -ENOMEM, "the user or the password is not UTF-8");
-	r = send_anywhere(etcd, "/v3/auth/authenticate", text, /* can_repeat= */ true, budget,
-			  &answer);
-	free_secret(text);
+	r = ask_for_token(etcd, budget, &answer);
+	if (r == -EACCES && change_password(etcd))
+		r = ask_for_token(etcd, budget, &answer);
 	if (r == -ENOTSUP) {
 		etcd->is_open = true;
 		return 0;

@@ -46,6 +46,12 @@ struct etcd_options {
 		ca; /* file of certificates (PEM) that endpoints are checked against; NULL: the system's */
 	const char *certificate, *key; /* files (PEM) of the client's certificate; NULL: none */
 	const char *user, *password; /* NULL: no authentication by password */
+	/*
+	 * Called when the password is refused, because another one can be valid by now: writes it to RET. False: it is not
+	 * known. NULL: none. PASSWORD_ARG is not copied.
+	 */
+	bool (*read_password)(const void *password_arg, char *ret, size_t size);
+	const void *password_arg;
 	unsigned call_ms; /* the limit of silence of each call, in ms */
 	size_t answer_max; /* the most bytes of an answer, or of one message of a watch, as JSON */
 };

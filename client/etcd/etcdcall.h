@@ -15,6 +15,8 @@ struct etcd {
 	size_t current; /* the endpoint that answered last */
 	unsigned moves; /* how often another endpoint became the current one */
 	char *ca, *certificate, *key, *user, *password;
+	bool (*read_password)(const void *password_arg, char *ret, size_t size);
+	const void *password_arg;
 	unsigned call_ms;
 	size_t answer_max;
 	char *token; /* NULL: none yet, or it has expired */

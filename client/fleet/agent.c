@@ -11,25 +11,23 @@
 #include "agent.h"
 #include "causes.h"
 #include "common/log.h"
+#include "common/sitehold.h"
+#include "converge.h"
 #include "etcd/backoff.h"
 #include "hoststate.h"
 #include "proto/clock.h"
 #include "proto/sdnotify.h"
 #include "proto/text.h"
 #include "report.h"
+#include "take.h"
 #include "version.h"
 
 #define CALL_MS 5000 /* the limit of silence of a call of etcd */
 #define ANSWER_MAX (8 * 1024 * 1024) /* bytes; base64 of the largest file, and the rest */
 #define ROLLOUT_MAX 1000 /* keys below rollout/ */
-#define MANIFEST_MAX (128 * 1024) /* bytes */
-#define TAKE_MS (60 * 1000) /* the deadline for all files of a version */
 #define REREAD_MS \
 	(60 * 1000) /* after this the roll-out is read again, even if the watch says nothing */
-#define RETRY_MS (5 * 60 * 1000) /* after this a version that was refused is tried again */
-#define NUDGE_MS (60 * 1000) /* after this `wanted` is written again, if it was not installed */
 #define EVENTS_MAX 1000 /* that are handled together */
-#define KEEP 8 /* staged versions */
 
 struct agent {
 	const struct settings *settings;
@@ -39,16 +37,19 @@ struct agent {
 	bool is_ready; /* and the manager was told so */
 	bool is_untold; /* the manager did not take the last message */
 	int stop; /* readable: the agent ends */
-	int inotify; /* for the result of an installation; -1: cannot be watched now */
+	int inotify; /* for what changes on this host; -1: cannot be watched now */
 	int64_t read_ms; /* when to read the roll-out */
-	int64_t take_ms; /* when to take the wanted version; INT64_MAX: nothing is to be taken */
 	int64_t report_ms; /* when to report */
-	int64_t nudge_ms; /* when to write `wanted` again */
-	struct backoff read_backoff, take_backoff, report_backoff;
+	struct backoff read_backoff, report_backoff;
 	struct causes etcd_causes, rollout_causes, take_causes, broker_causes;
 	char wanted[SITE_NAME_MAX + 1]; /* by the roll-out; empty: none */
+	int64_t wanted_revision; /* of the key that says so */
 	char staged[SITE_NAME_MAX + 1]; /* what the file `wanted` has; empty: none */
-	char error[VERSION_REASON_MAX + 128]; /* why WANTED was not taken; empty: it was */
+	char in_force[SITE_NAME_MAX + 1]; /* empty: none */
+	bool is_held;
+	struct sitehold hold; /* if it is */
+	struct converge converge;
+	struct take take;
 	struct report_install install;
 	struct report_broker broker;
 	struct hoststate *hoststate;
@@ -75,9 +76,12 @@ static void report_failure(struct agent *agent, int r)
 /* The state was written. Without the watch, that is not everything. */
 static void report_success(struct agent *agent)
 {
-	if (agent->watch && etcd_watch_is_connected(agent->watch) &&
-	    causes_clear(&agent->etcd_causes))
+	if (!agent->watch || !etcd_watch_is_connected(agent->watch))
+		return;
+	if (causes_clear(&agent->etcd_causes)) {
 		log_line(LOG_NOTICE, "etcd can be used again.");
+		converge_etcd_is_back(&agent->converge);
+	}
 }
 
 static bool is_ending(const struct agent *agent)
@@ -87,25 +91,9 @@ static bool is_ending(const struct agent *agent)
 	return poll(&p, 1, 0) > 0;
 }
 
-/* The file `wanted` */
+/* What this host has */
 
-static int write_wanted(struct agent *agent, const char *name)
-{
-	char text[SITE_NAME_MAX + 2];
-	int r;
-
-	snprintf(text, sizeof(text), "%s\n", name);
-	r = version_write_file(agent->settings->state_dir, "wanted", text);
-	if (r < 0) {
-		snprintf(agent->error, sizeof(agent->error), "cannot write %s/wanted: %s",
-			 agent->settings->state_dir, strerror(-r));
-		return r;
-	}
-	agent->nudge_ms = now_ms() + NUDGE_MS;
-	return 0;
-}
-
-static void read_wanted(struct agent *agent)
+static void read_staged(struct agent *agent)
 {
 	char path[PATH_MAX], text[SITE_NAME_MAX + 2] = "";
 	FILE *f;
@@ -120,202 +108,183 @@ static void read_wanted(struct agent *agent)
 		strcpy(agent->staged, text);
 }
 
-/*
- * systemd may miss a change of `wanted` that comes while it installs another version. So the file is written again if the
- * result is of another version for some time.
- */
-static void nudge(struct agent *agent)
+/* Of the directory DIR. It may not exist yet, and may be replaced by another one: so this is repeated. */
+static void watch_dir(struct agent *agent, const char *dir)
 {
-	if (*agent->staged && now_ms() >= agent->nudge_ms &&
-	    strcmp(agent->install.version, agent->staged) != 0)
-		write_wanted(agent, agent->staged);
+	if (agent->inotify < 0)
+		agent->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	if (agent->inotify >= 0)
+		inotify_add_watch(agent->inotify, dir,
+				  IN_MOVED_TO | IN_MOVED_FROM | IN_CREATE | IN_DELETE);
 }
 
-/* Takes a version from etcd */
-
-enum taken {
-	TAKEN,
-	TAKE_REFUSED, /* what etcd has is not right: ERROR says why */
-	TAKE_FAILED, /* etcd, or this host, has failed: ERROR says why */
-};
-
-__attribute__((format(printf, 3, 4))) static enum taken fail(struct agent *agent, enum taken taken,
-							     const char *fmt, ...)
+static void watch_host(struct agent *agent)
 {
-	va_list ap;
+	char dir[PATH_MAX];
+	char *slash;
 
-	va_start(ap, fmt);
-	vsnprintf(agent->error, sizeof(agent->error), fmt, ap);
-	va_end(ap);
-	return taken;
+	text_copy(dir, sizeof(dir), agent->settings->result);
+	slash = strrchr(dir, '/');
+	if (slash)
+		*slash = 0;
+	watch_dir(agent, dir);
+	watch_dir(agent, agent->settings->site);
 }
 
-/* Reads the value of KEY, which must not be larger than MAX. Free *RET with etcd_range_free(). */
-static enum taken get_value(struct agent *agent, const char *key, size_t max,
-			    struct etcd_range **ret)
+static void log_result(const struct report_install *install)
 {
-	int r = etcd_range(agent->etcd, key, /* is_prefix= */ false, 1, ret);
+	int n = (int)strcspn(install->text, "\n");
 
-	if (r == -EMSGSIZE)
-		return fail(agent, TAKE_REFUSED, "%s is too large", key);
-	if (r != 0)
-		return fail(agent, TAKE_FAILED, "cannot read %s: %s", key, etcd_error(agent->etcd));
-	if ((*ret)->n == 1 && (*ret)->entries[0].len <= max)
-		return TAKEN;
-	fail(agent, TAKE_REFUSED, (*ret)->n == 1 ? "%s is too large" : "there is no %s", key);
-	*ret = etcd_range_free(*ret);
-	return TAKE_REFUSED;
+	if (install->is_installed)
+		log_line(LOG_NOTICE, "Version %s is installed.", install->version);
+	else
+		log_line(LOG_ERR, "Version %s %s: %.*s", install->version,
+			 install->is_temporary ? "could not be installed" : "was refused", n,
+			 install->text);
 }
 
-static enum taken get_manifest(struct agent *agent, const char *name, struct manifest **ret)
+/* Root's part has answered to the last question. */
+static void take_result(struct agent *agent)
 {
-	char key[PATH_MAX], reason[VERSION_REASON_MAX];
-	struct etcd_range *range;
-	enum taken taken;
-	int r;
+	const struct report_install *install = &agent->install;
+	char why[sizeof(agent->converge.why)];
 
-	make_key(agent, key, "versions/%s", name);
-	taken = get_value(agent, key, MANIFEST_MAX, &range);
-	if (taken != TAKEN)
-		return taken;
-	r = manifest_parse(range->entries[0].value, range->entries[0].len, ret, reason);
-	etcd_range_free(range);
-	if (r == -EBADMSG)
-		return fail(agent, TAKE_REFUSED, "%s", reason);
-	return r < 0 ? fail(agent, TAKE_FAILED, "out of memory") : TAKEN;
-}
-
-static enum taken stage_file(struct agent *agent, struct staging *staging,
-			     const struct manifest_file *file)
-{
-	char key[PATH_MAX], reason[VERSION_REASON_MAX];
-	struct etcd_range *range = NULL;
-	enum taken taken;
-	int r;
-
-	make_key(agent, key, "versions/%s/%s", staging->name, file->name);
-	taken = get_value(agent, key, SITE_SIZE_MAX, &range);
-	if (taken != TAKEN)
-		return taken;
-	if (!manifest_verify(file, range->entries[0].value, range->entries[0].len, reason)) {
-		taken = fail(agent, TAKE_REFUSED, "%s", reason);
+	if (install->is_installed) {
+		converge_installed(&agent->converge);
+		if (strcmp(agent->in_force, agent->wanted) == 0)
+			return;
+		/* Nothing is repeated at once: perhaps the two parts have been given other directories. */
+		snprintf(why, sizeof(why), "root's part has installed it, but %s/current is %s",
+			 agent->settings->site, *agent->in_force ? agent->in_force : "not there");
 	} else {
-		r = staging_add(staging, file->name, range->entries[0].value,
-				range->entries[0].len);
-		if (r < 0)
-			taken = fail(agent, TAKE_FAILED, "cannot write %s: %s", file->name,
-				     strerror(-r));
+		text_copy(why, sizeof(why), install->text);
 	}
-	etcd_range_free(range);
-	return taken;
+	converge_fail(&agent->converge,
+		      install->is_installed || install->is_temporary ? CONVERGE_HOST :
+								       CONVERGE_CHECK,
+		      why, now_ms());
 }
 
-static void keep_lease(struct agent *agent);
-
-/* Called at least every 30 s. */
-static void tell_manager(struct agent *agent)
+/* The result of the last installation comes after the version is in force, so it is read before. */
+static void look_at_host(struct agent *agent)
 {
-	char text[512] = "WATCHDOG=1";
+	struct report_install was = agent->install, now;
+	bool was_held = agent->is_held, is_new;
+	char in_force[SITE_NAME_MAX + 1];
 
-	if (!agent->is_ready)
-		snprintf(text, sizeof(text), "READY=1\nSTATUS=Host %s\nWATCHDOG=1",
-			 agent->settings->host);
-	agent->is_untold = sdnotify_send(agent->manager, text, -1) == -EAGAIN;
-	agent->is_ready = agent->is_ready || !agent->is_untold;
+	report_read_install(&now, agent->settings->result);
+	/* What cannot be read now has not changed. */
+	if (*now.version)
+		agent->install = now;
+	strcpy(in_force, agent->in_force);
+	report_read_in_force(agent->in_force, agent->settings->site);
+	agent->is_held = sitehold_read(agent->settings->site, &agent->hold);
+	if (agent->is_held && !was_held)
+		log_line(LOG_NOTICE, "The version in force is held by %s.", agent->hold.by);
+	else if (was_held && !agent->is_held)
+		log_line(LOG_NOTICE, "The version in force is no longer held.");
+	is_new = was.id != agent->install.id;
+	if (is_new || agent->is_held != was_held || strcmp(in_force, agent->in_force) != 0)
+		agent->report_ms = 0;
+	if (is_new && (strcmp(was.version, agent->install.version) != 0 ||
+		       was.is_installed != agent->install.is_installed ||
+		       strcmp(was.text, agent->install.text) != 0))
+		log_result(&agent->install);
+	if (is_new && agent->converge.is_asked &&
+	    strcmp(agent->install.version, agent->wanted) == 0)
+		take_result(agent);
 }
 
-static enum taken stage_files(struct agent *agent, struct staging *staging,
-			      const struct manifest *manifest)
+/* What is done about it */
+
+static int write_wanted(struct agent *agent)
 {
-	int64_t deadline = now_ms() + TAKE_MS;
-	enum taken taken = TAKEN;
+	char text[SITE_NAME_MAX + 2];
 	int r;
 
-	for (size_t i = 0; taken == TAKEN && i < manifest->n; i++) {
-		if (now_ms() > deadline || is_ending(agent))
-			return fail(agent, TAKE_FAILED, "the files did not come within %d s",
-				    TAKE_MS / 1000);
-		taken = stage_file(agent, staging, &manifest->files[i]);
-		tell_manager(agent);
-		keep_lease(agent);
-	}
-	if (taken != TAKEN)
-		return taken;
-	r = staging_commit(staging);
-	return r < 0 ? fail(agent, TAKE_FAILED, "cannot write the version: %s", strerror(-r)) :
-		       TAKEN;
+	snprintf(text, sizeof(text), "%s\n", agent->wanted);
+	r = version_write_file(agent->settings->state_dir, "wanted", text);
+	if (r < 0)
+		snprintf(agent->take.error, sizeof(agent->take.error), "cannot write %s/wanted: %s",
+			 agent->settings->state_dir, strerror(-r));
+	return r;
 }
 
-static enum taken stage(struct agent *agent, const char *name, const struct manifest *manifest)
+/* Root's part starts when the file is replaced. */
+static void ask_to_install(struct agent *agent)
 {
-	char staged[PATH_MAX];
-	struct staging staging;
-	enum taken taken;
-	int r;
+	bool is_other = strcmp(agent->staged, agent->wanted) != 0;
 
-	snprintf(staged, sizeof(staged), "%s/staged", agent->settings->state_dir);
-	switch (version_compare(staged, name, manifest)) {
-	case VERSION_SAME:
-		return TAKEN;
-	case VERSION_OTHER:
-		return fail(
-			agent, TAKE_REFUSED,
-			"%s/%s has other files; a version cannot be changed, so give the new one "
-			"another name",
-			staged, name);
-	case VERSION_ABSENT:
-		break;
+	if (!is_other && strcmp(agent->in_force, agent->wanted) == 0) {
+		converge_taken(&agent->converge);
+		return;
 	}
-	r = staging_begin(&staging, staged, name);
-	taken = r < 0 ? fail(agent, TAKE_FAILED, "cannot write to %s: %s", staged, strerror(-r)) :
-			stage_files(agent, &staging, manifest);
-	staging_done(&staging);
-	if (taken == TAKEN)
-		version_forget_old(staged, KEEP, name);
-	return taken;
-}
-
-static enum taken take_now(struct agent *agent)
-{
-	struct manifest *manifest = NULL;
-	enum taken taken = get_manifest(agent, agent->wanted, &manifest);
-
-	if (taken == TAKEN)
-		taken = stage(agent, agent->wanted, manifest);
-	free(manifest);
-	if (taken != TAKEN || strcmp(agent->staged, agent->wanted) == 0)
-		return taken;
-	if (write_wanted(agent, agent->wanted) < 0)
-		return TAKE_FAILED;
+	if (write_wanted(agent) < 0) {
+		converge_fail(&agent->converge, CONVERGE_HOST, agent->take.error, now_ms());
+		return;
+	}
 	strcpy(agent->staged, agent->wanted);
-	log_line(LOG_NOTICE, "Version %s is here, and is to be installed.", agent->staged);
-	return TAKEN;
+	if (is_other)
+		log_line(LOG_NOTICE, "Version %s is here, and is to be installed.", agent->staged);
+	converge_asked(&agent->converge, now_ms());
 }
 
 static void take(struct agent *agent)
 {
-	char was[sizeof(agent->error)];
+	static const enum converge_failure failures[] = {
+		[TAKE_SOURCE] = CONVERGE_SOURCE,
+		[TAKE_ETCD] = CONVERGE_ETCD,
+		[TAKE_HOST] = CONVERGE_HOST,
+	};
+	enum taken taken = take_version(&agent->take, agent->wanted);
 
-	strcpy(was, agent->error);
-	*agent->error = 0;
-	switch (take_now(agent)) {
-	case TAKEN:
-		agent->take_ms = INT64_MAX;
-		backoff_reset(&agent->take_backoff);
+	if (taken == TAKEN)
+		ask_to_install(agent);
+	else
+		converge_fail(&agent->converge, failures[taken], agent->take.error, now_ms());
+	if (!*agent->take.error)
 		causes_clear(&agent->take_causes);
-		break;
-	case TAKE_REFUSED:
-		agent->take_ms = now_ms() + RETRY_MS;
-		backoff_reset(&agent->take_backoff);
-		break;
-	case TAKE_FAILED:
-		agent->take_ms = now_ms() + backoff_fail(&agent->take_backoff);
-		break;
-	}
-	if (*agent->error && causes_add_text(&agent->take_causes, agent->error))
-		log_line(LOG_ERR, "Cannot take version %s: %s.", agent->wanted, agent->error);
-	if (strcmp(was, agent->error) != 0 || !*agent->error)
-		agent->report_ms = now_ms();
+	else if (causes_add_text(&agent->take_causes, agent->take.error))
+		log_line(LOG_ERR, "Cannot take version %s: %s.", agent->wanted, agent->take.error);
+}
+
+/* Another version was put in force on this host, and not by the fleet. */
+static void log_drift(const struct agent *agent, const struct converge *was)
+{
+	if (was->state == CONVERGE_IN_FORCE && strcmp(was->wanted, agent->wanted) == 0 &&
+	    agent->converge.state == CONVERGE_WAITING &&
+	    strcmp(agent->in_force, agent->wanted) != 0)
+		log_line(
+			LOG_NOTICE,
+			"%s%s is in force here, but the fleet wants version %s, which is installed "
+			"again; \"rdmabrokerctl site hold\" would prevent that.",
+			*agent->in_force ? "Version " : "No version",
+			*agent->in_force ? agent->in_force : "", agent->wanted);
+}
+
+static void converge(struct agent *agent)
+{
+	struct converge *converge = &agent->converge;
+	const struct converge was = *converge;
+	enum converge_action action;
+
+	do {
+		const struct converge_facts facts = { .wanted = agent->wanted,
+						      .staged = agent->staged,
+						      .in_force = agent->in_force,
+						      .is_held = agent->is_held };
+
+		action = converge_decide(converge, &facts, now_ms());
+		if (action != CONVERGE_REST)
+			log_drift(agent, &was);
+		if (action == CONVERGE_TAKE)
+			take(agent);
+		else if (action == CONVERGE_INSTALL)
+			ask_to_install(agent);
+	} while (action != CONVERGE_REST && !is_ending(agent));
+	if (was.state != converge->state || was.n_failed != converge->n_failed ||
+	    strcmp(was.wanted, converge->wanted) != 0 || strcmp(was.why, converge->why) != 0)
+		agent->report_ms = 0;
 }
 
 /* The roll-out */
@@ -346,8 +315,9 @@ static bool get_name(const struct etcd_entry *entry, char ret[SITE_NAME_MAX + 1]
 	return strlen(ret) == n && site_is_name(ret);
 }
 
-/* Finds the version that this host should have. Without a valid one, RET is empty. */
-static void choose(struct agent *agent, const struct etcd_range *range, char ret[SITE_NAME_MAX + 1])
+/* Finds the version that this host should have, and the revision of its key. Without a valid one, RET is empty. */
+static void choose(struct agent *agent, const struct etcd_range *range, char ret[SITE_NAME_MAX + 1],
+		   int64_t *ret_revision)
 {
 	const struct settings *settings = agent->settings;
 	const struct etcd_entry *entry = NULL;
@@ -357,6 +327,7 @@ static void choose(struct agent *agent, const struct etcd_range *range, char ret
 		entry = find_label(agent, range, settings->labels[i]);
 	if (!entry)
 		entry = find_label(agent, range, "all");
+	*ret_revision = entry ? entry->mod_revision : 0;
 	if (entry && get_name(entry, ret)) {
 		causes_clear(&agent->rollout_causes);
 		return;
@@ -372,24 +343,30 @@ static void choose(struct agent *agent, const struct etcd_range *range, char ret
 		log_line(LOG_WARNING, "No version is rolled out: %s.", text);
 }
 
-/* Watches the roll-out and the manifest of the wanted version, which may come later. */
+/*
+ * Watches the roll-out, the manifest of the wanted version, which may come later, and whether somebody asks for a new
+ * attempt. That is one interval, with the keys of all hosts, because each costs etcd something, and it rarely happens.
+ */
 static int watch_from(struct agent *agent, int64_t revision)
 {
-	char rollout[PATH_MAX], manifest[PATH_MAX];
-	const struct etcd_interval intervals[] = { { rollout, true }, { manifest, false } };
+	char rollout[PATH_MAX], retry[PATH_MAX], manifest[PATH_MAX];
+	const struct etcd_interval intervals[] = { { rollout, true },
+						   { retry, true },
+						   { manifest, false } };
 
 	make_key(agent, rollout, "rollout/");
+	make_key(agent, retry, AGENT_RETRY);
 	make_key(agent, manifest, "versions/%s", agent->wanted);
 	agent->watch = etcd_watch_free(agent->watch);
-	return etcd_watch_new(&agent->watch, agent->etcd, intervals, *agent->wanted ? 2 : 1,
+	return etcd_watch_new(&agent->watch, agent->etcd, intervals, *agent->wanted ? 3 : 2,
 			      revision);
 }
 
 static int read_now(struct agent *agent)
 {
 	char key[PATH_MAX], name[SITE_NAME_MAX + 1];
+	int64_t revision, wanted_revision;
 	struct etcd_range *range;
-	int64_t revision;
 	bool is_other;
 	int r;
 
@@ -398,15 +375,18 @@ static int read_now(struct agent *agent)
 	if (r != 0)
 		return r;
 	revision = range->revision + 1;
-	choose(agent, range, name);
+	choose(agent, range, name, &wanted_revision);
 	etcd_range_free(range);
 	is_other = strcmp(agent->wanted, name) != 0;
 	if (is_other) {
 		strcpy(agent->wanted, name);
-		*agent->error = 0;
-		agent->take_ms = *name ? 0 : INT64_MAX;
+		*agent->take.error = 0;
 		agent->report_ms = 0;
+	} else if (wanted_revision != agent->wanted_revision) {
+		/* Who rolls the same version out again wants it to be tried again. */
+		converge_retry(&agent->converge);
 	}
+	agent->wanted_revision = wanted_revision;
 	return is_other || !agent->watch ? watch_from(agent, revision) : 0;
 }
 
@@ -425,15 +405,34 @@ static void read_rollout(struct agent *agent)
 
 /* The state of this host */
 
-/* While a large version is read. A failure is found later. */
-static void keep_lease(struct agent *agent)
+/* Called at least every 30 s. */
+static void tell_manager(struct agent *agent)
 {
+	char text[512] = "WATCHDOG=1";
+
+	if (!agent->is_ready)
+		snprintf(text, sizeof(text), "READY=1\nSTATUS=Host %s\nWATCHDOG=1",
+			 agent->settings->host);
+	agent->is_untold = sdnotify_send(agent->manager, text, -1) == -EAGAIN;
+	agent->is_ready = agent->is_ready || !agent->is_untold;
+}
+
+/* While a large version is read. A failure is found later. */
+static void keep_alive(void *arg)
+{
+	struct agent *agent = arg;
 	int64_t now = now_ms();
 
+	tell_manager(agent);
 	if (now < agent->report_ms)
 		return;
 	hoststate_keep(agent->hoststate);
 	agent->report_ms = now + agent->settings->ttl_sec * 1000 / 3;
+}
+
+static bool is_agent_ending(void *arg)
+{
+	return is_ending(arg);
 }
 
 static json_t *new_report(struct agent *agent)
@@ -446,9 +445,11 @@ static json_t *new_report(struct agent *agent)
 		.period = agent->settings->report_sec + agent->settings->ttl_sec / 3,
 		.wanted = *agent->wanted ? agent->wanted : NULL,
 		.staged = *agent->staged ? agent->staged : NULL,
-		.error = *agent->error ? agent->error : NULL,
-		.site = agent->settings->site,
+		.in_force = *agent->in_force ? agent->in_force : NULL,
+		.error = *agent->take.error ? agent->take.error : NULL,
 		.install = &agent->install,
+		.converge = &agent->converge,
+		.hold = agent->is_held ? &agent->hold : NULL,
 	};
 	char reason[1024] = "";
 	json_t *report = report_new(&agent->broker, &input, reason);
@@ -460,49 +461,12 @@ static json_t *new_report(struct agent *agent)
 	return report;
 }
 
-static void watch_result(struct agent *agent)
-{
-	char dir[PATH_MAX];
-	char *slash;
-
-	if (agent->inotify >= 0)
-		return;
-	text_copy(dir, sizeof(dir), agent->settings->result);
-	slash = strrchr(dir, '/');
-	if (slash)
-		*slash = 0;
-	agent->inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-	/* The directory exists after the first installation. */
-	if (agent->inotify >= 0 && inotify_add_watch(agent->inotify, dir, IN_MOVED_TO) < 0) {
-		close(agent->inotify);
-		agent->inotify = -1;
-	}
-}
-
-static void read_result(struct agent *agent)
-{
-	struct report_install was = agent->install;
-
-	watch_result(agent);
-	report_read_install(&agent->install, agent->settings->result);
-	if (!*agent->install.version || (strcmp(was.version, agent->install.version) == 0 &&
-					 was.is_installed == agent->install.is_installed &&
-					 strcmp(was.text, agent->install.text) == 0))
-		return;
-	if (agent->install.is_installed)
-		log_line(LOG_NOTICE, "Version %s is installed.", agent->install.version);
-	else
-		log_line(LOG_ERR, "Version %s was refused: %.*s", agent->install.version,
-			 (int)strcspn(agent->install.text, "\n"), agent->install.text);
-}
-
 static void report(struct agent *agent)
 {
 	json_t *report;
 	int r;
 
-	read_result(agent);
-	nudge(agent);
+	watch_host(agent);
 	report = new_report(agent);
 	r = report ? hoststate_put(agent->hoststate, report) : -ENOMEM;
 	json_decref(report);
@@ -518,16 +482,33 @@ static void report(struct agent *agent)
 
 /* The loop */
 
+/* KEY begins with AGENT_RETRY. Whether it is about this host. */
+static bool is_asked(const struct agent *agent, const char *key)
+{
+	char all[PATH_MAX], one[PATH_MAX];
+
+	make_key(agent, all, AGENT_RETRY);
+	make_key(agent, one, AGENT_RETRY "/%s", agent->settings->host);
+	return strcmp(key, all) == 0 || strcmp(key, one) == 0;
+}
+
 static void on_event(struct agent *agent, const struct etcd_event *event)
 {
-	char rollout[PATH_MAX];
+	const char *key = event->entry.key;
+	char rollout[PATH_MAX], retry[PATH_MAX];
 
 	make_key(agent, rollout, "rollout/");
-	if (strncmp(event->entry.key, rollout, strlen(rollout)) == 0)
+	make_key(agent, retry, AGENT_RETRY);
+	if (strncmp(key, rollout, strlen(rollout)) == 0) {
 		agent->read_ms = 0;
-	else if (*agent->wanted)
+	} else if (strncmp(key, retry, strlen(retry)) != 0) {
 		/* The manifest of the wanted version has come, or was changed. */
-		agent->take_ms = 0;
+		converge_retry(&agent->converge);
+	} else if (!event->is_delete && is_asked(agent, key)) {
+		log_line(LOG_NOTICE, "A new attempt was asked for.");
+		converge_retry(&agent->converge);
+		agent->read_ms = 0;
+	}
 }
 
 static void on_watched(struct agent *agent, int r)
@@ -537,6 +518,9 @@ static void on_watched(struct agent *agent, int r)
 	if (r == ETCD_COMPACTED) {
 		agent->watch = etcd_watch_free(agent->watch);
 		agent->read_ms = 0;
+		/* Perhaps somebody has asked for it. */
+		if (converge_has_failed(&agent->converge))
+			converge_retry(&agent->converge);
 	} else {
 		report_failure(agent, r);
 	}
@@ -546,7 +530,7 @@ static int64_t next_ms(const struct agent *agent)
 {
 	int64_t next = agent->read_ms < agent->report_ms ? agent->read_ms : agent->report_ms;
 
-	return agent->take_ms < next ? agent->take_ms : next;
+	return agent->converge.next_ms < next ? agent->converge.next_ms : next;
 }
 
 /* Waits until something is to be done. Returns false when the agent has to end. */
@@ -581,21 +565,24 @@ static bool wait_for_work(struct agent *agent)
 	} else {
 		poll(fds, n_fds, ms);
 	}
-	if (inotify > 0 && fds[inotify].revents && read(agent->inotify, buffer, sizeof(buffer)) > 0)
-		agent->report_ms = 0;
+	/* What has changed is looked at in each turn. */
+	while (inotify > 0 && fds[inotify].revents &&
+	       read(agent->inotify, buffer, sizeof(buffer)) > 0)
+		;
 	return !fds[0].revents && !is_ending(agent);
 }
 
 void agent_run(struct agent *agent, int stop)
 {
 	agent->stop = stop;
-	read_wanted(agent);
-	read_result(agent);
+	read_staged(agent);
+	watch_host(agent);
 	while (wait_for_work(agent)) {
+		/* In each turn, so at least each third of the TTL: what inotify does not tell is found, too. */
+		look_at_host(agent);
 		if (now_ms() >= agent->read_ms)
 			read_rollout(agent);
-		if (now_ms() >= agent->take_ms)
-			take(agent);
+		converge(agent);
 		if (now_ms() >= agent->report_ms)
 			report(agent);
 	}
@@ -623,7 +610,12 @@ int agent_new(struct agent **ret, const struct settings *settings)
 	agent->settings = settings;
 	agent->manager = sdnotify_open();
 	agent->inotify = -1;
-	agent->take_ms = INT64_MAX;
+	converge_init(&agent->converge);
+	agent->take = (struct take){ .etcd = agent->etcd,
+				     .settings = settings,
+				     .keep_alive = keep_alive,
+				     .is_ending = is_agent_ending,
+				     .arg = agent };
 	agent->broker.socket = settings->socket;
 	*ret = agent;
 	return 0;

@@ -12,10 +12,13 @@
  *   rollout/LABEL        the name of the version for hosts with this label
  *   rollout/all          the name of the version for the others
  *   hosts/HOST           the state of a host (see report.h), under a lease
+ *   versions/.retry      somebody asks all hosts, or one (versions/.retry/HOST), for a new attempt at once; the value says who.
+ *                        No version has such a name, and hosts may read these keys already, because of the versions
  *   known/HOST           "labels" and "in_force" of a host, as JSON, without a lease: so it is known that a host is away
  *
  * A host takes the first of its labels that has a key, else "all". A staged roll-out, and a roll-back, are changes of
- * these keys. If there is no key, or the version cannot be taken, the host keeps what it has.
+ * these keys. If there is no key, or the version cannot be taken, the host keeps what it has. When and how often the agent
+ * tries, and what it does if somebody puts another version in force on the host: see converge.h.
  *
  * On the host:
  *
@@ -29,6 +32,8 @@
  */
 
 #include "settings.h"
+
+#define AGENT_RETRY "versions/.retry"
 
 struct agent;
 

@@ -4,12 +4,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
 
 #include "causes.h"
 #include "common/log.h"
 #include "etcd/etcd.h"
 #include "hoststate.h"
 #include "proto/clock.h"
+#include "proto/text.h"
 #include "report.h"
 
 struct hoststate {
@@ -21,6 +24,9 @@ struct hoststate {
 	json_t *report; /* the one that was written, without its time; NULL: none */
 	json_t *known; /* what known/HOST has, without its time; NULL: it has to be read */
 	struct causes causes;
+	char machine[65], instance[33]; /* of this agent: its machine, and a random text */
+	char twin[65]; /* the machine of another agent with the same name; empty: none is known */
+	int64_t twin_ms; /* when it was seen last */
 };
 
 /* The key of this host below FOLDER. */
@@ -43,6 +49,39 @@ static int get_lease(struct hoststate *state)
 	return etcd_grant(state->etcd, state->settings->ttl_sec, &state->lease);
 }
 
+/* Who has written the key in the meantime: another agent, or something else. */
+static void find_twin(struct hoststate *state, const char *key)
+{
+	const char *instance, *machine;
+	struct etcd_range *range;
+	json_error_t error;
+	json_t *value;
+
+	if (etcd_range(state->etcd, key, /* is_prefix= */ false, 1, &range) != 0)
+		return;
+	value = range->n > 0 ?
+			json_loadb(range->entries[0].value, range->entries[0].len, 0, &error) :
+			NULL;
+	etcd_range_free(range);
+	instance = json_string_value(json_object_get(value, "instance"));
+	machine = json_string_value(json_object_get(value, "machine"));
+	/* The answer to its own last writing may have been lost. Agents before this one have neither member. */
+	if (json_object_get(value, "agent") &&
+	    !(instance && strcmp(instance, state->instance) == 0)) {
+		text_copy(state->twin, sizeof(state->twin), machine ?: "?");
+		text_make_printable(state->twin, strlen(state->twin));
+		state->twin_ms = now_ms();
+	}
+	json_decref(value);
+}
+
+/* For how long a twin that is not seen again is shown: it writes its state at least each ReportSec=. */
+static bool has_twin(const struct hoststate *state)
+{
+	return *state->twin &&
+	       now_ms() - state->twin_ms < (int64_t)state->settings->report_sec * 3000 + 60000;
+}
+
 static int put_host(struct hoststate *state, const char *text)
 {
 	char key[PATH_MAX];
@@ -53,6 +92,8 @@ static int put_host(struct hoststate *state, const char *text)
 		r = etcd_put_if(state->etcd, key, state->revision, text, strlen(text), state->lease,
 				&state->revision);
 	if (r == ETCD_CHANGED) {
+		if (state->revision > 0)
+			find_twin(state, key);
 		if (state->revision > 0 && causes_add(&state->causes, 1))
 			log_line(
 				LOG_WARNING,
@@ -74,6 +115,10 @@ static int put_report(struct hoststate *state, json_t *report)
 
 	if (r != 0)
 		return r;
+	json_object_set_new(report, "machine", json_string(state->machine));
+	json_object_set_new(report, "instance", json_string(state->instance));
+	json_object_set_new(report, "twin",
+			    has_twin(state) ? json_string(state->twin) : json_null());
 	/* The key went with its lease. */
 	if (state->revision > 0 && state->report && report_is_alike(state->report, report) &&
 	    now_ms() - state->put_ms < (int64_t)state->settings->report_sec * 1000)
@@ -159,11 +204,18 @@ void hoststate_end(struct hoststate *state)
 int hoststate_new(struct hoststate **ret, struct etcd *etcd, const struct settings *settings)
 {
 	struct hoststate *state = calloc(1, sizeof(*state));
+	uint64_t random[2] = { 0 };
 
 	if (!state)
 		return -ENOMEM;
 	state->etcd = etcd;
 	state->settings = settings;
+	gethostname(state->machine, sizeof(state->machine) - 1);
+	text_make_printable(state->machine, strlen(state->machine));
+	if (getrandom(random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
+		random[0] = (uint64_t)getpid() << 32 ^ (uint64_t)now_ms();
+	snprintf(state->instance, sizeof(state->instance), "%016llx%016llx",
+		 (unsigned long long)random[0], (unsigned long long)random[1]);
 	*ret = state;
 	return 0;
 }

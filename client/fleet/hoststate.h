@@ -14,7 +14,8 @@ int hoststate_new(struct hoststate **ret, struct etcd *etcd, const struct settin
 struct hoststate *hoststate_free(struct hoststate *state);
 /*
  * Keeps the lease, and writes REPORT (see report.h), if something else than numbers has changed since the last one, or if
- * the last one is too old: each writing makes etcd's database larger until it is compacted. Returns as the calls of etcd.
+ * the last one is too old: each writing makes etcd's database larger until it is compacted. Adds which machine and which
+ * agent it is, and the machine of another agent with the same name. Returns as the calls of etcd.
  */
 int hoststate_put(struct hoststate *state, json_t *report);
 /* Keeps the lease only. */

@@ -7,11 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common/reason.h"
 #include "proto/addr.h"
+#include "proto/clock.h"
 #include "proto/text.h"
 #include "proto/version.h"
 #include "report.h"
@@ -222,28 +224,52 @@ static void ask_broker(struct report_broker *broker, json_t *report, char reason
 			    json_pack("{s:b, s:o}", "answers", 0, "error", new_text(reason)));
 }
 
-/* The version in force, as rdmabrokerctl site has installed it; NULL: none. */
-static json_t *new_in_force(const char *site)
+void report_read_in_force(char ret[SITE_NAME_MAX + 1], const char *site)
 {
 	char path[PATH_MAX], target[PATH_MAX];
 	const char *name;
 	ssize_t n;
 
+	*ret = 0;
 	snprintf(path, sizeof(path), "%s/current", site);
 	n = readlink(path, target, sizeof(target) - 1);
 	if (n < 0)
-		return json_null();
+		return;
 	target[n] = 0;
 	name = strrchr(target, '/') ? strrchr(target, '/') + 1 : target;
-	return site_is_name(name) ? new_text(name) : json_null();
+	if (site_is_name(name))
+		strcpy(ret, name);
 }
 
 static json_t *new_install(const struct report_install *install)
 {
 	if (!*install->version)
 		return json_null();
-	return json_pack("{s:s, s:b, s:o}", "version", install->version, "installed",
-			 install->is_installed, "text", new_text(install->text));
+	return json_pack("{s:s, s:b, s:b, s:o}", "version", install->version, "installed",
+			 install->is_installed, "temporary", install->is_temporary, "text",
+			 new_text(install->text));
+}
+
+static json_t *new_converge(const struct converge *converge)
+{
+	int64_t left_s = (converge->next_ms - now_ms()) / 1000;
+	json_t *ret = json_pack("{s:s, s:o}", "state", converge_names[converge->state], "why",
+				new_text(*converge->why ? converge->why : NULL));
+
+	if (!converge_has_failed(converge))
+		return ret;
+	json_object_set_new(ret, "since", json_integer((json_int_t)converge->since_s));
+	json_object_set_new(ret, "attempts", json_integer((json_int_t)converge->n_failed));
+	json_object_set_new(ret, "next", json_integer((json_int_t)time(NULL) + left_s));
+	return ret;
+}
+
+static json_t *new_hold(const struct sitehold *hold)
+{
+	if (!hold)
+		return json_null();
+	return json_pack("{s:o, s:I, s:o}", "by", new_text(hold->by), "since",
+			 (json_int_t)hold->since, "why", new_text(hold->why));
 }
 
 static json_t *new_labels(const struct report_input *input)
@@ -258,12 +284,14 @@ static json_t *new_labels(const struct report_input *input)
 json_t *report_new(struct report_broker *broker, const struct report_input *input,
 		   char reason[1024])
 {
-	json_t *report =
-		json_pack("{s:s, s:o, s:s, s:I, s:o, s:o, s:o, s:o, s:o}", "host", input->host,
-			  "labels", new_labels(input), "agent", RDMABROKER_VERSION, "period",
-			  (json_int_t)input->period, "wanted", new_text(input->wanted), "staged",
-			  new_text(input->staged), "error", new_text(input->error), "in_force",
-			  new_in_force(input->site), "install", new_install(input->install));
+	json_t *report = json_pack("{s:s, s:o, s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+				   "host", input->host, "labels", new_labels(input), "agent",
+				   RDMABROKER_VERSION, "period", (json_int_t)input->period,
+				   "wanted", new_text(input->wanted), "staged",
+				   new_text(input->staged), "error", new_text(input->error),
+				   "in_force", new_text(input->in_force), "install",
+				   new_install(input->install), "converge",
+				   new_converge(input->converge), "hold", new_hold(input->hold));
 
 	if (report)
 		ask_broker(broker, report, reason);
@@ -287,6 +315,8 @@ static json_t *without_numbers(const json_t *report)
 				    json_true());
 	json_object_set_new(copy, "refusals", rules);
 	json_object_del(copy, "refusals_left_out");
+	/* A time that is computed from a duration. Another attempt has another number. */
+	json_object_del(json_object_get(copy, "converge"), "next");
 	return copy;
 }
 
@@ -314,15 +344,21 @@ char *report_finish(json_t *report)
 void report_read_install(struct report_install *ret, const char *path)
 {
 	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	struct stat st = { 0 };
 	char text[sizeof(ret->text)], word[16];
 	const char *rest;
 	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
 
 	*ret = (struct report_install){};
-	if (fd >= 0)
+	if (fd >= 0) {
+		fstat(fd, &st);
 		close(fd);
+	}
 	if (n <= 0)
 		return;
+	/* The file is replaced as a whole: another inode, or the same one later. */
+	ret->id = (uint64_t)st.st_ino * 1000003 + (uint64_t)st.st_ctim.tv_sec * 1000000000 +
+		  (uint64_t)st.st_ctim.tv_nsec;
 	text[n] = 0;
 	rest = strchr(text, '\n');
 	/* 64 is SITE_NAME_MAX. */
@@ -332,5 +368,6 @@ void report_read_install(struct report_install *ret, const char *path)
 		return;
 	}
 	ret->is_installed = strcmp(word, "installed") == 0;
+	ret->is_temporary = strcmp(word, "failed") == 0;
 	text_copy(ret->text, sizeof(ret->text), rest + 1);
 }

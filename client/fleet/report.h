@@ -8,7 +8,11 @@
  *   period       the state is written again after so many seconds at the latest
  *   wanted, staged, in_force   versions of the policy; null: none
  *   error        why the wanted version is not staged; null: it is
- *   install      the last installation: version, installed (boolean), text; null: there was none
+ *   install      the last installation: version, installed (boolean), temporary (boolean: it can be right later), text;
+ *                null: there was none
+ *   converge     state (see converge.h), why (null: nothing has failed), and after a failure: since (seconds since 1970),
+ *                attempts, next (seconds since 1970)
+ *   hold         by, since, why: an admin of the host holds the version in force; null: nobody does
  *   daemon       answers (boolean); if it does: version, draining, policy_error, rules, sessions, listeners,
  *                connections, handshakes; else error
  *   listeners    user (of /etc/passwd, or null), uid, address, port; the first ones that fit
@@ -16,12 +20,17 @@
  *   refusals     rule ("file:line", or null for what no rule matches), rejected, busy; those with the largest numbers
  *   refusals_left_out
  *
+ * hoststate_put() adds machine (the host name of the machine), instance (a random text of this agent), and twin (the machine
+ * of another agent with the same name; null: none is known).
+ *
  * report_finish() adds time (seconds since 1970), which alone is no reason to write it anew.
  */
 
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "common/sitehold.h"
+#include "converge.h"
 #include "settings.h"
 #include "version.h"
 
@@ -30,7 +39,9 @@
 /* The last installation, by root. */
 struct report_install {
 	char version[SITE_NAME_MAX + 1]; /* empty: there was none */
-	bool is_installed; /* false: the version was refused */
+	bool is_installed; /* false: the version was refused, or it could not be installed */
+	bool is_temporary; /* it could not be installed: the same can be right later */
+	uint64_t id; /* other results have other ones */
 	char text[4096]; /* what was printed, cut */
 };
 
@@ -39,13 +50,16 @@ struct report_input {
 	const char (*labels)[SETTINGS_NAME_MAX + 1];
 	size_t n_labels;
 	unsigned period;
-	const char *wanted, *staged, *error; /* NULL: none */
-	const char *site; /* the directory in which versions are installed */
+	const char *wanted, *staged, *in_force, *error; /* NULL: none */
 	const struct report_install *install;
+	const struct converge *converge;
+	const struct sitehold *hold; /* NULL: no admin of the host holds the version in force */
 };
 
 /* Reads the file PATH that rdmabroker-fleet-install has written. Without a valid one, RET has no version. */
 void report_read_install(struct report_install *ret, const char *path);
+/* Reads the name of the version in force in the directory SITE, as rdmabrokerctl site has installed it; empty: none. */
+void report_read_in_force(char ret[SITE_NAME_MAX + 1], const char *site);
 
 /* A session with the broker, which is opened when it is needed. SOCKET: NULL: the library's default; not copied. */
 struct report_broker {

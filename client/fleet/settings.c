@@ -90,27 +90,40 @@ static const struct inifile_key keys[] = {
 };
 /* clang-format on */
 
-/* The first line of the file is the password. */
+/* The first line of the file is the password. NULL, or why it cannot be read. */
+static const char *read_first_line(const char *path, char *ret, size_t size)
+{
+	FILE *file = fopen(path, "re");
+	const char *why = NULL;
+
+	*ret = 0;
+	errno = 0;
+	if (!file)
+		return "it cannot be opened";
+	if (!fgets(ret, (int)size, file) && errno)
+		why = strerror(errno);
+	fclose(file);
+	ret[strcspn(ret, "\n")] = 0;
+	return why || *ret ? why : "its first line is empty";
+}
+
 static bool read_password(struct settings *settings)
 {
-	const char *path = settings->password_file;
-	FILE *file = fopen(path, "re");
-	bool good;
+	const char *why = read_first_line(settings->password_file, settings->password,
+					  sizeof(settings->password));
 
-	errno = 0;
-	good = file && fgets(settings->password, sizeof(settings->password), file);
-	if (good)
-		settings->password[strcspn(settings->password, "\n")] = 0;
-	if (!good || !*settings->password) {
-		log_line(LOG_ERR, "Cannot read a password from %s: %s", path,
-			 !file ? "it cannot be opened" :
-			 errno ? strerror(errno) :
-				 "its first line is empty");
-		good = false;
-	}
-	if (file)
-		fclose(file);
-	return good;
+	if (why)
+		log_line(LOG_ERR, "Cannot read a password from %s: %s", settings->password_file,
+			 why);
+	return !why;
+}
+
+/* Somebody has changed the password in etcd, and then in the file. */
+static bool read_password_again(const void *arg, char *ret, size_t size)
+{
+	const struct settings *settings = arg;
+
+	return !read_first_line(settings->password_file, ret, size);
 }
 
 int settings_read(struct settings *settings, const char *path)
@@ -148,6 +161,8 @@ int settings_new_etcd(const struct settings *settings, unsigned call_ms, size_t 
 		.key = *settings->key ? settings->key : NULL,
 		.user = *settings->user ? settings->user : NULL,
 		.password = *settings->password ? settings->password : NULL,
+		.read_password = *settings->password_file ? read_password_again : NULL,
+		.password_arg = settings,
 		.call_ms = call_ms,
 		.answer_max = answer_max,
 	};

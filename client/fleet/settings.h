@@ -38,7 +38,8 @@ struct settings {
  */
 int settings_read(struct settings *settings, const char *path);
 /*
- * Makes a client of the etcd in SETTINGS; see struct etcd_options for the limits. Returns 0, -EINVAL (an endpoint is not
+ * Makes a client of the etcd in SETTINGS, which have to exist longer, because the file of the password is read again when
+ * the password is refused; see struct etcd_options for the limits. Returns 0, -EINVAL (an endpoint is not
  * valid) or another negative errno.
  */
 int settings_new_etcd(const struct settings *settings, unsigned call_ms, size_t answer_max,

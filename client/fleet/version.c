@@ -135,13 +135,22 @@ static bool read_all(int fd, char *data, size_t size)
 	return true;
 }
 
-static bool is_same_file(int dir, const struct manifest_file *file)
+/* Whether what has failed with ERROR is about this host, and not about the file. */
+static bool can_pass(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOMEM || error == EIO ||
+	       error == ENOTDIR || error == EACCES;
+}
+
+/* RET_ERROR: errno, if the file cannot be read; else 0. */
+static bool is_same_file(int dir, const struct manifest_file *file, int *ret_error)
 {
 	int fd = openat(dir, file->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	char *data = malloc(file->size + 1), reason[VERSION_REASON_MAX];
 	struct stat st;
 	bool same;
 
+	*ret_error = fd < 0 ? errno : data ? 0 : ENOMEM;
 	same = fd >= 0 && data && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
 	       (size_t)st.st_size == file->size && read_all(fd, data, file->size) &&
 	       manifest_verify(file, data, file->size, reason);
@@ -158,20 +167,25 @@ enum version_match version_compare(const char *staged, const char *name,
 	const struct dirent *entry;
 	char path[PATH_MAX];
 	size_t n = 0;
+	int error = 0;
 	DIR *d;
 
 	snprintf(path, sizeof(path), "%s/%s", staged, name);
 	d = opendir(path);
 	if (!d)
-		return errno == ENOENT ? VERSION_ABSENT : VERSION_OTHER;
+		return errno == ENOENT ? VERSION_ABSENT :
+		       can_pass(errno) ? VERSION_UNKNOWN :
+					 VERSION_OTHER;
 	while ((entry = readdir(d)))
 		n += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
 	if (n != manifest->n)
 		match = VERSION_OTHER;
-	for (size_t i = 0; match == VERSION_SAME && i < manifest->n; i++)
-		if (!is_same_file(dirfd(d), &manifest->files[i]))
-			match = VERSION_OTHER;
+	for (size_t i = 0; match == VERSION_SAME && i < manifest->n; i++) {
+		if (!is_same_file(dirfd(d), &manifest->files[i], &error))
+			match = can_pass(error) ? VERSION_UNKNOWN : VERSION_OTHER;
+	}
 	closedir(d);
+	errno = error;
 	return match;
 }
 

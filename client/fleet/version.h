@@ -42,7 +42,8 @@ bool manifest_verify(const struct manifest_file *file, const void *data, size_t 
 enum version_match {
 	VERSION_ABSENT, /* it is not staged */
 	VERSION_SAME, /* it is staged, with the files of the manifest */
-	VERSION_OTHER, /* it is staged, with other files, or cannot be read */
+	VERSION_OTHER, /* it is staged, with other files */
+	VERSION_UNKNOWN, /* it cannot be read now: errno says why */
 };
 
 /* Compares what is staged as NAME in the directory STAGED with MANIFEST. */

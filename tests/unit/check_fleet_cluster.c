@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/unit/fleetagent.h"
+#include "tests/unit/fleetctl.h"
 
 /* rdmabroker-fleet with a cluster of three members of etcd, of which some are away. */
 
@@ -26,7 +26,7 @@ static void run_member(unsigned i)
 {
 	char name[16], data[256], log[256], peer[64], cluster[256] = "", notify[256];
 	size_t len = 0;
-	int out;
+	int log_fd;
 
 	snprintf(name, sizeof(name), "m%u", i);
 	snprintf(data, sizeof(data), "%s/data%u", etcd_service.dir, i);
@@ -40,9 +40,9 @@ static void run_member(unsigned i)
 	close_range(STDERR_FILENO + 1, ~0U, 0);
 	snprintf(notify, sizeof(notify), "%s/notify", etcd_service.dir);
 	setenv("NOTIFY_SOCKET", notify, 1);
-	out = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-	dup2(out, STDOUT_FILENO);
-	dup2(out, STDERR_FILENO);
+	log_fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	dup2(log_fd, STDOUT_FILENO);
+	dup2(log_fd, STDERR_FILENO);
 	execl("/usr/bin/etcd", "etcd", "--name", name, "--data-dir", data, "--listen-client-urls",
 	      members[i].endpoint, "--advertise-client-urls", members[i].endpoint,
 	      "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
@@ -201,5 +201,32 @@ START_TEST(most_members_are_away)
 }
 END_TEST
 
+/* Each endpoint is shown with its own words, in text and in JSON. */
+START_TEST(status_without_a_majority)
+{
+	if (!begin_cluster(""))
+		return;
+	must_ctl("status");
+	assert_has(out, "etcd: 3 of 3 endpoints answer; its database has 0.0 MiB\n");
+	kill_member(1);
+	kill_member(2);
+	AWAIT(ctl("status") == 1 && strstr(out, "no leader"), "no leader in '%s' and '%s'", out,
+	      err);
+	assert_has(out, "etcd: 1 of 3 endpoints answer; its database has ");
+	assert_has(out, ": etcdserver: no leader; most members are away from it\n");
+	assert_has(out, members[1].endpoint);
+	assert_has(out, members[2].endpoint);
+	assert_has(err, "rdmabrokerctl: cannot use etcd: http://");
+	ck_assert_int_eq(ctl("status", "--json"), 1);
+	assert_has(out, "\"leader\": false");
+	assert_has(out, "\"alarms\": \"etcdserver: no leader\"");
+	assert_has(out, "\"error\": \"http://");
+	/* Nobody is there: no size of a database is known. */
+	kill_member(0);
+	ck_assert_int_eq(ctl("status"), 1);
+	assert_has(out, "etcd: 0 of 3 endpoints answer\n");
+}
+END_TEST
+
 UNIT_MAIN("fleet_cluster", set_up_fleet, tear_down_cluster, a_member_dies, a_member_hangs,
-	  most_members_are_away)
+	  most_members_are_away, status_without_a_majority)

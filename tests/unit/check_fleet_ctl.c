@@ -12,127 +12,9 @@
 #include <unistd.h>
 
 #include "fleet/report.h"
-#include "tests/unit/fleetagent.h"
+#include "tests/unit/fleetctl.h"
 
 /* `rdmabrokerctl fleet` with a real etcd. Most hosts are states that the test writes as agents do. */
-
-static char out[1 << 20], err[65536];
-static const char *fleetctl; /* NULL: the one of this build */
-
-static void read_back(const char *name, char *ret, size_t size)
-{
-	int fd = open(name, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd >= 0 ? read(fd, ret, size - 1) : -1;
-
-	ck_assert_msg(n >= 0, "%s", name);
-	ret[n] = 0;
-	close(fd);
-}
-
-static pid_t start_ctl(const char *const *arguments, int out_fd, int err_fd)
-{
-	const char *argv[16] = { "rdmabrokerctl", "fleet", "--config", path("fleet.conf") };
-	char program[4096];
-	size_t n = 4;
-	pid_t pid;
-
-	while (*arguments)
-		argv[n++] = *arguments++;
-	snprintf(program, sizeof(program), "%s/rdmabroker-fleetctl", build);
-	setenv("RDMABROKER_FLEETCTL", fleetctl ?: program, 1);
-	snprintf(program, sizeof(program), "%s/rdmabrokerctl", build);
-	pid = fork();
-	ck_assert_int_ge(pid, 0);
-	if (pid == 0) {
-		dup2(out_fd, STDOUT_FILENO);
-		dup2(err_fd, STDERR_FILENO);
-		close_range(STDERR_FILENO + 1, ~0U, 0);
-		execv(program, (char *const *)argv);
-		_exit(127);
-	}
-	return pid;
-}
-
-static int end_of(pid_t pid)
-{
-	int status;
-
-	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-	ck_assert_msg(WIFEXITED(status), "status %x", status);
-	return WEXITSTATUS(status);
-}
-
-/* Returns the exit status; the output is in OUT and ERR. */
-static int run_ctl(const char *const *arguments)
-{
-	int flags = O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, status;
-	int out_fd = open(path("out"), flags, 0600), err_fd = open(path("err"), flags, 0600);
-
-	status = end_of(start_ctl(arguments, out_fd, err_fd));
-	close(out_fd);
-	close(err_fd);
-	read_back(path("out"), out, sizeof(out));
-	read_back(path("err"), err, sizeof(err));
-	return status;
-}
-
-#define ctl(...) run_ctl((const char *const[]){ __VA_ARGS__, NULL })
-#define must_ctl(...) ck_assert_msg(ctl(__VA_ARGS__) == 0, "line %d: %s%s", __LINE__, out, err)
-
-static const char *version(const char *name, const char *rules)
-{
-	static char dir[256];
-	char file[512];
-
-	snprintf(dir, sizeof(dir), "%s", path("%s", name));
-	mkdir(dir, 0755);
-	snprintf(file, sizeof(file), "%s/10-site.rules", dir);
-	write_text(file, rules);
-	return dir;
-}
-
-/* The state of a host, as agents write it. */
-static json_t *new_state(const char *host, const char *label, const char *in_force)
-{
-	return json_pack("{s:s, s:s, s:[s], s:I, s:I, s:n, s:s, s:n, s:s, s:n,"
-			 " s:{s:b, s:I, s:I, s:I, s:n}, s:[], s:I, s:[], s:I}",
-			 "host", host, "agent", "0.1.0", "labels", label, "period", (json_int_t)300,
-			 "time", (json_int_t)time(NULL), "wanted", "staged", in_force, "error",
-			 "in_force", in_force, "install", "daemon", "answers", 1, "sessions",
-			 (json_int_t)3, "listeners", (json_int_t)2, "connections", (json_int_t)5,
-			 "policy_error", "listeners", "listeners_left_out", (json_int_t)0,
-			 "refusals", "refusals_left_out", (json_int_t)0);
-}
-
-static void put_key(const char *folder, const char *host, const char *text)
-{
-	char key[256];
-
-	snprintf(key, sizeof(key), "/rdmabroker/%s/%s", folder, host);
-	put_text(etcd, key, text);
-}
-
-/* Takes the reference to VALUE. */
-static void put_state(const char *host, json_t *value)
-{
-	char *text = json_dumps(value, 0);
-
-	ck_assert_ptr_nonnull(text);
-	put_key("hosts", host, text);
-	free(text);
-	json_decref(value);
-}
-
-/* Makes one blank of several, because ages change how wide a column is. */
-static void squeeze(char *text)
-{
-	char *to = text, before = 0;
-
-	for (; *text; before = *text++)
-		if (*text != ' ' || before != ' ')
-			*to++ = *text;
-	*to = 0;
-}
 
 START_TEST(versions_and_the_rollout)
 {
@@ -148,21 +30,25 @@ START_TEST(versions_and_the_rollout)
 	must_ctl("push", text);
 	assert_has(out, "version v1 is in etcd");
 	must_ctl("push", version("v1", "allow listen user 5\n"));
+	assert_has(out, "version v1 is in etcd already, with the same contents");
 	must_ctl("push", version("v2", "allow listen user 6\n"), "--label", "canary");
 	ck_assert_str_eq(out, "version v2 is rolled out to label canary\n");
 	must_ctl("push", version("x", "allow listen user 7\n"), "--name", "v3");
 	must_ctl("list", "versions");
-	ck_assert_str_eq(out, "VERSION  HOSTS  LABELS\n"
-			      "v1           0  -\n"
-			      "v2           0  canary\n"
-			      "v3           0  -\n");
+	squeeze(out);
+	assert_has(out, "VERSION HOSTS LABELS PUSHED BYTES BY\nv1 0 - 2");
+	assert_has(out, "\nv2 0 canary 2");
+	assert_has(out, ":");
+	assert_has(out, " 20 ");
+	assert_has(out, "@");
 	must_ctl("use", "v1");
 	must_ctl("use", "v1");
+	ck_assert_str_eq(out, "version v1 is already rolled out to label all\n");
 	must_ctl("use", "v2");
 	ck_assert_str_eq(out, "version v2 is rolled out to label all, before it was v1\n");
-	must_ctl("diff", "v1", "v2");
+	ck_assert_int_eq(ctl("diff", "v1", "v2"), 1);
 	assert_has(out, "-allow listen user 5\n+allow listen user 6\n");
-	must_ctl("diff", version("v1", "allow listen user 8\n"));
+	ck_assert_int_eq(ctl("diff", version("v1", "allow listen user 8\n")), 1);
 	assert_has(out, "-allow listen user 6\n+allow listen user 8\n");
 	must_ctl("diff", "v1", "v1");
 	ck_assert_str_eq(out, "");
@@ -214,7 +100,7 @@ START_TEST(what_is_refused)
 		{ { "clear" }, 2, "clear needs --label" },
 		{ { "clear", "--label", "x" }, 1, "no version is rolled out to label x" },
 		{ { "rollback" }, 1, "no version is rolled out to label all" },
-		{ { "diff", "v1" }, 1, "no version is rolled out to label all" },
+		{ { "diff", "v1" }, 2, "no version is rolled out to label all" },
 		{ { "check", "v1" }, 1, "etcd has no version v1" },
 		{ { "remove", "v1" }, 1, "etcd has no version v1" },
 		{ { "forget", "x" }, 1, "no host x is known" },
@@ -237,7 +123,7 @@ START_TEST(what_is_refused)
 	ck_assert_int_eq(ctl("push", path("test")), 1);
 	assert_has(err, "1.tests:1:1: the test fails");
 	must_ctl("list", "versions");
-	ck_assert_str_eq(out, "VERSION  HOSTS  LABELS\n");
+	ck_assert_str_eq(out, "VERSION  HOSTS  LABELS  PUSHED  BYTES  BY\n");
 	/* One that is there does not change. A push that did not end can be repeated, or removed. */
 	must_ctl("push", version("v1", "allow listen user 5\n"));
 	ck_assert_int_eq(ctl("push", version("v1", "allow listen user 6\n")), 1);
@@ -246,7 +132,7 @@ START_TEST(what_is_refused)
 	must_ctl("push", version("v1", "allow listen user 5\n"));
 	/* What etcd has is verified. */
 	put_manifest("esc", put_file("esc", "1.rules", "# \033[2J\n"));
-	ck_assert_int_eq(ctl("diff", "esc", "v1"), 1);
+	ck_assert_int_eq(ctl("diff", "esc", "v1"), 2);
 	assert_has(err, "esc: 1.rules has control characters");
 	put_text(etcd, "/rdmabroker/versions/v1/10-site.rules", "allow listen user 9\n");
 	ck_assert_int_eq(ctl("check", "v1"), 1);
@@ -386,7 +272,7 @@ START_TEST(a_rollout_to_its_end)
 			sink, open(path("told"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
 	await_state("staged", "v2");
 	ck_assert_int_eq(install(), 1);
-	ck_assert_int_eq(end_of(pid), 1);
+	ck_assert_int_eq(end_of(pid), 4);
 	assert_has(read_text(path("told")), "rdmabrokerctl: node7: refused: ./10-site.rules:1:7: ");
 	must_ctl("status");
 	assert_has(out, "node7  refused  v1 ");
@@ -395,7 +281,7 @@ START_TEST(a_rollout_to_its_end)
 	await_no_state();
 	must_ctl("list");
 	assert_has(out, "node7  canary  away   v1       v2 ");
-	ck_assert_int_eq(ctl("use", "v1", "--wait", "1"), 1);
+	ck_assert_int_eq(ctl("use", "v1", "--wait", "1"), 6);
 	assert_has(out, "version v1 is in force on 0 of 0 hosts");
 	must_ctl("forget", "node7");
 	must_ctl("status");
@@ -470,7 +356,7 @@ START_TEST(another_rollout_meanwhile)
 	etcd_watch_free(watch);
 	put_state("n1", new_state("n1", "x", "v2"));
 	roll_out("all", "v2");
-	ck_assert_int_eq(end_of(pid), 1);
+	ck_assert_int_eq(end_of(pid), 8);
 	assert_has(read_text(path("told")), "somebody else has rolled out another version");
 	close(sink);
 }
@@ -525,6 +411,52 @@ START_TEST(a_screen)
 }
 END_TEST
 
+/* 80 columns and 24 lines: what is left out is neither why nor the number of what is left out. */
+START_TEST(a_small_screen)
+{
+	struct winsize size = { .ws_row = 24, .ws_col = 80 };
+	int master, slave;
+	char name[32];
+	json_t *one;
+	pid_t pid;
+
+	if (!begin())
+		return;
+	publish("v8", "allow listen user 1\n");
+	roll_out("all", "v8");
+	for (unsigned i = 0; i < 30; i++) {
+		snprintf(name, sizeof(name), "node%02u", i);
+		one = new_state(name, "x", "v7");
+		json_object_set_new(one, "daemon",
+				    json_pack("{s:b, s:s}", "answers", 0, "error",
+					      "the daemon hangs, so nobody knows"));
+		json_object_set_new(one, "refusals",
+				    json_pack("[{s:s, s:i}]", "rule", "r:1", "rejected", 1));
+		put_state(name, one);
+	}
+	ck_assert_int_eq(openpty(&master, &slave, NULL, NULL, &size), 0);
+	pid = start_ctl((const char *const[]){ "status", "--watch", NULL }, slave, slave);
+	await_screen(master, "see \"rdmabrokerctl fleet list\")");
+	assert_has(out, "the daemon hangs, so nobody knows");
+	/* 22 lines: six before the hosts, two headings, a rule, and the number; so there are twelve hosts. */
+	ck_assert_uint_eq(count(out, "the daemon hangs"), 12);
+	assert_has(out, "node11 ");
+	ck_assert_ptr_null(strstr(out, "node12 "));
+	assert_has(out, "r:1");
+	assert_has(out, "(and 18 more hosts, see \"rdmabrokerctl fleet list\")");
+	kill(pid, SIGTERM);
+	ck_assert_int_eq(end_of(pid), 0);
+	pid = start_ctl((const char *const[]){ "list", NULL }, slave, slave);
+	await_screen(master, "node29");
+	ck_assert_int_eq(end_of(pid), 0);
+	ck_assert_ptr_null(strstr(out, "CONNECTIONS"));
+	assert_has(out, "HOST    LABEL  STATE      VERSION  WANTED  LABELS  ");
+	assert_has(out, "the daemon hangs, so nobody knows");
+	close(slave);
+	close(master);
+}
+END_TEST
+
 START_TEST(numbers_alone_wait)
 {
 	json_t *a = new_state("n1", "x", "v7"), *b = new_state("n1", "x", "v7");
@@ -551,4 +483,4 @@ END_TEST
 
 UNIT_MAIN("fleet_ctl", set_up_fleet, tear_down_fleet, versions_and_the_rollout, what_is_refused,
 	  many_hosts, a_rollout_to_its_end, hostile_states, another_rollout_meanwhile, a_screen,
-	  numbers_alone_wait)
+	  numbers_alone_wait, a_small_screen)

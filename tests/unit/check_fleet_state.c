@@ -162,5 +162,28 @@ START_TEST(a_host_that_is_there_twice)
 }
 END_TEST
 
+/* The same with two real agents: the state names the machine of the other one. */
+START_TEST(two_agents)
+{
+	char machine[65] = "";
+	pid_t first;
+
+	if (!begin())
+		return;
+	gethostname(machine, sizeof(machine) - 1);
+	start_agent();
+	await_state("host", "node7");
+	ck_assert_str_eq(get("machine"), machine);
+	ck_assert_str_eq(get("twin"), "");
+	first = agent;
+	start_agent();
+	await_state("twin", machine);
+	kill(first, SIGTERM);
+	ck_assert_int_eq(waitpid(first, NULL, 0), first);
+	stop_agent();
+}
+END_TEST
+
 UNIT_MAIN("fleet_state", set_up_fleet, tear_down_fleet, the_state_goes_with_the_agent,
-	  a_forgotten_host_returns, the_broker, listeners_and_refusals, a_host_that_is_there_twice)
+	  a_forgotten_host_returns, the_broker, listeners_and_refusals, a_host_that_is_there_twice,
+	  two_agents)

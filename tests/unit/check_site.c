@@ -124,7 +124,7 @@ START_TEST(versions_are_installed)
 	assert_has(got.out, "version v1 is in force, before it was v2\n");
 	assert_current("versions/v1");
 	ck_assert_int_eq(site("status", "--json"), 0);
-	assert_json("d == {\"version\": \"v1\", \"installed\": [\"v2\", \"v1\"]}");
+	assert_json("d == {\"version\": \"v1\", \"installed\": [\"v2\", \"v1\"], \"held\": None}");
 	ck_assert_int_eq(site("install", dir, "--name", "v3"), 0);
 	assert_current("versions/v3");
 }
@@ -317,7 +317,7 @@ START_TEST(relative_program)
 	ck_assert_int_eq(site("install", version("v1", "1.rules", "allow listen user 5\n")), 0);
 	assert_current("versions/v1");
 	setenv("RDMABROKERD", "./nothing", 1);
-	ck_assert_int_eq(site("install", version("v2", "1.rules", "allow listen user 6\n")), 1);
+	ck_assert_int_eq(site("install", version("v2", "1.rules", "allow listen user 6\n")), 75);
 	assert_has(got.err, "cannot run ./nothing: No such file or directory");
 	assert_current("versions/v1");
 }
@@ -420,7 +420,7 @@ START_TEST(one_at_a_time)
 	lock = fopen(path, "re");
 	ck_assert_ptr_nonnull(lock);
 	ck_assert_int_eq(flock(fileno(lock), LOCK_EX), 0);
-	ck_assert_int_eq(site("use", "v1"), 1);
+	ck_assert_int_eq(site("use", "v1"), 75);
 	assert_has(got.err, "another process changes the versions");
 	fclose(lock);
 	/* What an installation that was killed has left is no obstacle. */

@@ -21,7 +21,7 @@ struct etcd *etcd;
 struct etcd_watch *hosts; /* the states of the host, since the test began */
 pid_t agent, broker;
 json_t *state; /* the last one; NULL: the host has none */
-const char *build, *source;
+const char *build, *source, *before_install = "";
 
 /* Returns a path in the test's directory. Four of them are valid at a time. */
 char *path(const char *fmt, ...)
@@ -324,9 +324,9 @@ int install(void)
 
 	snprintf(
 		command, sizeof(command),
-		"exec %s/client/fleet/rdmabroker-fleet-install %s/state %s/results %s/rdmabrokerctl "
-		"--socket %s/socket site --directory %s/site install 2>>%s/install.log",
-		source, etcd_service.dir, etcd_service.dir, build, etcd_service.dir,
+		"%s exec %s/client/fleet/rdmabroker-fleet-install %s/state %s/results %s/rdmabrokerctl "
+		"--socket %s/socket site --directory %s/site install --unless-held 2>>%s/install.log",
+		before_install, source, etcd_service.dir, etcd_service.dir, build, etcd_service.dir,
 		etcd_service.dir, etcd_service.dir);
 	status = system(command);
 	ck_assert(WIFEXITED(status));

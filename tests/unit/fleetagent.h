@@ -56,6 +56,7 @@ void put_manifest(const char *version, json_t *file); /* takes the reference to 
 void publish(const char *version, const char *rules); /* a version of one file */
 void roll_out(const char *label, const char *version); /* VERSION NULL: deletes the key */
 
+extern const char *before_install; /* shell, run before root's part, such as "ulimit ...;" */
 int install(void); /* what root's unit does; returns the exit status */
 void assert_wanted(const char *version);
 void assert_logged(unsigned n, const char *part); /* the agent's log contains PART N times */

@@ -12,14 +12,23 @@
 #include "fleet/settings.h"
 #include "model.h"
 
+/* Exit statuses, besides 0 and EXIT_FAILURE, after which nothing was written. */
 enum {
 	EXIT_USAGE = 2,
+	/* The roll-out was written, but: */
+	EXIT_HOST_REFUSES = 4, /* a host does not put the version in force by itself */
+	EXIT_TIMED_OUT, /* after the time of --wait, hosts do not have it yet */
+	EXIT_HOSTS_AWAY, /* no host has it; or, with --strict, hosts are away */
+	EXIT_UNKNOWN, /* etcd has failed, so it is not known whether it was written, or what has become of it */
+	EXIT_OVERTAKEN, /* somebody else has rolled out another one meanwhile */
 };
 
 struct fleetctl {
 	struct settings settings;
 	struct etcd *etcd; /* NULL: not used yet, see fleetctl_connect() */
-	bool json, watch;
+	unsigned given; /* bits of the options, see main.c */
+	bool json, watch, strict, only_syntax;
+	const char *policy_dir; /* NULL: not given */
 	const char *label; /* NULL: not given */
 	const char *name; /* NULL: not given */
 	unsigned wait_s; /* 0: not given */
@@ -36,12 +45,20 @@ int action_use(struct fleetctl *ctl, char **arguments);
 int action_rollback(struct fleetctl *ctl, char **arguments);
 int action_clear(struct fleetctl *ctl, char **arguments);
 int action_forget(struct fleetctl *ctl, char **arguments);
+int action_retry(struct fleetctl *ctl, char **arguments);
+int action_history(struct fleetctl *ctl, char **arguments);
 
-/* Reads the configuration, and makes ETCD. False: an error was printed. */
+/* Reads the configuration, and makes ETCD, unless that was done. False: an error was printed. */
 bool fleetctl_connect(struct fleetctl *ctl);
+/* The same, and reads the fleet. Call fleet_done() after success. False: an error was printed. */
+bool fleetctl_read_fleet(struct fleetctl *ctl, struct fleet *ret);
 /* A client of the same etcd, with another deadline. NULL: an error was printed. */
 struct etcd *fleetctl_new_client(const struct fleetctl *ctl, unsigned call_ms);
-/* Prints the text of etcd's last failure. Returns the exit status. */
+/* What helps if etcd is full. */
+#define FLEETCTL_CURE                                                                                 \
+	"Compact and defragment etcd, or start it with a larger --quota-backend-bytes, and then run " \
+	"\"etcdctl alarm disarm\"."
+/* Prints the text of etcd's last failure, and what helps against it. Returns the exit status. */
 int fleetctl_complain(const struct fleetctl *ctl);
 /* Key PREFIX FOLDER/NAME. */
 #define FLEETCTL_KEY_MAX 1024

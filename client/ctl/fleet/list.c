@@ -23,12 +23,14 @@ static const struct column host_columns[] = {
 	{ "STATE", "state", COLUMN_OF(struct host_row, state) },
 	{ "VERSION", "version", COLUMN_OF(struct host_row, version) },
 	{ "WANTED", "wanted", COLUMN_OF(struct host_row, wanted) },
-	{ "AGE", "age_s", COLUMN_OF(struct host_row, age_s), COLUMN_NO_NEGATIVE,
+	{ "LABELS", "labels", .type = COLUMN_TEXT, .offset = offsetof(struct host_row, labels),
+	  .text = screen_print_list, .json = screen_json },
+	{ "AGE", "age_s", COLUMN_OF(struct host_row, age_s), COLUMN_NO_NEGATIVE | COLUMN_IF_ROOM,
 	  .text = screen_print_age },
-	{ "SESSIONS", NULL, COLUMN_OF(struct host_row, sessions) },
-	{ "LISTENERS", NULL, COLUMN_OF(struct host_row, listeners) },
-	{ "CONNECTIONS", NULL, COLUMN_OF(struct host_row, connections) },
-	{ "REJECTED", NULL, COLUMN_OF(struct host_row, rejected) },
+	{ "SESSIONS", NULL, COLUMN_OF(struct host_row, sessions), COLUMN_IF_ROOM },
+	{ "LISTENERS", NULL, COLUMN_OF(struct host_row, listeners), COLUMN_IF_ROOM },
+	{ "CONNECTIONS", NULL, COLUMN_OF(struct host_row, connections), COLUMN_IF_ROOM },
+	{ "REJECTED", NULL, COLUMN_OF(struct host_row, rejected), COLUMN_IF_ROOM },
 	{ "WHY", "why", COLUMN_OF(struct host_row, why) },
 	{ NULL, "report", COLUMN_OF(struct host_row, report), .json = screen_json },
 	{ NULL },
@@ -122,7 +124,9 @@ static int64_t add_entries(const struct view *view, struct table *table)
 
 struct version_row {
 	const struct view *view;
-	const char *version;
+	const char *version, *by;
+	const json_t *time;
+	int64_t bytes; /* of its files; negative: not known */
 	unsigned n_hosts;
 };
 
@@ -162,13 +166,54 @@ static const struct column version_columns[] = {
 	{ "VERSION", "version", COLUMN_OF(struct version_row, version) },
 	{ "HOSTS", "hosts", COLUMN_OF(struct version_row, n_hosts) },
 	{ "LABELS", "labels", .type = COLUMN_TEXT, .text = print_labels, .json = json_labels },
+	{ "PUSHED", "time", .type = COLUMN_TEXT, .offset = offsetof(struct version_row, time),
+	  .text = screen_print_time, .json = screen_json },
+	{ "BYTES", "bytes", COLUMN_OF(struct version_row, bytes), COLUMN_NO_NEGATIVE },
+	{ "BY", "by", COLUMN_OF(struct version_row, by) },
 	{ NULL },
 };
+
+/* The manifest of the version; NULL: it cannot be read. */
+static const json_t *get_manifest(const struct view *view, const char *version)
+{
+	const json_t *known = json_object_get(view->manifests, version);
+	char key[FLEETCTL_KEY_MAX];
+	struct etcd_range *range;
+	json_error_t error;
+
+	if (known)
+		return known;
+	fleetctl_key(view->ctl, key, "versions", version);
+	if (etcd_range(view->ctl->etcd, key, /* is_prefix= */ false, 1, &range) != 0)
+		return NULL;
+	if (range->n == 1)
+		json_object_set_new(
+			view->manifests, version,
+			json_loadb(range->entries[0].value, range->entries[0].len, 0, &error) ?:
+				json_null());
+	etcd_range_free(range);
+	return json_object_get(view->manifests, version);
+}
+
+static int64_t sum_bytes(const json_t *manifest)
+{
+	const json_t *files = json_object_get(manifest, "files");
+	int64_t sum = 0;
+
+	for (size_t i = 0; i < json_array_size(files); i++)
+		sum += host_clamp(json_object_get(json_array_get(files, i), "size"));
+	return json_is_array(files) ? sum : -1;
+}
 
 static int64_t add_versions(const struct view *view, struct table *table)
 {
 	for (size_t i = 0; i < view->fleet.n_versions; i++) {
-		struct version_row row = { .view = view, .version = view->fleet.versions[i] };
+		const json_t *manifest = get_manifest(view, view->fleet.versions[i]);
+		struct version_row row = { .view = view,
+					   .version = view->fleet.versions[i],
+					   .by = text_of(manifest, "by"),
+					   .time = json_object_get(manifest, "time"),
+					   .bytes = sum_bytes(manifest) };
 
 		for (size_t j = 0; j < view->fleet.n_hosts; j++) {
 			struct judgement judgement =
@@ -209,6 +254,7 @@ static int print_text(const struct view *view, FILE *file)
 
 	screen_print_error(view, "", file);
 	table_begin(&table, what->columns);
+	table.fit = terminal_width();
 	n_left_out = what->add(view, &table);
 	if (!table_end(&table, file))
 		return EXIT_FAILURE;

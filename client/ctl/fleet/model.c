@@ -6,6 +6,7 @@
 #include <sys/param.h>
 #include <time.h>
 
+#include "ctl/output.h"
 #include "model.h"
 
 /*
@@ -21,7 +22,8 @@
 
 const char *const verdict_names[] = {
 	[HOST_AWAY] = "away",       [HOST_INVALID] = "invalid", [HOST_STALE] = "stale",
-	[HOST_REFUSED] = "refused", [HOST_FAILED] = "failed",   [HOST_BROKER] = "no-broker",
+	[HOST_REFUSED] = "refused", [HOST_FAILED] = "failed",   [HOST_HELD] = "held",
+	[HOST_TRYING] = "trying",   [HOST_TWICE] = "twice",     [HOST_BROKER] = "no-broker",
 	[HOST_POLICY] = "policy",   [HOST_WAITING] = "waiting", [HOST_OK] = "ok",
 };
 
@@ -57,6 +59,65 @@ static void *insert(void **array, size_t *n, size_t size, const char *name)
 	return base + low * size;
 }
 
+int64_t host_clamp(const json_t *number)
+{
+	int64_t n = json_integer_value(number);
+
+	return n < 0 ? 0 : n > NUMBER_MAX ? NUMBER_MAX : n;
+}
+
+static const char *text_of(const json_t *object, const char *name)
+{
+	return json_string_value(json_object_get(object, name));
+}
+
+/* The time of SECONDS since 1970, as "2026-11-27 18:00"; "?": not known. */
+void model_print_time(char ret[MODEL_TIME_MAX], int64_t seconds)
+{
+	time_t since = (time_t)seconds;
+	struct tm tm;
+
+	if (since <= 0 || !localtime_r(&since, &tm) ||
+	    strftime(ret, MODEL_TIME_MAX, "%F %R", &tm) == 0)
+		strcpy(ret, "?");
+}
+
+/* Without the name of the program that root's part runs. */
+static const char *host_reason(const char *why)
+{
+	static const char program[] = "rdmabrokerctl: ";
+
+	return why && strncmp(why, program, strlen(program)) == 0 ? why + strlen(program) : why;
+}
+
+/* The text of struct host.note, malloc()ed. */
+static char *new_note(const json_t *state)
+{
+	const json_t *converge = json_object_get(state, "converge");
+	const json_t *hold = json_object_get(state, "hold");
+	const char *name = text_of(converge, "state"), *why = text_of(converge, "why");
+	int64_t n = host_clamp(json_object_get(converge, "attempts"));
+	char since[MODEL_TIME_MAX], reason[1024], *ret = NULL;
+	int r = 0;
+
+	if (json_is_string(json_object_get(state, "twin"))) {
+		r = asprintf(&ret, "%s and %s both have this name; set Host= on one of them",
+			     text_of(state, "machine") ?: "?", text_of(state, "twin"));
+	} else if (json_is_object(hold)) {
+		model_print_time(since, host_clamp(json_object_get(hold, "since")));
+		why = text_of(hold, "why") ?: "";
+		r = asprintf(&ret, "held by %s since %s%s%s", text_of(hold, "by") ?: "?", since,
+			     *why ? ": " : "", why);
+	} else if (name && strcmp(name, "trying") == 0) {
+		model_print_time(since, host_clamp(json_object_get(converge, "since")));
+		/* What is cut off first is the number. */
+		printable(reason, sizeof(reason), host_reason(why) ?: "?");
+		r = asprintf(&ret, "%s (%lld attempt%s since %s)", reason, (long long)n,
+			     n == 1 ? "" : "s", since);
+	}
+	return r < 0 ? NULL : ret;
+}
+
 static int set_host(struct fleet *fleet, const char *name, const struct etcd_entry *entry)
 {
 	struct host *host =
@@ -72,6 +133,8 @@ static int set_host(struct fleet *fleet, const char *name, const struct etcd_ent
 		host->state = NULL;
 	}
 	host->is_invalid = entry && !host->state;
+	free(host->note);
+	host->note = host->state ? new_note(host->state) : NULL;
 	return 0;
 }
 
@@ -106,6 +169,7 @@ static int set_rollout(struct fleet *fleet, const char *label, const struct etcd
 	/* `echo NAME | etcdctl put KEY` adds a line break. */
 	if (n > 0 && entry->value[n - 1] == '\n')
 		n--;
+	printable(rollout->value, sizeof(rollout->value), entry ? entry->value : "");
 	if (n > SITE_NAME_MAX)
 		n = 0;
 	if (n > 0)
@@ -116,11 +180,34 @@ static int set_rollout(struct fleet *fleet, const char *label, const struct etcd
 	return 0;
 }
 
-static int set_history(struct fleet *fleet, const char *label, const struct etcd_entry *entry)
+#define LOG "/log"
+
+static int set_log(struct fleet *fleet, const char *label, const struct etcd_entry *entry)
 {
 	struct rollout *rollout = insert_rollout(fleet, label);
 	json_error_t error;
 
+	if (!rollout)
+		return -ENOMEM;
+	json_decref(rollout->log);
+	rollout->log = entry ? json_loadb(entry->value, entry->len, 0, &error) : NULL;
+	rollout->log_revision = entry ? entry->mod_revision : 0;
+	return 0;
+}
+
+/* NAME is that of a label, or LABEL/log. */
+static int set_history(struct fleet *fleet, const char *name, const struct etcd_entry *entry)
+{
+	size_t n = strlen(name), log = strlen(LOG);
+	struct rollout *rollout;
+	json_error_t error;
+	char label[512];
+
+	if (n > log && n - log < sizeof(label) && strcmp(name + n - log, LOG) == 0) {
+		snprintf(label, sizeof(label), "%.*s", (int)(n - log), name);
+		return set_log(fleet, label, entry);
+	}
+	rollout = insert_rollout(fleet, name);
 	if (!rollout)
 		return -ENOMEM;
 	json_decref(rollout->history);
@@ -225,10 +312,12 @@ void fleet_done(struct fleet *fleet)
 		free(fleet->hosts[i].name);
 		json_decref(fleet->hosts[i].state);
 		json_decref(fleet->hosts[i].known);
+		free(fleet->hosts[i].note);
 	}
 	for (size_t i = 0; i < fleet->n_rollouts; i++) {
 		free(fleet->rollouts[i].label);
 		json_decref(fleet->rollouts[i].history);
+		json_decref(fleet->rollouts[i].log);
 	}
 	for (size_t i = 0; i < fleet->n_versions; i++)
 		free(fleet->versions[i]);
@@ -301,11 +390,6 @@ static const struct rollout *follow(const struct fleet *fleet, const json_t *lab
 	return rollout && rollout->revision > 0 ? rollout : NULL;
 }
 
-static const char *text_of(const json_t *object, const char *name)
-{
-	return json_string_value(json_object_get(object, name));
-}
-
 static bool has_refused(const json_t *state, const char *version)
 {
 	const json_t *install = json_object_get(state, "install");
@@ -315,18 +399,56 @@ static bool has_refused(const json_t *state, const char *version)
 	       !json_is_true(json_object_get(install, "installed"));
 }
 
-int64_t host_clamp(const json_t *number)
+/* What the agent says about WANTED; NULL: nothing, because it does not know of it yet, or is an older one. */
+static const char *agent_says(const json_t *state, const char *wanted)
 {
-	int64_t n = json_integer_value(number);
+	const char *known = text_of(state, "wanted");
 
-	return n < 0 ? 0 : n > NUMBER_MAX ? NUMBER_MAX : n;
+	return *wanted && known && strcmp(known, wanted) == 0 ?
+		       text_of(json_object_get(state, "converge"), "state") :
+		       NULL;
+}
+
+/* The verdict of an agent that says how it converges; HOST_OK: nothing is wrong with that. */
+static enum verdict judge_converging(const struct host *host, const char *says,
+				     const char **ret_why)
+{
+	if (strcmp(says, "held") == 0) {
+		*ret_why = host->note;
+		return HOST_HELD;
+	}
+	if (strcmp(says, "trying") == 0) {
+		*ret_why = host->note;
+		return HOST_TRYING;
+	}
+	if (strcmp(says, "refused") != 0)
+		return HOST_OK;
+	*ret_why = host_reason(text_of(json_object_get(host->state, "converge"), "why"));
+	return text_of(host->state, "error") ? HOST_FAILED : HOST_REFUSED;
+}
+
+/* The same for an older agent, which does not tell what can pass. */
+static enum verdict judge_old(const struct host *host, const char *wanted, const char **ret_why)
+{
+	const json_t *state = host->state;
+
+	if (*wanted && has_refused(state, wanted)) {
+		*ret_why = text_of(json_object_get(state, "install"), "text");
+		return HOST_REFUSED;
+	}
+	*ret_why = text_of(state, "error");
+	return *ret_why && *wanted && text_of(state, "wanted") &&
+			       strcmp(text_of(state, "wanted"), wanted) == 0 ?
+		       HOST_FAILED :
+		       HOST_OK;
 }
 
 static enum verdict judge(const struct judgement *judgement, const struct host *host,
 			  const char **ret_why)
 {
 	const json_t *state = host->state, *daemon = json_object_get(state, "daemon");
-	const char *wanted = judgement->rollout ? judgement->rollout->version : "";
+	const char *wanted = judgement->rollout ? judgement->rollout->version : "", *says;
+	enum verdict verdict;
 
 	if (!state)
 		return host->is_invalid ? HOST_INVALID : HOST_AWAY;
@@ -334,20 +456,24 @@ static enum verdict judge(const struct judgement *judgement, const struct host *
 		return HOST_INVALID;
 	if (judgement->age_s > host_number(host, NULL, "period") + GRACE_S)
 		return HOST_STALE;
-	if (*wanted && has_refused(state, wanted)) {
-		*ret_why = text_of(json_object_get(state, "install"), "text");
-		return HOST_REFUSED;
+	if (json_is_string(json_object_get(state, "twin"))) {
+		*ret_why = host->note;
+		return HOST_TWICE;
 	}
-	*ret_why = text_of(state, "error");
-	if (*ret_why && *wanted && text_of(state, "wanted") &&
-	    strcmp(text_of(state, "wanted"), wanted) == 0)
-		return HOST_FAILED;
+	says = agent_says(state, wanted);
+	verdict = says                               ? judge_converging(host, says, ret_why) :
+		  json_object_get(state, "converge") ? HOST_OK :
+						       judge_old(host, wanted, ret_why);
+	if (verdict != HOST_OK)
+		return verdict;
 	*ret_why = text_of(daemon, "error");
 	if (!json_is_true(json_object_get(daemon, "answers")))
 		return HOST_BROKER;
 	*ret_why = text_of(daemon, "policy_error");
 	if (*ret_why)
 		return HOST_POLICY;
+	/* Who holds the version is said even if it is the right one. */
+	*ret_why = host->note;
 	if (*wanted && !(judgement->in_force && strcmp(judgement->in_force, wanted) == 0))
 		return HOST_WAITING;
 	return HOST_OK;
@@ -358,10 +484,15 @@ bool host_exists(const struct host *host)
 	return host->state || host->known || host->is_invalid;
 }
 
+const json_t *host_labels(const struct host *host)
+{
+	return json_object_get(host->state ?: host->known, "labels");
+}
+
 struct judgement host_judge(const struct fleet *fleet, const struct host *host)
 {
 	const json_t *state = host->state ?: host->known;
-	struct judgement ret = { .rollout = follow(fleet, json_object_get(state, "labels")),
+	struct judgement ret = { .rollout = follow(fleet, host_labels(host)),
 				 .in_force = text_of(state, "in_force"),
 				 .age_s = -1 };
 	const json_t *written = json_object_get(host->state, "time");

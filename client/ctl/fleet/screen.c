@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ctl/output.h"
 #include "fleetctl.h"
 #include "proto/clock.h"
 #include "proto/text.h"
@@ -26,21 +27,34 @@ int64_t screen_sum_refusals(const struct host *host, const char *what)
 	return sum;
 }
 
+bool screen_is_full(const struct view *view)
+{
+	for (size_t i = 0; i < view->n_members; i++)
+		if (view->members[i].answers && strstr(view->members[i].is.alarms, "NOSPACE"))
+			return true;
+	return false;
+}
+
 struct host_row host_row(const struct view *view, const struct host *host)
 {
 	struct judgement judgement = host_judge(&view->fleet, host);
+	bool is_silent = judgement.verdict == HOST_AWAY || judgement.verdict == HOST_STALE;
 	struct host_row row = {
 		.host = host->name,
 		.label = judgement.rollout ? judgement.rollout->label : NULL,
 		.state = verdict_names[judgement.verdict],
 		.version = judgement.in_force,
-		.wanted = judgement.rollout ? judgement.rollout->version : NULL,
-		.why = judgement.why,
+		.wanted = judgement.rollout && *judgement.rollout->version ?
+				  judgement.rollout->version :
+				  NULL,
+		.why = is_silent && screen_is_full(view) ? "perhaps only because etcd is full" :
+							   judgement.why,
 		.age_s = judgement.age_s,
 		.sessions = host_number(host, "daemon", "sessions"),
 		.listeners = host_number(host, "daemon", "listeners"),
 		.connections = host_number(host, "daemon", "connections"),
 		.rejected = screen_sum_refusals(host, "rejected"),
+		.labels = host_labels(host),
 		.report = host->state,
 	};
 
@@ -55,6 +69,31 @@ void screen_print_age(const void *at, FILE *file)
 	if (age_s >= 0)
 		age_text(text, (unsigned long)age_s);
 	fputs(text, file);
+}
+
+void screen_print_time(const void *at, FILE *file)
+{
+	int64_t since = json_integer_value(*(const json_t *const *)at);
+	char text[MODEL_TIME_MAX];
+
+	model_print_time(text, since);
+	if (since > 0)
+		fputs(text, file);
+}
+
+void screen_print_list(const void *at, FILE *file)
+{
+	const json_t *list = *(const json_t *const *)at;
+	const char *comma = "";
+
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const char *text = json_string_value(json_array_get(list, i));
+
+		if (!text)
+			continue;
+		fprintf(file, "%s%s", comma, text);
+		comma = ",";
+	}
 }
 
 void screen_print_error(const struct view *view, const char *indent, FILE *file)
@@ -169,9 +208,11 @@ static int watch_fleet(struct view *view, struct etcd_watch *watch)
 
 int screen_run(struct fleetctl *ctl, const struct printer *printer, const char *what)
 {
-	struct view view = {
-		.ctl = ctl, .printer = printer, .what = what, .n_members = ctl->settings.n_endpoints
-	};
+	struct view view = { .ctl = ctl,
+			     .printer = printer,
+			     .what = what,
+			     .n_members = ctl->settings.n_endpoints,
+			     .manifests = json_object() };
 	struct etcd_watch *watch = NULL;
 	int status = EXIT_FAILURE;
 
@@ -181,24 +222,27 @@ int screen_run(struct fleetctl *ctl, const struct printer *printer, const char *
 	}
 	if (!fleetctl_connect(ctl))
 		return EXIT_FAILURE;
-	if (read_all(&view, &watch) != 0) {
-		fleetctl_complain(ctl);
-	} else {
-		view.fresh_ms = now_ms();
-		view.member_client = fleetctl_new_client(ctl, MEMBER_MS);
-		if (view.member_client && printer->asks_members)
-			ask_members(&view);
-		if (!view.member_client)
-			status = EXIT_FAILURE;
-		else if (ctl->watch)
-			status = watch_fleet(&view, watch);
-		else
-			status = print_once(&view, stdout);
-		if (ctl->watch)
-			watch = NULL;
+	view.has_fleet = read_all(&view, &watch) == 0;
+	if (!view.has_fleet)
+		text_copy(view.error, sizeof(view.error), etcd_error(ctl->etcd));
+	view.fresh_ms = now_ms();
+	view.member_client = fleetctl_new_client(ctl, MEMBER_MS);
+	if (view.member_client && printer->asks_members)
+		ask_members(&view);
+	if (view.member_client && !view.has_fleet) {
+		/* What each member says is of use just then. */
+		if (printer->asks_members)
+			print_once(&view, stdout);
+		complain("cannot use etcd: %s", view.error);
+	} else if (view.member_client && ctl->watch) {
+		status = watch_fleet(&view, watch);
+		watch = NULL;
+	} else if (view.member_client) {
+		status = print_once(&view, stdout);
 	}
 	etcd_watch_free(watch);
 	etcd_free(view.member_client);
 	fleet_done(&view.fleet);
+	json_decref(view.manifests);
 	return status;
 }

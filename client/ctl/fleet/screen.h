@@ -21,6 +21,8 @@ struct view {
 	struct fleetctl *ctl;
 	const struct printer *printer;
 	struct fleet fleet;
+	bool has_fleet; /* false: it could not be read, so there is nothing to print but the members */
+	json_t *manifests; /* of versions, which never change, by their names; those that were needed */
 	const char *what; /* for `list` */
 	struct etcd *member_client;
 	struct member members[ETCD_ENDPOINTS_MAX]; /* of each endpoint of the settings */
@@ -35,7 +37,7 @@ struct view {
 struct printer {
 	int (*text)(const struct view *view, FILE *file);
 	int (*json)(const struct view *view, FILE *file);
-	bool asks_members;
+	bool asks_members; /* and prints what they say, also if the fleet cannot be read: has_fleet is false then */
 };
 
 /* What there is to print about a host. */
@@ -43,6 +45,7 @@ struct host_row {
 	const char *host, *label, *state, *version, *wanted, *why; /* NULL: none */
 	int64_t age_s; /* of the state; -1: not known */
 	int64_t sessions, listeners, connections, rejected;
+	const json_t *labels; /* the host's own, whichever decides; NULL: not known */
 	const json_t *report; /* NULL: none */
 };
 struct host_row host_row(const struct view *view, const struct host *host);
@@ -51,6 +54,12 @@ struct host_row host_row(const struct view *view, const struct host *host);
 /* The sum of WHAT ("rejected", "busy", "warned") over the rules of HOST. */
 int64_t screen_sum_refusals(const struct host *host, const char *what);
 void screen_print_age(const void *at, FILE *file);
+/* A json_t * of seconds since 1970, as local time; NULL: none. */
+void screen_print_time(const void *at, FILE *file);
+/* A json_t * of an array of texts; NULL: none. */
+void screen_print_list(const void *at, FILE *file);
+/* Whether a member says that the database is full, so that nothing can be written. */
+bool screen_is_full(const struct view *view);
 /* Says why FLEET is old, after INDENT, if it is. */
 void screen_print_error(const struct view *view, const char *indent, FILE *file);
 /* The JSON of a column: a json_t *, whose text others have written; NULL: null. */

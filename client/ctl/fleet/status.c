@@ -2,12 +2,13 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "ctl/table.h"
+#include "proto/text.h"
 #include "screen.h"
 
 #define PROBLEMS_MAX 20 /* lines */
+#define PROBLEMS_MIN 5 /* lines for which others give way on a screen */
 #define RULES_MAX 5 /* lines */
 
 /* Numbers of hosts: all, and those of each verdict. */
@@ -49,29 +50,54 @@ static unsigned count_members(const struct view *view, int64_t *ret_size)
 	return n;
 }
 
+/* What a member complains about, but not that etcd is full, which is said once. */
+static void print_alarms(const char *endpoint, const struct etcd_member *member, FILE *file)
+{
+	char alarms[sizeof(member->alarms)], text[sizeof(member->alarms)];
+	bool said = false;
+
+	text_copy(alarms, sizeof(alarms), member->alarms);
+	for (char *save, *one = strtok_r(alarms, ",", &save); one;
+	     one = strtok_r(NULL, ",", &save)) {
+		one += strspn(one, " ");
+		if (!*one || strstr(one, "NOSPACE"))
+			continue;
+		printable(text, sizeof(text), one);
+		fprintf(file, "  %s: %s%s\n", endpoint, text,
+			member->has_leader ? "" : "; most members are away from it");
+		said = true;
+	}
+	if (!member->has_leader && !said)
+		fprintf(file, "  %s: no leader; most members are away from it\n", endpoint);
+}
+
 static void print_members(const struct view *view, FILE *file)
 {
 	int64_t size;
 	unsigned n = count_members(view, &size);
 	char text[512];
 
-	fprintf(file, "etcd: %u of %zu endpoints answer; its database has %.1f MiB\n", n,
-		view->n_members, (double)size / (1024 * 1024));
+	fprintf(file, "etcd: %u of %zu endpoints answer", n, view->n_members);
+	if (n > 0)
+		fprintf(file, "; its database has %.1f MiB", (double)size / (1024 * 1024));
+	fputc('\n', file);
 	for (size_t i = 0; i < view->n_members; i++) {
 		const struct member *member = &view->members[i];
-		const char *endpoint = view->ctl->settings.endpoints[i];
 
-		printable(text, sizeof(text), member->answers ? member->is.alarms : member->error);
-		if (!member->answers)
-			/* The error begins with the endpoint. */
-			fprintf(file, "  %s\n", text);
-		else if (!member->is.has_leader)
-			fprintf(file, "  %s: it has no leader, so most members are away from it\n",
-				endpoint);
-		if (member->answers && *text)
-			fprintf(file, "  %s: %s\n", endpoint, text);
+		if (member->answers) {
+			print_alarms(view->ctl->settings.endpoints[i], &member->is, file);
+			continue;
+		}
+		/* The error begins with the endpoint. */
+		printable(text, sizeof(text), member->error);
+		fprintf(file, "  %s\n", text);
 	}
-	screen_print_error(view, "  ", file);
+	if (screen_is_full(view))
+		fputs("  etcd is full (NOSPACE), so nothing can be written: no roll-out, and no state "
+		      "of a host.\n  " FLEETCTL_CURE "\n",
+		      file);
+	if (view->has_fleet)
+		screen_print_error(view, "  ", file);
 }
 
 static void json_etcd(const struct view *view, struct jsonout *json)
@@ -161,20 +187,12 @@ static const json_t *last_of(const struct rollout *rollout)
 
 struct rollout_row {
 	const char *label, *version, *by;
+	const char *shown; /* of the version */
+	const char *value; /* of the key, if it is no name of a version; NULL: it is */
 	const json_t *time;
 	unsigned n_bad;
 	struct numbers numbers;
 };
-
-static void print_since(const void *at, FILE *file)
-{
-	time_t since = (time_t)json_integer_value(*(const json_t *const *)at);
-	char text[32];
-	struct tm tm;
-
-	if (since > 0 && localtime_r(&since, &tm) && strftime(text, sizeof(text), "%F %R", &tm))
-		fputs(text, file);
-}
 
 static void json_numbers(const void *at, struct jsonout *json, const char *key)
 {
@@ -190,14 +208,16 @@ static void json_numbers(const void *at, struct jsonout *json, const char *key)
 
 static const struct column rollout_columns[] = {
 	{ "LABEL", "label", ROLLOUT(label) },
-	{ "VERSION", "version", ROLLOUT(version) },
+	{ "VERSION", NULL, ROLLOUT(shown) },
+	{ NULL, "version", ROLLOUT(version) },
+	{ NULL, "invalid", ROLLOUT(value) },
 	{ "HOSTS", "hosts", ROLLOUT(numbers.n) },
 	{ "OK", NULL, ROLLOUT(numbers.of[HOST_OK]) },
 	{ "WAITING", NULL, ROLLOUT(numbers.of[HOST_WAITING]) },
 	{ "PROBLEM", NULL, ROLLOUT(n_bad) },
 	{ "AWAY", NULL, ROLLOUT(numbers.of[HOST_AWAY]) },
 	{ "SINCE", "time", .type = COLUMN_TEXT, .offset = offsetof(struct rollout_row, time),
-	  .text = print_since, .json = screen_json },
+	  .text = screen_print_time, .json = screen_json },
 	{ "BY", "by", ROLLOUT(by) },
 	{ NULL, "states", .offset = offsetof(struct rollout_row, numbers), .json = json_numbers },
 	{ NULL },
@@ -207,8 +227,13 @@ static const struct column rollout_columns[] = {
 static struct rollout_row rollout_row(const struct view *view, const struct rollout *rollout)
 {
 	const json_t *last = rollout ? last_of(rollout) : NULL;
+	bool is_invalid = rollout && !*rollout->version;
 	struct rollout_row row = { .label = rollout ? rollout->label : "(none)",
-				   .version = rollout ? rollout->version : NULL,
+				   .version = rollout && !is_invalid ? rollout->version : NULL,
+				   .shown = is_invalid ? "(invalid)" :
+					    rollout    ? rollout->version :
+							 NULL,
+				   .value = is_invalid ? rollout->value : NULL,
 				   .time = json_object_get(last, "time"),
 				   .by = json_string_value(json_object_get(last, "by")) };
 	const unsigned *of = row.numbers.of;
@@ -222,10 +247,16 @@ static const struct column problem_columns[] = {
 	{ "HOST", "host", COLUMN_OF(struct host_row, host) },
 	{ "STATE", "state", COLUMN_OF(struct host_row, state) },
 	{ "VERSION", "version", COLUMN_OF(struct host_row, version) },
-	{ "AGE", NULL, COLUMN_OF(struct host_row, age_s), .text = screen_print_age },
+	{ "AGE", NULL, COLUMN_OF(struct host_row, age_s), COLUMN_IF_ROOM,
+	  .text = screen_print_age },
 	{ "WHY", "why", COLUMN_OF(struct host_row, why) },
 	{ NULL },
 };
+
+static bool is_waiting(const struct view *view, const struct host *host)
+{
+	return host_judge(&view->fleet, host).verdict == HOST_WAITING && host_exists(host);
+}
 
 static bool has_problem(const struct view *view, const struct host *host)
 {
@@ -329,44 +360,73 @@ static void add_rollouts(const struct view *view, struct table *table)
 	}
 }
 
-/* Adds at most MAX. Returns how many there are. */
-static unsigned add_problems(const struct view *view, struct table *table, unsigned max)
+/* Adds the hosts that IS_ONE accepts, at most MAX. Returns how many there are. */
+static unsigned add_hosts(const struct view *view, struct table *table, unsigned max,
+			  bool (*is_one)(const struct view *view, const struct host *host))
 {
 	unsigned n = 0;
 
 	for (size_t i = 0; i < view->fleet.n_hosts; i++) {
 		struct host_row row = host_row(view, &view->fleet.hosts[i]);
 
-		if (has_problem(view, &view->fleet.hosts[i]) && n++ < max)
+		if (is_one(view, &view->fleet.hosts[i]) && n++ < max)
 			table_add(table, &row);
 	}
 	return n;
+}
+
+/* What is wrong with a key that another program has written. */
+static void print_mistakes(const struct view *view, FILE *file)
+{
+	for (size_t i = 0; i < view->fleet.n_rollouts; i++) {
+		const struct rollout *rollout = &view->fleet.rollouts[i];
+		char label[128];
+
+		if (rollout->revision == 0)
+			continue;
+		printable(label, sizeof(label), rollout->label);
+		if (!*rollout->version)
+			fprintf(file,
+				"label %s has \"%s\", which is no name of a version, so its hosts keep "
+				"what they have\n",
+				label, rollout->value);
+		else if (!fleet_has_version(&view->fleet, rollout->version))
+			fprintf(file, "etcd has no version %s, which is rolled out to label %s\n",
+				rollout->version, label);
+	}
 }
 
 static bool print_rollouts(const struct view *view, FILE *file)
 {
 	struct rollout_row none = rollout_row(view, NULL);
 	struct table table;
+	bool good;
 
 	table_begin(&table, rollout_columns);
 	add_rollouts(view, &table);
 	if (none.numbers.n > 0)
 		table_add(&table, &none);
-	return print_table(&table, file);
+	good = print_table(&table, file);
+	print_mistakes(view, file);
+	return good;
 }
 
-static bool print_problems(const struct view *view, FILE *file)
+/* MAX: of the hosts. The last line counts those that are not shown. */
+static bool print_problems(const struct view *view, unsigned max, FILE *file)
 {
 	struct table table;
 	unsigned n;
 	bool good;
 
 	table_begin(&table, problem_columns);
-	n = add_problems(view, &table, PROBLEMS_MAX);
+	table.fit = terminal_width();
+	/* Those that wait come last, because they may need nothing but time. */
+	n = add_hosts(view, &table, max, has_problem);
+	n += add_hosts(view, &table, n < max ? max - n : 0, is_waiting);
 	good = print_table(&table, file);
-	if (n > PROBLEMS_MAX)
-		fprintf(file, "(and %u more, see \"rdmabrokerctl fleet list\")\n",
-			n - PROBLEMS_MAX);
+	if (n > max)
+		fprintf(file, "(and %u more host%s, see \"rdmabrokerctl fleet list\")\n", n - max,
+			n - max == 1 ? "" : "s");
 	return good;
 }
 
@@ -385,32 +445,95 @@ static bool print_rules(const struct view *view, FILE *file)
 	return print_table(&table, file);
 }
 
-static int print_text(const struct view *view, FILE *file)
+/* A part of the screen, before it is known how much room there is. */
+struct part {
+	char *text;
+	unsigned n_lines; /* that a screen shows: those that are not empty */
+};
+
+static bool make_part(const struct view *view, bool (*print)(const struct view *view, FILE *file),
+		      struct part *ret)
+{
+	size_t len;
+	FILE *file = open_memstream(&ret->text, &len);
+	bool good = file && print(view, file);
+
+	if (!file || fclose(file) != 0)
+		return false;
+	ret->n_lines = 0;
+	for (const char *line = ret->text; *line; line += strcspn(line, "\n") + 1)
+		ret->n_lines += *line != '\n';
+	return good;
+}
+
+static bool print_top(const struct view *view, FILE *file)
 {
 	print_members(view, file);
+	if (!view->has_fleet)
+		return true;
 	print_hosts(view, file);
-	return print_rollouts(view, file) && print_problems(view, file) && print_rules(view, file) ?
-		       EXIT_SUCCESS :
-		       EXIT_FAILURE;
+	return print_rollouts(view, file);
+}
+
+/*
+ * On a screen, the hosts with problems get the lines that the others leave, and if these are too few, also those of the
+ * rules. So what is left out are hosts, which are counted.
+ */
+static int print_text(const struct view *view, FILE *file)
+{
+	unsigned lines = view->ctl->watch ? terminal_lines() : 0, max = PROBLEMS_MAX, others;
+	struct part top = { 0 }, rules = { 0 };
+	bool good = make_part(view, print_top, &top) &&
+		    (!view->has_fleet || make_part(view, print_rules, &rules));
+
+	if (good && lines > 0) {
+		/* And the headings, and the line that counts. */
+		others = top.n_lines + 2;
+		if (others + rules.n_lines + PROBLEMS_MIN > lines && rules.text)
+			*rules.text = 0;
+		else
+			others += rules.n_lines;
+		max = others + PROBLEMS_MIN > lines ? PROBLEMS_MIN : lines - others;
+		max = max < PROBLEMS_MAX ? max : PROBLEMS_MAX;
+	}
+	if (good) {
+		fputs(top.text, file);
+		good = !view->has_fleet || print_problems(view, max, file);
+		fputs(rules.text ?: "", file);
+	}
+	free(top.text);
+	free(rules.text);
+	return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 static int print_objects(const struct view *view, FILE *file)
 {
 	struct warnings warnings = count_warnings(view);
 	struct jsonout json = { .file = file };
+	struct table objects = { .columns = problem_columns, .json = &json };
 	json_t *rules = new_rules(view);
 	struct numbers numbers;
 
 	count(view, NULL, /* all= */ true, &numbers);
 	jsonout_open(&json, NULL, '{');
 	json_etcd(view, &json);
+	if (!view->has_fleet) {
+		jsonout_string(&json, "error", view->error);
+		jsonout_close(&json, '}');
+		fputc('\n', file);
+		json_decref(rules);
+		return EXIT_SUCCESS;
+	}
 	jsonout_number(&json, "hosts", numbers.n);
 	json_numbers(&numbers, &json, "states");
 	jsonout_open(&json, "rollout", '[');
 	add_rollouts(view, &(struct table){ .columns = rollout_columns, .json = &json });
 	jsonout_close(&json, ']');
 	jsonout_open(&json, "problems", '[');
-	add_problems(view, &(struct table){ .columns = problem_columns, .json = &json }, UINT_MAX);
+	add_hosts(view, &objects, UINT_MAX, has_problem);
+	jsonout_close(&json, ']');
+	jsonout_open(&json, "waiting", '[');
+	add_hosts(view, &objects, UINT_MAX, is_waiting);
 	jsonout_close(&json, ']');
 	screen_json(&rules, &json, "refusals");
 	jsonout_open(&json, "warnings", '{');

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "common/author.h"
 #include "ctl/output.h"
 #include "ctl/sitecheck.h"
 #include "fleet/sha256.h"
+#include "names.h"
+#include "proto/jsonout.h"
 #include "proto/text.h"
 #include "versions.h"
 
@@ -22,7 +27,7 @@ static bool is_name(const char *name)
 	if (!site_is_name(name))
 		complain(
 			"invalid name of a version \"%s\": it must have at most %d letters, digits, "
-			"'.', '_', '-' and '+'",
+			"'.', '_', '-' and '+', and not begin with '.' or '-'",
 			name, SITE_NAME_MAX);
 	return site_is_name(name);
 }
@@ -102,25 +107,120 @@ struct site_version *version_load(struct fleetctl *ctl, const char *what)
 	return siteversion_free(version);
 }
 
+/* An empty policy and an empty configuration in WORK, in names that no version can have. */
+static bool make_empty(const char *work, char dir[PATH_MAX], char config[PATH_MAX])
+{
+	int fd;
+
+	snprintf(dir, PATH_MAX, "%.*s/.policy", PATH_MAX - 16, work);
+	snprintf(config, PATH_MAX, "%.*s/.conf", PATH_MAX - 16, work);
+	fd = mkdir(dir, 0700) < 0 ? -1 :
+				    open(config, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0) {
+		complain("cannot write to %s: %m", work);
+		return false;
+	}
+	close(fd);
+	return true;
+}
+
+/* Checks VERSION, which is in DIR, as the options say. */
+static bool check_as_told(const struct fleetctl *ctl, const char *work, const char *dir,
+			  const struct site_version *version)
+{
+	char empty[PATH_MAX] = "", config[PATH_MAX] = "", policy[PATH_MAX];
+	struct sitecheck_how how = { .names_dir = true,
+				     .is_foreign = ctl->only_syntax || ctl->policy_dir,
+				     .skips_tests = ctl->only_syntax };
+	bool good = true;
+
+	if (ctl->only_syntax) {
+		good = make_empty(work, empty, config);
+		how.policy_dir = empty;
+		how.config = config;
+	} else if (ctl->policy_dir) {
+		good = realpath(ctl->policy_dir, policy);
+		if (!good)
+			complain("cannot read the rules in %s: %m", ctl->policy_dir);
+		how.policy_dir = policy;
+	}
+	good = good && sitecheck_run(dir, version, &how) == SITECHECK_VALID;
+	if (*empty) {
+		rmdir(empty);
+		unlink(config);
+	}
+	return good;
+}
+
+bool version_check(const struct fleetctl *ctl, const struct site_version *version, const char *name)
+{
+	char work[PATH_MAX], dir[PATH_MAX + SITE_NAME_MAX];
+	bool good;
+
+	if (!siteversion_make_work(work))
+		return false;
+	snprintf(dir, sizeof(dir), "%s/%s", work, name);
+	good = siteversion_write(version, dir);
+	if (good) {
+		good = check_as_told(ctl, work, dir, version);
+		siteversion_remove(dir);
+	}
+	rmdir(work);
+	return good;
+}
+
+/* The name under which the files of WHAT, a directory or a version, are shown. */
+static void get_shown_name(char ret[SITE_NAME_MAX + 1], const char *what)
+{
+	char path[PATH_MAX];
+
+	/* "." and "..", too. */
+	if (!strchr(what, '/') || !realpath(what, path) ||
+	    strlen(strrchr(path, '/') + 1) > SITE_NAME_MAX)
+		text_copy(path, sizeof(path), what);
+	text_copy(ret, SITE_NAME_MAX + 1, strrchr(path, '/') ? strrchr(path, '/') + 1 : path);
+	if (!site_is_name(ret))
+		strcpy(ret, "version");
+}
+
+static void tell_check(const struct fleetctl *ctl, const char *what, bool is_valid)
+{
+	struct jsonout json = { .file = stdout };
+
+	if (ctl->json) {
+		jsonout_open(&json, NULL, '{');
+		jsonout_string(&json, "what", what);
+		jsonout_bool(&json, "valid", is_valid);
+		jsonout_close(&json, '}');
+		putchar('\n');
+	} else if (is_valid) {
+		printf("%s is valid%s\n", what,
+		       ctl->only_syntax ? " in its syntax" :
+		       ctl->policy_dir  ? " with these rules" :
+					  " on this host");
+	}
+	if (!is_valid)
+		complain("%s is not valid", what);
+}
+
 int action_check(struct fleetctl *ctl, char **arguments)
 {
 	struct site_version *version = version_load(ctl, arguments[0]);
-	int status = EXIT_FAILURE;
+	char name[SITE_NAME_MAX + 1];
+	bool is_valid;
 
-	if (version && sitecheck_run_copy(version, "version"))
-		status = EXIT_SUCCESS;
+	get_shown_name(name, arguments[0]);
+	is_valid = version && version_check(ctl, version, name);
 	siteversion_free(version);
-	if (status == EXIT_SUCCESS)
-		printf("%s is valid on this host\n", arguments[0]);
-	else
-		complain("%s is not valid", arguments[0]);
-	return status;
+	tell_check(ctl, arguments[0], is_valid);
+	return is_valid ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 /* push */
 
 static json_t *new_manifest(const struct site_version *version)
 {
+	char author[AUTHOR_MAX];
 	json_t *files = json_array();
 
 	for (size_t i = 0; i < version->n; i++) {
@@ -138,7 +238,9 @@ static json_t *new_manifest(const struct site_version *version)
 				      json_pack("{s:s, s:I, s:s}", "name", file->name, "size",
 						(json_int_t)file->len, "sha256", hex));
 	}
-	return json_pack("{s:o}", "files", files);
+	author_text(author);
+	return json_pack("{s:o, s:I, s:s}", "files", files, "time", (json_int_t)time(NULL), "by",
+			 author);
 }
 
 /* Puts a key that must not exist, or have the same value. */
@@ -156,6 +258,28 @@ static bool put_once(struct fleetctl *ctl, const char *key, const char *value, s
 	return r == 0;
 }
 
+/* The key of a file has other contents. Only what is no version yet may be removed without a thought. */
+static void tell_difference(struct fleetctl *ctl, const char *key, const char *name)
+{
+	char manifest[FLEETCTL_KEY_MAX];
+	struct etcd_range *range;
+	int r;
+
+	fleetctl_key(ctl, manifest, "versions", name);
+	r = fleetctl_get(ctl, manifest, &range);
+	if (r > 0)
+		etcd_range_free(range);
+	if (r == 0)
+		complain("etcd has %s already, with other contents, of a push that did not end; "
+			 "\"rdmabrokerctl fleet remove %s\" removes it",
+			 key, name);
+	else
+		complain(
+			"etcd has %s already, with other contents; a version cannot be changed, so "
+			"give the new one another name",
+			key);
+}
+
 static bool upload_files(struct fleetctl *ctl, const char *name, const struct site_version *version)
 {
 	char key[FLEETCTL_KEY_MAX];
@@ -168,40 +292,69 @@ static bool upload_files(struct fleetctl *ctl, const char *name, const struct si
 		if (put_once(ctl, key, file->text, file->len, &differs))
 			continue;
 		if (differs)
-			complain("etcd has %s already, with other contents. If that is of a push "
-				 "that did not end: rdmabrokerctl fleet remove %s",
-				 key, name);
+			tell_difference(ctl, key, name);
 		return false;
 	}
 	return true;
 }
 
+/* Whether the version of etcd has the files of VERSION: 1: yes; 0: no; negative: not known, an error was printed. */
+static int is_same(struct fleetctl *ctl, const char *key, const struct site_version *version)
+{
+	char reason[VERSION_REASON_MAX];
+	struct manifest *manifest = NULL;
+	struct etcd_range *range;
+	bool same = false;
+	int r = fleetctl_get(ctl, key, &range);
+
+	if (r <= 0)
+		return r;
+	if (manifest_parse(range->entries[0].value, range->entries[0].len, &manifest, reason) == 0)
+		same = manifest->n == version->n;
+	for (size_t i = 0; same && i < version->n; i++)
+		same = strcmp(manifest->files[i].name, version->files[i].name) == 0 &&
+		       manifest_verify(&manifest->files[i], version->files[i].text,
+				       version->files[i].len, reason);
+	free(manifest);
+	etcd_range_free(range);
+	return same;
+}
+
 /* The manifest is written last, so an upload that stops halfway is no version. */
-static bool upload(struct fleetctl *ctl, const char *name, const struct site_version *version)
+static bool upload_manifest(struct fleetctl *ctl, const char *key, const char *name,
+			    const struct site_version *version)
 {
 	json_t *manifest = new_manifest(version);
-	char *text = manifest ? json_dumps(manifest, JSON_COMPACT) : NULL, key[FLEETCTL_KEY_MAX];
-	bool differs = false, good = text;
+	char *text = manifest ? json_dumps(manifest, JSON_COMPACT) : NULL;
+	bool differs = false, good = false;
 
 	json_decref(manifest);
 	if (!text)
 		complain("out of memory");
-	else if (strlen(text) > MANIFEST_MAX) {
+	else if (strlen(text) > MANIFEST_MAX)
 		complain("the version has too many files");
-		good = false;
-	}
-	good = good && upload_files(ctl, name, version);
-	fleetctl_key(ctl, key, "versions", name);
-	if (good) {
+	else
 		good = put_once(ctl, key, text, strlen(text), &differs);
-		if (differs)
-			complain(
-				"etcd has version %s already, with other contents; a version cannot "
-				"be changed, so give the new one another name",
-				name);
-	}
+	if (differs)
+		complain("etcd has version %s already, with other contents; a version cannot "
+			 "be changed, so give the new one another name",
+			 name);
 	free(text);
 	return good;
+}
+
+static bool upload(struct fleetctl *ctl, const char *name, const struct site_version *version,
+		   bool *ret_was_there)
+{
+	char key[FLEETCTL_KEY_MAX];
+	int r;
+
+	fleetctl_key(ctl, key, "versions", name);
+	/* The manifest has who pushed it first, and when, so it is not written again. */
+	r = is_same(ctl, key, version);
+	*ret_was_there = r > 0;
+	return r >= 0 && upload_files(ctl, name, version) &&
+	       (*ret_was_there || upload_manifest(ctl, key, name, version));
 }
 
 static bool has_warn_rule(const struct site_version *version)
@@ -226,8 +379,7 @@ static bool has_warn_rule(const struct site_version *version)
 static void tell_who_refuses_warn(struct fleetctl *ctl, const struct site_version *version)
 {
 	struct fleet fleet = { 0 };
-	char names[256] = "";
-	unsigned n = 0;
+	struct names names = { 0 };
 
 	if (!has_warn_rule(version))
 		return;
@@ -239,17 +391,31 @@ static void tell_who_refuses_warn(struct fleetctl *ctl, const struct site_versio
 
 		if (json_object_get(daemon, "warn_rules"))
 			continue;
-		if (n++ < 4)
-			snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%.63s",
-				 n > 1 ? ", " : "", fleet.hosts[i].name);
+		names_add(&names, fleet.hosts[i].name);
 	}
 	fleet_done(&fleet);
-	if (n > 0)
+	if (names.n > 0)
 		complain(
 			"the version has warn rules, which rdmabroker before 0.2.0 refuses; %u host%s "
 			"not known to have a later one, and can stay with the version in force: "
-			"%s%s",
-			n, n == 1 ? " is" : "s are", names, n > 4 ? ", ..." : "");
+			"%s",
+			names.n, names.n == 1 ? " is" : "s are", names_text(&names));
+}
+
+static void tell_push(const struct fleetctl *ctl, const char *name, bool was_there)
+{
+	struct jsonout json = { .file = stdout };
+
+	if (ctl->json) {
+		jsonout_open(&json, NULL, '{');
+		jsonout_string(&json, "version", name);
+		jsonout_bool(&json, "was_there", was_there);
+		jsonout_close(&json, '}');
+		putchar('\n');
+		return;
+	}
+	printf("version %s is in etcd%s; \"rdmabrokerctl fleet use %s\" rolls it out\n", name,
+	       was_there ? " already, with the same contents" : "", name);
 }
 
 int action_push(struct fleetctl *ctl, char **arguments)
@@ -258,13 +424,14 @@ int action_push(struct fleetctl *ctl, char **arguments)
 	const char *dir = arguments[0];
 	struct site_version *version;
 	int status = EXIT_FAILURE;
+	bool was_there = false;
 
 	if (!siteversion_get_name(name, dir, ctl->name))
 		return EXIT_USAGE;
 	version = siteversion_read(dir);
-	if (version && !sitecheck_run_copy(version, name))
+	if (version && !version_check(ctl, version, name))
 		complain("version %s is not valid, nothing has changed", name);
-	else if (version && fleetctl_connect(ctl) && upload(ctl, name, version))
+	else if (version && fleetctl_connect(ctl) && upload(ctl, name, version, &was_there))
 		status = EXIT_SUCCESS;
 	if (status == EXIT_SUCCESS)
 		tell_who_refuses_warn(ctl, version);
@@ -273,11 +440,13 @@ int action_push(struct fleetctl *ctl, char **arguments)
 		return status;
 	if (ctl->label)
 		return rollout_use(ctl, name);
-	printf("version %s is in etcd; \"rdmabrokerctl fleet use %s\" rolls it out\n", name, name);
+	tell_push(ctl, name, was_there);
 	return EXIT_SUCCESS;
 }
 
 /* diff */
+
+#define DIFF_TROUBLE 2
 
 /* What lies in etcd need not have come by push, which refuses such files. */
 static bool can_be_shown(const struct site_version *version, const char *what)
@@ -361,27 +530,28 @@ static bool find_current(struct fleetctl *ctl, char ret[SITE_NAME_MAX + 1])
 	return good;
 }
 
-/* One argument is compared with the version that is rolled out. */
+/* One argument is compared with the version that is rolled out. Returns the exit statuses of diff(1). */
 int action_diff(struct fleetctl *ctl, char **arguments)
 {
 	char work[PATH_MAX], dir[PATH_MAX + 256], sides[2][128] = {}, current[SITE_NAME_MAX + 1];
 	const char *what[2] = { arguments[0], arguments[1] };
-	int status = EXIT_FAILURE;
+	int status = DIFF_TROUBLE;
 	bool good;
 
 	if (!what[1]) {
 		if (!find_current(ctl, current))
-			return EXIT_FAILURE;
+			return DIFF_TROUBLE;
 		what[0] = current;
 		what[1] = arguments[0];
 	}
 	if (!siteversion_make_work(work))
-		return EXIT_FAILURE;
+		return DIFF_TROUBLE;
 	good = write_side(ctl, work, what[0], 'a', sides[0], sizeof(sides[0])) &&
 	       write_side(ctl, work, what[1], 'b', sides[1], sizeof(sides[1]));
 	if (good)
-		status = (unsigned)run_diff(work, sides[0], sides[1]) <= 1 ? EXIT_SUCCESS :
-									     EXIT_FAILURE;
+		status = run_diff(work, sides[0], sides[1]);
+	if (status < 0 || status > DIFF_TROUBLE)
+		status = DIFF_TROUBLE;
 	for (size_t i = 0; i < 2 && *sides[i]; i++) {
 		snprintf(dir, sizeof(dir), "%s/%s", work, sides[i]);
 		siteversion_remove(dir);
@@ -405,6 +575,20 @@ static bool is_unused(const struct fleet *fleet, const char *name)
 			return false;
 		}
 	return true;
+}
+
+static void tell_removal(const struct fleetctl *ctl, const char *name)
+{
+	struct jsonout json = { .file = stdout };
+
+	if (!ctl->json) {
+		printf("version %s is removed from etcd; hosts that have it keep it\n", name);
+		return;
+	}
+	jsonout_open(&json, NULL, '{');
+	jsonout_string(&json, "version", name);
+	jsonout_close(&json, '}');
+	putchar('\n');
 }
 
 /* The manifest and the files together, unless a roll-out is written meanwhile. */
@@ -438,7 +622,7 @@ static int remove_version(struct fleetctl *ctl, const struct fleet *fleet, const
 	}
 	if (r != 0)
 		return fleetctl_complain(ctl);
-	printf("version %s is removed from etcd; hosts that have it keep it\n", name);
+	tell_removal(ctl, name);
 	return EXIT_SUCCESS;
 }
 

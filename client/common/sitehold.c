@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "proto/text.h"
+#include "sitehold.h"
+
+#define NEW "." SITEHOLD_FILE ".new"
+
+static void parse(char *text, struct sitehold *ret)
+{
+	char *line = strchr(text, '\n'), *blank = strchr(text, ' ');
+
+	if (!line || !blank || blank > line)
+		return;
+	*line++ = 0;
+	*blank++ = 0;
+	ret->since = strtoll(text, NULL, 10);
+	if (ret->since < 0)
+		ret->since = 0;
+	if (*blank)
+		text_copy(ret->by, sizeof(ret->by), blank);
+	line[strcspn(line, "\n")] = 0;
+	text_copy(ret->why, sizeof(ret->why), line);
+	text_make_printable(ret->by, strlen(ret->by));
+	text_make_printable(ret->why, strlen(ret->why));
+}
+
+bool sitehold_read(const char *site, struct sitehold *ret)
+{
+	char path[PATH_MAX], text[AUTHOR_MAX + SITEHOLD_WHY_MAX + 64];
+	ssize_t n;
+	int fd;
+
+	*ret = (struct sitehold){ .by = "?" };
+	snprintf(path, sizeof(path), "%s/" SITEHOLD_FILE, site);
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return access(path, F_OK) == 0;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[n > 0 ? n : 0] = 0;
+	parse(text, ret);
+	return true;
+}
+
+int sitehold_write(const char *site, const struct sitehold *hold)
+{
+	char path[PATH_MAX], new[PATH_MAX];
+	FILE *file;
+	int r = 0;
+
+	snprintf(path, sizeof(path), "%s/" SITEHOLD_FILE, site);
+	snprintf(new, sizeof(new), "%s/" NEW, site);
+	file = fopen(new, "we");
+	if (!file)
+		return -errno;
+	if (fprintf(file, "%lld %s\n%s\n", (long long)hold->since, hold->by, hold->why) < 0 ||
+	    fflush(file) != 0 || fsync(fileno(file)) < 0)
+		r = -errno;
+	if (fclose(file) != 0 && r == 0)
+		r = -errno;
+	if (r == 0 && rename(new, path) < 0)
+		r = -errno;
+	if (r < 0)
+		unlink(new);
+	return r;
+}
+
+int sitehold_remove(const char *site)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/" SITEHOLD_FILE, site);
+	if (unlink(path) == 0)
+		return 1;
+	return errno == ENOENT ? 0 : -errno;
+}
