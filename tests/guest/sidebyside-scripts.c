@@ -623,6 +623,7 @@ const struct script scripts[] = {
 #define KERNEL_NUMBER "524 is the kernel's own ENOTSUPP, which no program knows"
 #define TOO_BIG "E2BIG names the error, and nothing was sent"
 #define ONE_LIMIT "the library's limits of private data are InfiniBand's, on each fabric"
+#define DECIDED "policy has decided about the address, so a path must lead there"
 #define BY_EVENT "software iWARP's connect waits for the peer, so a thread calls it"
 #define NO_WAIT "the kernel's disconnect waits until the connect has failed, the broker's does not"
 
@@ -648,6 +649,9 @@ const struct exception exceptions[] = {
 	{ "accept-peer-gone", "create-qp passive", "EINVAL", "0", ATTR_WITH_EVENT, ON_IB },
 
 	{ "bind-in-use", "bind other 10.9.0.2:7471", "ENODEV", "0", AS_NEW, ON_IB },
+
+	{ "set-path-elsewhere", "path active elsewhere", "0", "EINVAL", DECIDED, ON_BOTH },
+	{ "set-path-elsewhere", "rest of active", "ROUTE_RESOLVED *", "nothing", DECIDED, ON_BOTH },
 
 	{ "migrate-with-events", "quiet active", "nothing", "REJECTED active, status 28",
 	  MOVED_AWAY, ON_IB },

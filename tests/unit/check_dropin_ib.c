@@ -214,10 +214,10 @@ START_TEST(services_of_others)
 	for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
 		struct sockaddr *address = ib_addr(foreign[i].sid, foreign[i].mask);
 
-		expect_address_error(address, -EINVAL);
+		expect_address_error(address, -EPROTONOSUPPORT);
 		create();
-		REFUSES(rdma_resolve_addr(client.id, address, tcp_on(IB_PORT), 1000), EINVAL);
-		REFUSES(rdma_bind_addr(client.id, address), EINVAL);
+		REFUSES(rdma_resolve_addr(client.id, address, tcp_on(IB_PORT), 1000), EPROTONOSUPPORT);
+		REFUSES(rdma_bind_addr(client.id, address), EPROTONOSUPPORT);
 		DO(&client, rdma_bind_addr(client.id, tcp_on(IB_PORT)));
 		DO(&client, rdma_destroy_id(client.id));
 	}

@@ -237,6 +237,17 @@ int rdmabroker_resolve_route(struct rdmabroker_id *id, int timeout_ms)
 	return prepare_resolve_route(id, timeout_ms, NULL);
 }
 
+/* The program has got a route. The broker does not know that, if it has resolved the route in advance. */
+static bool has_route(struct rdmabroker_id *id)
+{
+	bool ret;
+
+	wire_lock(&id->session->wire);
+	ret = id->wants_route && id->stage == STAGE_ROUTE_RESOLVED;
+	wire_unlock(&id->session->wire);
+	return ret;
+}
+
 int rdmabroker_set_path(struct rdmabroker_id *id, const struct ibv_path_record *path,
 			int timeout_ms)
 {
@@ -247,6 +258,8 @@ int rdmabroker_set_path(struct rdmabroker_id *id, const struct ibv_path_record *
 		return fail(EOPNOTSUPP, "set_path: the broker is older, and takes no paths");
 	if (timeout_ms <= 0)
 		return fail(EINVAL, "set_path: the timeout is not positive");
+	if (has_route(id))
+		return fail(EINVAL, "set_path: id %u is route resolved", id->handle);
 	m.id = id->handle;
 	m.timeout_ms = (uint32_t)timeout_ms;
 	m.path.len = sizeof(*path);

@@ -55,10 +55,12 @@ int bind_check_service(const struct id *id, const struct sockaddr *addr, const c
 
 	if (addr_is_of_port_space(addr, id->ps))
 		return 0;
-	return failure_set(failure, STATUS_BAD_REQUEST,
-			   "%s %s: the service id is not one of the port space %s, so no rule can "
-			   "decide about it",
-			   verb, addr_to_string(addr, text), portspace_name(id->ps));
+	failure_set(failure, STATUS_BAD_REQUEST,
+		    "%s %s: the service id is not one of the port space %s, so no rule can decide "
+		    "about it",
+		    verb, addr_to_string(addr, text), portspace_name(id->ps));
+	failure->error = EPROTONOSUPPORT; /* as the kernel's */
+	return STATUS_BAD_REQUEST;
 }
 
 /*
