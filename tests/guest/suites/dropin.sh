@@ -349,7 +349,8 @@ case_rsockets() {
 	assert_eq "$(grep -c 'do not use the broker' client)" 1
 	assert_eq "$(admitted)" "$before"
 	told as bob "${through[@]}" timeout $patience rstream -s $A -S 64 -I 10 | tee said
-	assert_contains "$(cat said)" "Permission denied"
+	# librdmacm's id cannot have a channel, which it takes for a lack of memory.
+	assert_contains "$(cat said)" "rsocket failed: Cannot allocate memory"
 	assert_contains "$(cat errors)" "do not use the broker"
 
 	unset RDMABROKER_RSOCKETS RDMABROKER_DEBUG
