@@ -208,11 +208,9 @@ static int watch_fleet(struct view *view, struct etcd_watch *watch)
 
 int screen_run(struct fleetctl *ctl, const struct printer *printer, const char *what)
 {
-	struct view view = { .ctl = ctl,
-			     .printer = printer,
-			     .what = what,
-			     .n_members = ctl->settings.n_endpoints,
-			     .manifests = json_object() };
+	struct view view = {
+		.ctl = ctl, .printer = printer, .what = what, .n_members = ctl->settings.n_endpoints
+	};
 	struct etcd_watch *watch = NULL;
 	int status = EXIT_FAILURE;
 
@@ -222,6 +220,7 @@ int screen_run(struct fleetctl *ctl, const struct printer *printer, const char *
 	}
 	if (!fleetctl_connect(ctl))
 		return EXIT_FAILURE;
+	view.manifests = json_object();
 	view.has_fleet = read_all(&view, &watch) == 0;
 	if (!view.has_fleet)
 		text_copy(view.error, sizeof(view.error), etcd_error(ctl->etcd));
