@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -359,6 +360,26 @@ START_TEST(a_lock_is_held)
 }
 END_TEST
 
+/* It has not refused the version, so that is tried again. */
+START_TEST(the_daemon_hangs)
+{
+	if (!begin_with_two())
+		return;
+	roll_out("all", "v1");
+	await_question();
+	kill(broker, SIGSTOP);
+	ck_assert_int_eq(install(), 75);
+	kill(broker, SIGCONT);
+	await_state("converge.state", "trying");
+	assert_has(get("converge.why"), "rdmabrokerctl: ");
+	await_question();
+	ck_assert_int_eq(install(), 0);
+	await_state("converge.state", "in-force");
+	ck_assert_str_eq(get("in_force"), "v1");
+	end();
+}
+END_TEST
+
 /* In root's part, and in the agent's. */
 START_TEST(no_space)
 {
@@ -440,4 +461,5 @@ END_TEST
 
 UNIT_MAIN("fleet_converge", set_up_fleet, tear_down_fleet, from_etcd_to_the_host, drift_and_hold,
 	  pauses_grow_and_have_a_limit, no_answer, etcd_comes_back, drift_is_mended,
-	  an_admin_holds_a_version, a_lock_is_held, no_space, somebody_asks, in_force_for_a_moment)
+	  an_admin_holds_a_version, a_lock_is_held, no_space, somebody_asks, in_force_for_a_moment,
+	  the_daemon_hangs)
