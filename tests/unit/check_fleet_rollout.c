@@ -334,6 +334,10 @@ START_TEST(json_of_each_action)
 	/* A name that looks like an option. */
 	must_ctl("retry", "--json", "--", "-x");
 	ck_assert_str_eq(out, "{\"host\": \"-x\", \"hosts\": 1}\n");
+	put_state("old", new_state("old", "x", "v1"));
+	must_ctl("retry", "old");
+	ck_assert_str_eq(out,
+			 "host old is asked to try again, but its agent is too old for that\n");
 	must_ctl("forget", "--", "-x");
 	ck_assert_str_eq(out, "host -x is forgotten\n");
 	ck_assert_int_eq(ctl("diff", "v1", "v1", "--json"), 2);

@@ -85,7 +85,10 @@ static int retry_one(struct fleetctl *ctl, const struct fleet *fleet, const char
 		json_asked(name, 1);
 	else
 		printf("host %s is asked to try again%s\n", name,
-		       host->state ? "" : ", but it is away");
+		       !host->state ? ", but it is away" :
+		       json_object_get(host->state, "converge") ?
+				      "" :
+				      ", but its agent is too old for that");
 	return EXIT_SUCCESS;
 }
 
