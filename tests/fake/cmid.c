@@ -229,19 +229,6 @@ int fabric_id_resolve_route(struct fabric_id *id, int timeout_ms)
 	return 0;
 }
 
-static bool waits_for(const struct fabric_id *id, enum rdma_cm_event_type type)
-{
-	struct list *l;
-
-	list_for_each(l, &id->fabric->pending) {
-		const struct pending *p = container_of(l, struct pending, link);
-
-		if (p->id == id && p->event.type == type)
-			return true;
-	}
-	return false;
-}
-
 size_t fabric_id_get_paths(const struct fabric_id *id, struct ibv_sa_path_rec ret[PATHS_MAX])
 {
 	int tos = id->options[RDMA_OPTION_ID_TOS];
@@ -251,7 +238,7 @@ size_t fabric_id_get_paths(const struct fabric_id *id, struct ibv_sa_path_rec re
 	if (!id->is_routed && (!id->is_request || id->is_datagram))
 		return 0;
 	/* As librdmacm, which reads the paths with the event. */
-	if (waits_for(id, RDMA_CM_EVENT_ROUTE_RESOLVED))
+	if (id->is_routed && !id->is_told)
 		return 0;
 	ret[0] = (struct ibv_sa_path_rec){
 		.dlid = htons(0x1001),

@@ -84,6 +84,8 @@ static void deliver(struct fabric *fabric, struct pending *p)
 		event_read();
 	p->event.conn.private_data = p->event.conn.private_data_len > 0 ? p->event.private_data :
 									  NULL;
+	if (p->id && p->event.type == RDMA_CM_EVENT_ROUTE_RESOLVED)
+		p->id->is_told = true;
 	if (p->id)
 		p->id->on_event(p->id->userdata, &p->event);
 	else

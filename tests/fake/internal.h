@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
+#include <endian.h>
 #include <infiniband/ib.h>
 #include <netinet/in.h>
 
@@ -104,6 +105,7 @@ struct fabric_id {
 	enum ibv_qp_type qp_type;
 	bool is_datagram;
 	bool is_routed;
+	bool is_told; /* ROUTE_RESOLVED was delivered */
 	bool has_path; /* PATH was set, and is the route */
 	struct ibv_sa_path_rec path;
 };
@@ -118,9 +120,15 @@ void fake_post(struct fabric_id *id, enum rdma_cm_event_type type, int status,
 /* Returns the oldest id with the local port PORT, in network order; NULL: none. LISTENING: only listeners. */
 struct fabric_id *fake_find_port(struct fabric *fabric, in_port_t port, bool listening);
 
+/* Not by addr_port(): what the fake fabric does for its lists must not count as the product's work. */
 static inline in_port_t fake_port(const struct sockaddr_storage *addr)
 {
-	return htons(addr_port((const struct sockaddr *)addr));
+	const struct sockaddr_ib *ib = (const struct sockaddr_ib *)addr;
+
+	if (ib->sib_family != AF_IB)
+		return ((const struct sockaddr_in *)addr)
+			->sin_port; /* at the same offset in IPv6 */
+	return htons((uint16_t)be64toh(ib->sib_sid & ib->sib_sid_mask));
 }
 
 /* ib.c */

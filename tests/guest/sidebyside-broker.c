@@ -334,6 +334,9 @@ static int broker_get_route(const struct slot *slot, struct route *ret)
 		.paths = slot->paths,
 		.n_paths = slot->n_paths,
 	};
+	/* On RoCE they follow from the addresses. */
+	if (rdmabroker_get_gids(slot->id, &ret->sgid, &ret->dgid) == 0)
+		return 0;
 	if (slot->n_paths > 0) {
 		ret->sgid = slot->paths[0].sgid;
 		ret->dgid = slot->paths[0].dgid;
