@@ -216,7 +216,8 @@ START_TEST(services_of_others)
 
 		expect_address_error(address, -EPROTONOSUPPORT);
 		create();
-		REFUSES(rdma_resolve_addr(client.id, address, tcp_on(IB_PORT), 1000), EPROTONOSUPPORT);
+		REFUSES(rdma_resolve_addr(client.id, address, tcp_on(IB_PORT), 1000),
+			EPROTONOSUPPORT);
 		REFUSES(rdma_bind_addr(client.id, address), EPROTONOSUPPORT);
 		DO(&client, rdma_bind_addr(client.id, tcp_on(IB_PORT)));
 		DO(&client, rdma_destroy_id(client.id));
