@@ -52,6 +52,8 @@ side() {
 case_manual() {
 	local package program transport rows result
 	local -A versions
+	# shellcheck source=/dev/null
+	[ "$(. /etc/os-release && echo "$VERSION_ID")" = 12 ] || skip "the page names the versions of Debian 12"
 	assert_eq "$(cut -d' ' -f4- <<< "$manual" | tr ' ' '\n' | sort)" "$(sort <<< "$programs")"
 	# shellcheck disable=SC2046
 	dpkg-query -W -f '${Package} ${source:Upstream-Version}\n' $(cut -d' ' -f1 <<< "$manual" | sort -u) > versions
