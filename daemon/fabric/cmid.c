@@ -17,11 +17,6 @@
  * that a previous process has made has no rdma_cm_id; for it, these functions call restored.c.
  */
 
-static int result(int r)
-{
-	return r < 0 ? -(errno ?: EIO) : 0;
-}
-
 /*
  * rdma_destroy_id() can block. The kernel waits for its event handlers and, since 2024, for the connection
  * manager. librdmacm waits for events to be acked. So threads destroy ids, for each user one id at a time.
@@ -130,7 +125,7 @@ int fabric_id_new(struct fabric_id **ret, struct fabric *fabric, uid_t uid, enum
 		return r;
 	id->on_event = on_event;
 	id->userdata = userdata;
-	r = result(rdma_create_id(fabric->cm, &id->cm, id, ps));
+	r = cm_result(rdma_create_id(fabric->cm, &id->cm, id, ps));
 	if (r < 0) {
 		offload_release(&id->job);
 		free(id);
@@ -300,7 +295,7 @@ static bool is_xrc(const struct fabric_id *id)
 static int bind_to(struct fabric_id *id, const struct sockaddr *addr)
 {
 	return is_xrc(id) ? xrc_bind(id, addr) :
-			    result(rdma_bind_addr(id->cm, (struct sockaddr *)addr));
+			    cm_result(rdma_bind_addr(id->cm, (struct sockaddr *)addr));
 }
 
 int fabric_id_bind(struct fabric_id *id, const struct sockaddr *addr)
@@ -330,7 +325,7 @@ int fabric_id_listen(struct fabric_id *id, int backlog)
 		return -EINVAL;
 	if (fabric_is_opening(id->fabric))
 		return -EINPROGRESS;
-	r = result(rdma_listen(id->cm, backlog));
+	r = cm_result(rdma_listen(id->cm, backlog));
 	fabric_id_note_device(id);
 	/* Ids with REUSEADDR can be bound to one port, but not listen there. */
 	return has_to_wait(id, r, rdma_get_src_port(id->cm)) ? -EINPROGRESS : r;
@@ -353,8 +348,8 @@ int fabric_id_resolve_addr(struct fabric_id *id, const struct sockaddr *src,
 			return r;
 		src = NULL;
 	}
-	return result(rdma_resolve_addr(id->cm, (struct sockaddr *)src, (struct sockaddr *)dst,
-					timeout_ms));
+	return cm_result(rdma_resolve_addr(id->cm, (struct sockaddr *)src, (struct sockaddr *)dst,
+					   timeout_ms));
 }
 
 /* Can block: if the ibacm service runs, librdmacm queries it first and waits for its reply. */
@@ -362,7 +357,7 @@ int fabric_id_resolve_route(struct fabric_id *id, int timeout_ms)
 {
 	if (!has_device(id))
 		return -EINVAL;
-	return result(rdma_resolve_route(id->cm, timeout_ms));
+	return cm_result(rdma_resolve_route(id->cm, timeout_ms));
 }
 
 int fabric_id_set_path(struct fabric_id *id, const struct ibv_path_record *path)
@@ -375,7 +370,7 @@ int fabric_id_set_path(struct fabric_id *id, const struct ibv_path_record *path)
 
 	if (!has_device(id))
 		return -EINVAL;
-	return result(
+	return cm_result(
 		rdma_set_option(id->cm, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &data, sizeof(data)));
 }
 
@@ -402,7 +397,7 @@ int fabric_id_connect(struct fabric_id *id, const struct rdma_conn_param *param)
 		return -EOPNOTSUPP;
 	if (iwarp_has(id))
 		return iwarp_connect(id, param);
-	r = result(rdma_connect(id->cm, (struct rdma_conn_param *)param));
+	r = cm_result(rdma_connect(id->cm, (struct rdma_conn_param *)param));
 	if (r == 0 && id->cm->qp_type != IBV_QPT_UD)
 		id->stage = STAGE_ASKED;
 	return r;
@@ -418,7 +413,7 @@ int fabric_id_accept(struct fabric_id *id, const struct rdma_conn_param *param)
 		return restored_accept(id, param);
 	if (!has_device(id))
 		return -EINVAL;
-	r = result(rdma_accept(id->cm, (struct rdma_conn_param *)param));
+	r = cm_result(rdma_accept(id->cm, (struct rdma_conn_param *)param));
 	if (r == 0 && id->cm->qp_type != IBV_QPT_UD)
 		id->stage = STAGE_ACCEPTED;
 	return r;
@@ -430,7 +425,7 @@ int fabric_id_establish(struct fabric_id *id)
 
 	if (iwarp_is_calling(id))
 		return -EBUSY;
-	r = id->cm ? result(rdma_establish(id->cm)) : restored_establish(id);
+	r = id->cm ? cm_result(rdma_establish(id->cm)) : restored_establish(id);
 
 	if (r == 0)
 		id->stage = STAGE_ESTABLISHED;
@@ -443,7 +438,7 @@ int fabric_id_reject(struct fabric_id *id, const void *data, uint8_t len, bool e
 		return -EBUSY;
 	if (!id->cm)
 		return restored_reject(id, data, len, ece);
-	return result(ece ? rdma_reject_ece(id->cm, data, len) : rdma_reject(id->cm, data, len));
+	return cm_result(ece ? rdma_reject_ece(id->cm, data, len) : rdma_reject(id->cm, data, len));
 }
 
 int fabric_id_disconnect(struct fabric_id *id)
@@ -452,21 +447,22 @@ int fabric_id_disconnect(struct fabric_id *id)
 		return 0;
 	if (id->restored)
 		return restored_disconnect(id);
-	return result(rdma_disconnect(id->cm));
+	return cm_result(rdma_disconnect(id->cm));
 }
 
 int fabric_id_notify(struct fabric_id *id, enum ibv_event_type event)
 {
 	if (iwarp_is_calling(id))
 		return -EBUSY;
-	return id->cm ? result(rdma_notify(id->cm, event)) : restored_notify(id, event);
+	return id->cm ? cm_result(rdma_notify(id->cm, event)) : restored_notify(id, event);
 }
 
 int fabric_id_set_local_ece(struct fabric_id *id, const struct ibv_ece *ece)
 {
 	struct ibv_ece copy = *ece;
 
-	return id->cm ? result(rdma_set_local_ece(id->cm, &copy)) : restored_set_local_ece(id, ece);
+	return id->cm ? cm_result(rdma_set_local_ece(id->cm, &copy)) :
+			restored_set_local_ece(id, ece);
 }
 
 int fabric_id_set_option(struct fabric_id *id, int option, int value)
@@ -481,7 +477,7 @@ int fabric_id_set_option(struct fabric_id *id, int option, int value)
 		return -EINVAL;
 	if (iwarp_is_calling(id))
 		return -EBUSY;
-	r = id->cm ? result(rdma_set_option(id->cm, RDMA_OPTION_ID, option, p, len)) :
+	r = id->cm ? cm_result(rdma_set_option(id->cm, RDMA_OPTION_ID, option, p, len)) :
 		     restored_set_option(id, option, p, len);
 	if (r == 0)
 		id->set[option] = (int16_t)value;
@@ -506,7 +502,7 @@ int fabric_id_qp_attr(struct fabric_id *id, enum ibv_qp_state state, struct ibv_
 
 	if (iwarp_is_calling(id))
 		return -EBUSY;
-	r = id->cm ? result(rdma_init_qp_attr(id->cm, &attr, &mask)) :
+	r = id->cm ? cm_result(rdma_init_qp_attr(id->cm, &attr, &mask)) :
 		     restored_qp_attr(id, state, &attr, &mask);
 	if (r < 0)
 		return r;

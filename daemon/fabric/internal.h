@@ -6,6 +6,7 @@
  * other. Nobody outside of fabric/ includes it, except the fake fabric of the tests.
  */
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <systemd/sd-device.h>
@@ -128,6 +129,12 @@ void fabric_close_channel(struct fabric *fabric);
 void fabric_look_for_devices(struct fabric *fabric);
 /* Starts or stops reading events. Call when a condition in may_read() has changed. */
 void fabric_update_io(struct fabric *fabric);
+
+/* What a call of librdmacm has returned: 0 or, from errno, a negative errno. */
+static inline int cm_result(int r)
+{
+	return r < 0 ? -(errno ?: EIO) : 0;
+}
 
 /* cmid.c */
 #define FABRIC_OPTIONS (RDMA_OPTION_ID_ACK_TIMEOUT + 1)

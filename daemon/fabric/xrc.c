@@ -5,11 +5,6 @@
 #include "fabric/xrc.h"
 #include "proto/addr.h"
 
-static int result(int r)
-{
-	return r < 0 ? -(errno ?: EIO) : 0;
-}
-
 /* Makes an id that is bound to ADDR, on the event channel of FABRIC. */
 static int make(struct rdma_cm_id **ret, const struct fabric_id *id, const struct sockaddr *addr)
 {
@@ -21,11 +16,11 @@ static int make(struct rdma_cm_id **ret, const struct fabric_id *id, const struc
 		.ai_src_len = addr_len(addr),
 		.ai_src_addr = (struct sockaddr *)addr,
 	};
-	int r = result(rdma_create_ep(ret, &info, NULL, NULL));
+	int r = cm_result(rdma_create_ep(ret, &info, NULL, NULL));
 
 	if (r < 0)
 		return r;
-	r = result(rdma_migrate_id(*ret, id->fabric->cm));
+	r = cm_result(rdma_migrate_id(*ret, id->fabric->cm));
 	if (r < 0)
 		rdma_destroy_ep(*ret);
 	return r;

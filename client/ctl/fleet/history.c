@@ -131,19 +131,14 @@ static const struct column columns[] = {
 	{ NULL },
 };
 
-static const char *text_of(const json_t *entry, const char *name)
-{
-	return json_string_value(json_object_get(entry, name));
-}
-
 static void add_entry(struct table *table, const char *label, const json_t *entry)
 {
 	const struct entry_row row = {
 		.label = label,
-		.what = text_of(entry, "what") ?: "use",
-		.version = text_of(entry, "version"),
-		.before = text_of(entry, "before"),
-		.by = text_of(entry, "by"),
+		.what = model_text(entry, "what") ?: "use",
+		.version = model_text(entry, "version"),
+		.before = model_text(entry, "before"),
+		.by = model_text(entry, "by"),
 		.time = json_object_get(entry, "time"),
 	};
 

@@ -74,11 +74,6 @@ static const struct column refusal_columns[] = {
 	{ NULL },
 };
 
-static const char *text_of(const json_t *entry, const char *name)
-{
-	return json_string_value(json_object_get(entry, name));
-}
-
 static int64_t number_of(const json_t *entry, const char *name)
 {
 	const json_t *number = json_object_get(entry, name);
@@ -102,9 +97,9 @@ static int64_t add_entries(const struct view *view, struct table *table)
 			const json_t *entry = json_array_get(entries, j);
 			const struct entry_row row = {
 				.host = host->name,
-				.user = text_of(entry, "user"),
-				.address = text_of(entry, "address"),
-				.rule = text_of(entry, "rule"),
+				.user = model_text(entry, "user"),
+				.address = model_text(entry, "address"),
+				.rule = model_text(entry, "rule"),
 				.uid = number_of(entry, "uid"),
 				.port = number_of(entry, "port"),
 				.rejected = number_of(entry, "rejected"),
@@ -211,7 +206,7 @@ static int64_t add_versions(const struct view *view, struct table *table)
 		const json_t *manifest = get_manifest(view, view->fleet.versions[i]);
 		struct version_row row = { .view = view,
 					   .version = view->fleet.versions[i],
-					   .by = text_of(manifest, "by"),
+					   .by = model_text(manifest, "by"),
 					   .time = json_object_get(manifest, "time"),
 					   .bytes = sum_bytes(manifest) };
 

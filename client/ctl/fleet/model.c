@@ -66,7 +66,7 @@ int64_t host_clamp(const json_t *number)
 	return n < 0 ? 0 : n > NUMBER_MAX ? NUMBER_MAX : n;
 }
 
-static const char *text_of(const json_t *object, const char *name)
+const char *model_text(const json_t *object, const char *name)
 {
 	return json_string_value(json_object_get(object, name));
 }
@@ -95,18 +95,18 @@ static char *new_note(const json_t *state)
 {
 	const json_t *converge = json_object_get(state, "converge");
 	const json_t *hold = json_object_get(state, "hold");
-	const char *name = text_of(converge, "state"), *why = text_of(converge, "why");
+	const char *name = model_text(converge, "state"), *why = model_text(converge, "why");
 	int64_t n = host_clamp(json_object_get(converge, "attempts"));
 	char since[MODEL_TIME_MAX], reason[1024], *ret = NULL;
 	int r = 0;
 
 	if (json_is_string(json_object_get(state, "twin"))) {
 		r = asprintf(&ret, "%s and %s both have this name; set Host= on one of them",
-			     text_of(state, "machine") ?: "?", text_of(state, "twin"));
+			     model_text(state, "machine") ?: "?", model_text(state, "twin"));
 	} else if (json_is_object(hold)) {
 		model_print_time(since, host_clamp(json_object_get(hold, "since")));
-		why = text_of(hold, "why") ?: "";
-		r = asprintf(&ret, "held by %s since %s%s%s", text_of(hold, "by") ?: "?", since,
+		why = model_text(hold, "why") ?: "";
+		r = asprintf(&ret, "held by %s since %s%s%s", model_text(hold, "by") ?: "?", since,
 			     *why ? ": " : "", why);
 	} else if (name && strcmp(name, "trying") == 0) {
 		model_print_time(since, host_clamp(json_object_get(converge, "since")));
@@ -393,7 +393,7 @@ static const struct rollout *follow(const struct fleet *fleet, const json_t *lab
 static bool has_refused(const json_t *state, const char *version)
 {
 	const json_t *install = json_object_get(state, "install");
-	const char *name = text_of(install, "version");
+	const char *name = model_text(install, "version");
 
 	return name && strcmp(name, version) == 0 &&
 	       !json_is_true(json_object_get(install, "installed"));
@@ -402,10 +402,10 @@ static bool has_refused(const json_t *state, const char *version)
 /* What the agent says about WANTED; NULL: nothing, because it does not know of it yet, or is an older one. */
 static const char *agent_says(const json_t *state, const char *wanted)
 {
-	const char *known = text_of(state, "wanted");
+	const char *known = model_text(state, "wanted");
 
 	return *wanted && known && strcmp(known, wanted) == 0 ?
-		       text_of(json_object_get(state, "converge"), "state") :
+		       model_text(json_object_get(state, "converge"), "state") :
 		       NULL;
 }
 
@@ -423,8 +423,8 @@ static enum verdict judge_converging(const struct host *host, const char *says,
 	}
 	if (strcmp(says, "refused") != 0)
 		return HOST_OK;
-	*ret_why = host_reason(text_of(json_object_get(host->state, "converge"), "why"));
-	return text_of(host->state, "error") ? HOST_FAILED : HOST_REFUSED;
+	*ret_why = host_reason(model_text(json_object_get(host->state, "converge"), "why"));
+	return model_text(host->state, "error") ? HOST_FAILED : HOST_REFUSED;
 }
 
 /* The same for an older agent, which does not tell what can pass. */
@@ -433,12 +433,12 @@ static enum verdict judge_old(const struct host *host, const char *wanted, const
 	const json_t *state = host->state;
 
 	if (*wanted && has_refused(state, wanted)) {
-		*ret_why = text_of(json_object_get(state, "install"), "text");
+		*ret_why = model_text(json_object_get(state, "install"), "text");
 		return HOST_REFUSED;
 	}
-	*ret_why = text_of(state, "error");
-	return *ret_why && *wanted && text_of(state, "wanted") &&
-			       strcmp(text_of(state, "wanted"), wanted) == 0 ?
+	*ret_why = model_text(state, "error");
+	return *ret_why && *wanted && model_text(state, "wanted") &&
+			       strcmp(model_text(state, "wanted"), wanted) == 0 ?
 		       HOST_FAILED :
 		       HOST_OK;
 }
@@ -466,10 +466,10 @@ static enum verdict judge(const struct judgement *judgement, const struct host *
 						       judge_old(host, wanted, ret_why);
 	if (verdict != HOST_OK)
 		return verdict;
-	*ret_why = text_of(daemon, "error");
+	*ret_why = model_text(daemon, "error");
 	if (!json_is_true(json_object_get(daemon, "answers")))
 		return HOST_BROKER;
-	*ret_why = text_of(daemon, "policy_error");
+	*ret_why = model_text(daemon, "policy_error");
 	if (*ret_why)
 		return HOST_POLICY;
 	/* Who holds the version is said even if it is the right one. */
@@ -493,7 +493,7 @@ struct judgement host_judge(const struct fleet *fleet, const struct host *host)
 {
 	const json_t *state = host->state ?: host->known;
 	struct judgement ret = { .rollout = follow(fleet, host_labels(host)),
-				 .in_force = text_of(state, "in_force"),
+				 .in_force = model_text(state, "in_force"),
 				 .age_s = -1 };
 	const json_t *written = json_object_get(host->state, "time");
 

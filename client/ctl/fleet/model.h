@@ -88,6 +88,8 @@ bool host_exists(const struct host *host);
 struct judgement host_judge(const struct fleet *fleet, const struct host *host);
 /* The number, which a host has written, between 0 and 2^40; 0: it is none. */
 int64_t host_clamp(const json_t *number);
+/* The string OBJECT.NAME; NULL: there is none. Belongs to OBJECT. */
+const char *model_text(const json_t *object, const char *name);
 /* A number in the host's state; 0: it is not there. NAME: "MEMBER" or "OBJECT.MEMBER". */
 int64_t host_number(const struct host *host, const char *object, const char *member);
 /* The host's own labels, the most important one first; NULL: not known. */

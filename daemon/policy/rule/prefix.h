@@ -3,8 +3,8 @@
 
 /*
  * IP addresses, GIDs of InfiniBand, and prefixes of them. A GID, as "gid:fe80::1", is the address of programs that use
- * AF_IB; no IP address equals it, but it can be the same host's, see prefix_set_lacks(). An IPv4-mapped IPv6 address counts as IPv4, because it is how a program that binds to
- * "::" gets its IPv4 peers. So ::/0 contains no IPv4 address.
+ * AF_IB; no IP address equals it, but it can be the same host's, see prefix_set_lacks(). An IPv4-mapped IPv6 address
+ * counts as IPv4, because it is how a program that binds to "::" gets its IPv4 peers. So ::/0 contains no IPv4 address.
  */
 
 #include <stdbool.h>
