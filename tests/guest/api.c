@@ -7,7 +7,9 @@
  */
 
 #include <arpa/inet.h>
+#include <endian.h>
 #include <errno.h>
+#include <infiniband/ib.h>
 #include <poll.h>
 #include <rdmabroker.h>
 #include <stdbool.h>
@@ -90,6 +92,7 @@ static void check_reuseaddr_listen(void)
 static void check_arguments(void)
 {
 	struct sockaddr unknown = { .sa_family = AF_UNIX };
+	struct sockaddr_ib nobodys = { .sib_family = AF_IB };
 	struct rdmabroker_id *id, *none = NULL;
 
 	open_session(0);
@@ -100,8 +103,12 @@ static void check_arguments(void)
 	       -EINVAL);
 	expect("set_option TOS -1", rdmabroker_set_option(id, RDMABROKER_OPTION_TOS, -1), -EINVAL);
 	expect("bind_addr AF_UNIX", rdmabroker_bind_addr(id, &unknown), -EINVAL);
-	unknown.sa_family = AF_IB;
-	expect("bind_addr AF_IB", rdmabroker_bind_addr(id, &unknown), -EAFNOSUPPORT);
+	/* fe80::1 is the GID of no port here. */
+	nobodys.sib_addr.sib_addr32[0] = htonl(0xfe800000);
+	nobodys.sib_addr.sib_addr32[3] = htonl(1);
+	nobodys.sib_sid = htobe64(0x0000000001061d42);
+	nobodys.sib_sid_mask = UINT64_MAX;
+	expect("bind_addr AF_IB", rdmabroker_bind_addr(id, (struct sockaddr *)&nobodys), -ENODEV);
 	expect("resolve_route, no address", rdmabroker_resolve_route(id, 1000), -EINVAL);
 	expect("disconnect, not connected", rdmabroker_disconnect(id), -EINVAL);
 	expect("create_id, unknown port space",
