@@ -4,8 +4,8 @@
  * The program whose instructions callgrind counts (tests/bench/count/run), see single.h. The argument is the side to
  * count: "daemon", which includes the fake fabric, or "library", which includes its caller.
  *
- * Prints "part NAME" for each part, its number of repetitions, and the numbers of allocations and of bytes that were
- * sent.
+ * Prints "part NAME" for each part, its number of repetitions, and the numbers of allocations, of bytes that were sent,
+ * and of the calls of poll() and recvmmsg().
  */
 
 #include <stdio.h>
@@ -29,8 +29,7 @@ static bool of_library;
 
 static void begin_part(void)
 {
-	single_allocations[false] = single_allocations[true] = 0;
-	single_bytes[false] = single_bytes[true] = 0;
+	memset(single_counts, 0, sizeof(single_counts));
 	n_fake = fake_get_memory().allocations;
 	CALLGRIND_ZERO_STATS;
 	single_collects = true;
@@ -40,15 +39,17 @@ static void begin_part(void)
 
 static void end_part(const char *name)
 {
+	const struct single_counts *counts = &single_counts[!of_library];
+
 	if (of_library)
 		CALLGRIND_TOGGLE_COLLECT;
 	single_collects = false;
 	CALLGRIND_DUMP_STATS_AT(name);
 	n_fake = fake_get_memory().allocations - n_fake;
 	if (strcmp(name, WARM_UP) != 0)
-		printf("part %s %d %lu %lu\n", name, TIMES,
-		       of_library ? single_allocations[false] : single_allocations[true] - n_fake,
-		       single_bytes[!of_library]);
+		printf("part %s %d %lu %lu %lu %lu\n", name, TIMES,
+		       counts->allocations - (of_library ? 0 : n_fake), counts->bytes,
+		       counts->polls, counts->recvmmsgs);
 }
 
 #define ENDS 50 /* connections that end in 50 ms: 1,000 a second */

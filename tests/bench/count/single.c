@@ -43,7 +43,7 @@ void single_step_time(long ms)
 /* Memory: all libraries of the process use these definitions. */
 
 bool single_collects;
-unsigned long single_allocations[2];
+struct single_counts single_counts[2];
 static bool in_daemon;
 
 void *__libc_malloc(size_t size);
@@ -52,19 +52,19 @@ void *__libc_realloc(void *p, size_t size);
 
 void *malloc(size_t size)
 {
-	single_allocations[in_daemon]++;
+	single_counts[in_daemon].allocations++;
 	return __libc_malloc(size);
 }
 
 void *calloc(size_t n, size_t size)
 {
-	single_allocations[in_daemon]++;
+	single_counts[in_daemon].allocations++;
 	return __libc_calloc(n, size);
 }
 
 void *realloc(void *p, size_t size)
 {
-	single_allocations[in_daemon]++;
+	single_counts[in_daemon].allocations++;
 	return __libc_realloc(p, size);
 }
 
@@ -74,12 +74,19 @@ static void check(int r, const char *what)
 		die("%s: errno %d", what, -r);
 }
 
+/* This program's own waits go by syscall(), which is not counted (tests/bench/count/run). */
+static int look(struct pollfd *fds, nfds_t n, unsigned seconds)
+{
+	struct timespec timeout = { .tv_sec = seconds };
+
+	return (int)syscall(SYS_ppoll, fds, n, &timeout, NULL, 0);
+}
+
 static bool is_ready(unsigned seconds)
 {
 	struct pollfd p = { .fd = loop_fd, .events = POLLIN };
-	struct timespec timeout = { .tv_sec = seconds };
 
-	return syscall(SYS_ppoll, &p, 1, &timeout, NULL, 0) > 0;
+	return look(&p, 1, seconds) > 0;
 }
 
 /* Returns whether a source was ready or due. */
@@ -98,18 +105,11 @@ bool single_turn(void)
 	return r > 0;
 }
 
-/* Replaces poll(), in which the library waits. The daemon calls it too, but must not wait. */
-int poll(struct pollfd *fds, nfds_t n, int timeout)
+static int run_until_ready(struct pollfd *fds, nfds_t n)
 {
-	struct timespec now = { 0 };
 	int r;
 
-	if (in_daemon && timeout != 0)
-		die("the daemon would wait");
-	do {
-		r = (int)syscall(SYS_ppoll, fds, n, &now, NULL, 0);
-		if (r != 0 || timeout == 0 || in_daemon)
-			return r;
+	while ((r = look(fds, n, 0)) == 0)
 		/*
 		 * A turn also finds timers that are due. They do not make the loop's descriptor ready, because the
 		 * kernel's time does not advance by steps. If nothing was ready or due, a thread of the daemon may be
@@ -117,10 +117,21 @@ int poll(struct pollfd *fds, nfds_t n, int timeout)
 		 */
 		if (!single_turn() && !is_ready(THREAD_SECONDS))
 			die("the library waits for something that the daemon does not do");
-	} while (true);
+	return r;
 }
 
 #define REAL(name) ((typeof(&name))dlsym(RTLD_NEXT, #name))
+
+/* Replaces poll(), in which the library waits. The daemon calls it too, but must not wait. */
+int poll(struct pollfd *fds, nfds_t n, int timeout)
+{
+	int r = look(fds, n, 0);
+
+	single_counts[in_daemon].polls++;
+	if (in_daemon && timeout != 0)
+		die("the daemon would wait");
+	return r != 0 || timeout == 0 ? r : run_until_ready(fds, n);
+}
 
 /* Replaces recvmmsg(), in which a session whose replies come by another one waits for its events. */
 int recvmmsg(int sock, struct mmsghdr *msgs, unsigned n, int flags, struct timespec *timeout)
@@ -129,14 +140,13 @@ int recvmmsg(int sock, struct mmsghdr *msgs, unsigned n, int flags, struct times
 	struct pollfd p = { .fd = sock, .events = POLLIN };
 
 	real = real ?: REAL(recvmmsg);
+	single_counts[in_daemon].recvmmsgs++;
 	if (!(flags & MSG_DONTWAIT))
-		poll(&p, 1, -1);
+		run_until_ready(&p, 1);
 	return real(sock, msgs, n, flags, timeout);
 }
 
 /* These replace what the library and the daemon send packets with. */
-
-unsigned long single_bytes[2];
 
 ssize_t sendmsg(int sock, const struct msghdr *msg, int flags)
 {
@@ -145,7 +155,7 @@ ssize_t sendmsg(int sock, const struct msghdr *msg, int flags)
 
 	real = real ?: REAL(sendmsg);
 	n = real(sock, msg, flags);
-	single_bytes[in_daemon] += n > 0 ? (size_t)n : 0;
+	single_counts[in_daemon].bytes += n > 0 ? (size_t)n : 0;
 	return n;
 }
 
@@ -157,7 +167,7 @@ int sendmmsg(int sock, struct mmsghdr *msgs, unsigned n, int flags)
 	real = real ?: REAL(sendmmsg);
 	sent = real(sock, msgs, n, flags);
 	for (int i = 0; i < sent; i++)
-		single_bytes[in_daemon] += msgs[i].msg_len;
+		single_counts[in_daemon].bytes += msgs[i].msg_len;
 	return sent;
 }
 

@@ -13,9 +13,15 @@
 
 #include "tests/bench/host/host.h"
 
+/* What callgrind cannot tell apart: that of the daemon, and of all else. */
+struct single_counts {
+	unsigned long allocations;
+	unsigned long bytes; /* that were sent */
+	unsigned long polls, recvmmsgs; /* system calls */
+};
+
 extern bool single_collects; /* callgrind counts what the daemon does */
-extern unsigned long single_allocations[2]; /* [1]: of the daemon, [0]: of all else */
-extern unsigned long single_bytes[2]; /* that were sent, the same */
+extern struct single_counts single_counts[2]; /* [1]: of the daemon */
 
 /* Makes a place for the daemon. KEEPS: the daemon writes its ledger, as under systemd. */
 struct broker *single_start(bool keeps);
