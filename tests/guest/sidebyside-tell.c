@@ -274,6 +274,15 @@ static void add_gid(struct text *out, const char *name, const union ibv_gid *gid
 	add(out, ", %s %s", name, inet_ntop(AF_INET6, gid, text, sizeof(text)));
 }
 
+/*
+ * Of RoCE, the kernel gives a bit of the peer's MAC address as raw traffic, because both have one place in its record, and
+ * librdmacm takes that bit into the flow label, which has 20 bits.
+ */
+static bool has_flow_label(const struct ibv_sa_path_rec *path)
+{
+	return ntohl(path->flow_label) & 0xfffff;
+}
+
 void add_route(struct text *out, const struct route *route)
 {
 	add(out, "port %u, pkey %#x", route->port_num, route->pkey);
@@ -288,7 +297,7 @@ void add_route(struct text *out, const struct route *route)
 		add_gid(out, "to", &path->dgid);
 		add(out, ", lids %u and %u, raw %d, flow label %s, hop limit %u, traffic class %u",
 		    ntohs(path->slid), ntohs(path->dlid), path->raw_traffic,
-		    path->flow_label ? "chosen" : "none", path->hop_limit, path->traffic_class);
+		    has_flow_label(path) ? "chosen" : "none", path->hop_limit, path->traffic_class);
 		add(out, ", reversible %d, number %u, pkey %#x, sl %u", path->reversible,
 		    path->numb_path, ntohs(path->pkey), path->sl);
 		add(out, ", mtu %u %u, rate %u %u, life time %u %u, preference %u",
