@@ -100,7 +100,7 @@ static void count_connections(void)
 {
 	struct connection *connections = allocate(sizeof(*connections));
 	unsigned all = n;
-	struct ends ends;
+	struct ends ends = { 0 };
 
 	n = n < CONNECTIONS_MAX ? n : CONNECTIONS_MAX;
 	ends_open(&ends);

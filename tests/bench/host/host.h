@@ -52,6 +52,7 @@ struct connection {
 	struct rdmabroker_id *active, *passive;
 };
 
+/* ENDS begins all zero. After ends_close() it can be opened again, and its QP numbers go on. */
 void ends_open(struct ends *ends);
 void ends_close(struct ends *ends);
 /* Makes the calls of both ends, and waits for their events. */

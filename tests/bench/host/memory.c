@@ -79,7 +79,7 @@ void measure_memory(void)
 	double id, connection, session, fabric = (double)on_heap(sizeof(struct fabric_id));
 	struct connection first;
 	struct process daemon;
-	struct ends ends;
+	struct ends ends = { 0 };
 
 	allow_descriptors();
 	daemon_start(&daemon);
