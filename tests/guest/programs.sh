@@ -80,7 +80,7 @@ connect() {
 again_if() {
 	for _ in 1 2 3 4 5 6 7 8; do
 		serve "$2" "${server_command[@]}"
-		if (connect "$3" "${client_command[@]}" > attempt); then
+		if (connect "$3" "${client_command[@]}" > attempt 2>&1); then
 			return
 		fi
 		cat attempt
@@ -256,10 +256,12 @@ program_rstream() {
 	assert grep -q '^custom  *64 ' client
 }
 
-# rstream_raced: whether rstream's client ended with 16, which is POLLHUP: if the server's last data and its end come
-# together, the client takes the end for a failure, and does not read the data.
+# rstream_raced: whether rstream's client ended with 16, which is POLLHUP, and the server well: if the server's last data and
+# its end come together, the client takes the end for a failure, and does not read the data.
 rstream_raced() {
 	grep -q "the client ended with 16 " attempt || return 1
+	served
+	grep -q '^custom  *4k ' server || return 1
 	echo "rstream's client ended with POLLHUP: it does not read what came with the end" | tee -a "$case_dir/.show"
 }
 
