@@ -12,7 +12,7 @@ guest-stamp := $(guest-at)/built-$(shell cat $(guest-recipe) | sha256sum | cut -
 # The timeout only ends a hang: each case has a limit of its own.
 guest-run = $(guest-dir)/run --image $(guest-at) --share $(O)/guest/share --timeout 14400 --
 
-.PHONY: guest-user guest-image guest-dest demo-guest
+.PHONY: guest-user guest-image guest-frozen guest-dest demo-guest
 .PHONY: check-guest check-guest-policy check-guest-calls check-guest-dropin check-guest-sidebyside \
 	check-guest-dropin-sidebyside check-guest-hostile check-guest-takeover check-guest-containers check-guest-restricted check-guest-fleet \
 	check-guest-readme check-guest-smoke
@@ -27,6 +27,11 @@ $(guest-stamp):
 	$(Q)rm -f $(guest-at)/built-*
 	$(Q)KERNEL=$(KERNEL) RELEASE=$(guest-other) $(guest-dir)/build $(guest-at)
 	$(Q)touch $@
+
+# Otherwise the first suites boot it. That needs none of the programs.
+guest-frozen: guest-image
+	$(Q)mkdir -p $(O)/guest/share
+	$(Q)$(guest-dir)/run --freeze --image $(guest-at) --share $(O)/guest/share
 
 # hostile speaks the protocol without the library; api, calls, connects and killed use the library; sidebyside uses the library
 # and librdmacm; closes and dropin use librdmacm or the drop-in; unconfirmed uses librdmacm;
