@@ -179,7 +179,7 @@ check-guest-packages: guest-image guest-dest guest-debs
 
 # The suite of check-guest, with the product installed from its packages.
 check-guest-deb: guest-image guest-dest guest-debs
-	$(Q)$(guest-run) env PRODUCT=debs suites/main.sh $(CASES)
+	$(Q)$(guest-dir)/run --bare $(wordlist 2,99,$(guest-run)) env PRODUCT=debs suites/main.sh $(CASES)
 
 # CASES="name ...": only these cases.
 check-guest: guest-image guest-dest

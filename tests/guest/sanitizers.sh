@@ -53,6 +53,7 @@ sanitizers_prepare() {
 }
 
 sanitizers_begin() {
+	slower=3
 	sanitizers_prepare
 	echo "The product has sanitizers: $(grep -oaE 'lib(asan|ubsan)\.so' /usr/sbin/rdmabrokerd | sort -u | xargs)."
 	echo "90-sanitizers.conf of rdmabrokerd.service, rdmabroker-exporter.service and rdmabroker-peerd.service:"

@@ -11,8 +11,7 @@
 set -eE -o pipefail
 trap 'echo "bench.sh: line $LINENO: $BASH_COMMAND (status $?)" >&2' ERR
 
-fabric_up
-install_product
+product_up
 policy <<-END
 	allow session user alice
 	allow device  user alice

@@ -657,8 +657,7 @@ case_devices() {
 	assert_eq "$(run alice devices | grep '^device')" "device rxe1"
 }
 
-fabric_up
-install_product
+product_up
 # Makes the daemon open the descriptors that it keeps from its first connection on.
 (cd "$(mktemp -d)" && chmod 755 . && users_policy && rounds_pass) > /dev/null ||
 	fail "no connection"

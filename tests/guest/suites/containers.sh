@@ -500,6 +500,5 @@ case_kubernetes_agent() {
 	systemctl stop rdmabroker-policy.path
 }
 
-fabric_up
-install_product
+product_up
 run_cases "$@"

@@ -47,8 +47,7 @@ side_by_side() {
 	fi
 }
 
-fabric_up
-install_product
+product_up
 start_broker
 
 for script in $(sidebyside list); do

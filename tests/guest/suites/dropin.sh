@@ -440,8 +440,7 @@ table() {
 	done
 }
 
-fabric_up
-install_product
+product_up
 start_broker
 if [ -n "${BY_DEFAULT-}" ]; then
 	by_default

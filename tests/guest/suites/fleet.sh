@@ -236,7 +236,6 @@ case_cluster() {
 	reload "policy reloaded"
 }
 
-fabric_up
-install_product
+product_up
 mkdir -p /etc/rdmabroker/rdmabrokerd.conf.d
 run_cases "$@"

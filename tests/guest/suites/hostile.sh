@@ -662,6 +662,5 @@ case_killed_while_the_wire_is_cut() {
 	await_holdings "$before"
 }
 
-fabric_up
-install_product
+product_up
 run_cases "$@"

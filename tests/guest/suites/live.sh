@@ -223,6 +223,5 @@ serve_devices() {
 	finish server
 }
 
-fabric_up
-install_product
+product_up
 run_cases "$@"

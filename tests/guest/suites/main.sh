@@ -678,6 +678,5 @@ case_sandbox() {
 	assert_eq "$(sed -n 's/^THP_enabled:\s*//p' "/proc/$(daemon_pid)/status")" 0
 }
 
-fabric_up
-install_product
+product_up
 run_cases "$@"

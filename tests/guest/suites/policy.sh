@@ -634,7 +634,6 @@ case_reload_dry_run() {
 	finish server
 }
 
-fabric_up
-install_product
+product_up
 mkdir -p /etc/rdmabroker/rdmabrokerd.conf.d
 run_cases "$@"

@@ -209,6 +209,5 @@ case_nothing_left() {
 	await "rdmabrokerctl status | grep -q 'leases: 0$'"
 }
 
-fabric_up
-install_product
+product_up
 run_cases "$@"

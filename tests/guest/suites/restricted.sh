@@ -327,6 +327,5 @@ case_connections_of_an_instance() {
 	stop other
 }
 
-fabric_up
-install_product
+product_up
 run_cases "$@"

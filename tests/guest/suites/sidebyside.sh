@@ -70,8 +70,7 @@ case_device-removal() {
 	compare
 }
 
-fabric_up
-install_product
+product_up
 start_broker
 
 # With FABRIC=iwarp: scripts that iWARP cannot run.

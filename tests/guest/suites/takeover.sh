@@ -575,6 +575,5 @@ case_broken_policy() {
 	end_load
 }
 
-fabric_up
-install_product
+product_up
 run_cases "$@"
