@@ -8,10 +8,8 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -58,54 +56,6 @@ static void await_word(char *word, size_t size)
 	if (!fgets(word, (int)size, stdin))
 		die("the suite says nothing");
 	word[strcspn(word, "\n")] = 0;
-}
-
-static struct answer say_hello(int sock, bool announce, int fd)
-{
-	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
-	Rdmabroker__Hello hello = RDMABROKER__HELLO__INIT;
-	uint8_t buf[PACKET_MAX];
-	int r;
-
-	hello.version = 1;
-	hello.features = announce ? RDMABROKER__FEATURE__FEATURE_PROOF : 0;
-	request.serial = 1;
-	request.op_case = RDMABROKER__REQUEST__OP_HELLO;
-	request.hello = &hello;
-	r = packet_send(sock, buf, pack_request(buf, &request), &fd, fd >= 0);
-	if (r < 0)
-		die("hello: %s", strerror(-r));
-	return await_answer(sock, DEADLINE_MS);
-}
-
-static int make_proof(const char *name)
-{
-	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-
-	memcpy(addr.sun_path + 1, name, strlen(name));
-	if (bind(fd, (struct sockaddr *)&addr,
-		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name))) < 0 ||
-	    listen(fd, 0) < 0)
-		die("a proof: %s", strerror(errno));
-	return fd;
-}
-
-static enum end greet(int sock, enum way way)
-{
-	struct answer answer;
-	int fd;
-
-	if (way == WAY_PLAIN)
-		return say_hello(sock, /* announce= */ false, -1).end;
-	answer = say_hello(sock, /* announce= */ true, -1);
-	/* With Linux 6.5 and later, the daemon requests no proof. */
-	if (answer.end != END_DONE || !answer.proof[0])
-		return answer.end;
-	fd = make_proof(answer.proof);
-	answer = say_hello(sock, /* announce= */ true, fd);
-	close(fd);
-	return answer.end;
 }
 
 static struct answer ask(int sock, Rdmabroker__Request *request)
@@ -177,7 +127,7 @@ void attack_pid(char **argv)
 	printf("pid %d\n", connect_and_end(socks));
 	await_word(word, sizeof(word));
 	for (enum way way = 0; way < N_WAYS; way++) {
-		enum end end = greet(socks[way], way);
+		enum end end = greet(socks[way], way == WAY_PROOF).end;
 
 		snprintf(what, sizeof(what), "a hello in a victim's place, %s", way_names[way]);
 		judge(what, end, ALLOW(qp ? END_DONE : END_REFUSED));
@@ -253,7 +203,7 @@ void attack_rights(char **argv)
 	connect_and_end(socks);
 	for (enum way way = 0; way < N_WAYS; way++) {
 		snprintf(what, sizeof(what), "a process that has ended, %s", way_names[way]);
-		judge(what, greet(socks[way], way), ALLOW(END_DONE));
+		judge(what, greet(socks[way], way == WAY_PROOF).end, ALLOW(END_DONE));
 		expect_no_right(socks[way], what);
 		close(socks[way]);
 	}

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -114,19 +115,6 @@ int must_connect(void)
 
 	if (sock < 0)
 		die("connect: %s", strerror(errno));
-	return sock;
-}
-
-int greeted_connect(void)
-{
-	uint8_t buf[PACKET_MAX];
-	int sock = must_connect();
-	struct answer answer;
-
-	send_bytes(sock, buf, pack_hello(buf, 1));
-	answer = await_answer(sock, DEADLINE_MS);
-	if (answer.end != END_DONE || answer.serial != 1)
-		die("an honest hello: %s, status %u", end_names[answer.end], answer.status);
 	return sock;
 }
 
@@ -241,6 +229,61 @@ enum end await_end(int sock, uint32_t serial)
 	if ((answer.end == END_REFUSED || answer.end == END_DONE) && answer.serial != serial)
 		return END_GARBAGE;
 	return answer.end;
+}
+
+static struct answer say_hello(int sock, bool announce, int fd)
+{
+	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
+	Rdmabroker__Hello hello = RDMABROKER__HELLO__INIT;
+	uint8_t buf[PACKET_MAX];
+	int r;
+
+	hello.version = 1;
+	hello.features = announce ? RDMABROKER__FEATURE__FEATURE_PROOF : 0;
+	request.serial = 1;
+	request.op_case = RDMABROKER__REQUEST__OP_HELLO;
+	request.hello = &hello;
+	r = packet_send(sock, buf, pack_request(buf, &request), &fd, fd >= 0);
+	if (r < 0)
+		die("hello: %s", strerror(-r));
+	return await_answer(sock, DEADLINE_MS);
+}
+
+static int make_proof(const char *name)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	memcpy(addr.sun_path + 1, name, strlen(name));
+	if (bind(fd, (struct sockaddr *)&addr,
+		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name))) < 0 ||
+	    listen(fd, 0) < 0)
+		die("a proof: %s", strerror(errno));
+	return fd;
+}
+
+struct answer greet(int sock, bool proves)
+{
+	struct answer answer = say_hello(sock, proves, -1);
+	int fd;
+
+	/* With Linux 6.5 and later, the daemon requests no proof. */
+	if (answer.end != END_DONE || !answer.proof[0])
+		return answer;
+	fd = make_proof(answer.proof);
+	answer = say_hello(sock, proves, fd);
+	close(fd);
+	return answer;
+}
+
+int greeted_connect(void)
+{
+	int sock = must_connect();
+	struct answer answer = greet(sock, /* proves= */ true);
+
+	if (answer.end != END_DONE || answer.serial != 1)
+		die("an honest hello: %s, status %u", end_names[answer.end], answer.status);
+	return sock;
 }
 
 void judge(const char *what, enum end end, unsigned allowed)

@@ -49,7 +49,12 @@ unsigned number(const char *text);
 /* FLAGS: for socket(2). Returns -1 and sets errno if it cannot connect. */
 int try_connect(int flags);
 int must_connect(void);
-/* The session has sent a valid hello with serial 1, and got a success. */
+/*
+ * Says hello with serial 1. PROVES: this process proves who it is, if the daemon asks for it; otherwise its unit and its
+ * workload are not known.
+ */
+struct answer greet(int sock, bool proves);
+/* The session has proven who it is, and is admitted. */
 int greeted_connect(void);
 
 /* Sends one packet. If the connection has ended, await_answer() reports it. */

@@ -133,21 +133,24 @@ lossy() {
 	[ $# = 0 ] || tc qdisc add dev wire root netem "$@"
 }
 
-# Both hosts with the product, and the policy of stdin.
+# Both hosts with the product, and the policy of stdin. Neither waits for the other, because that takes long.
 pair_up() {
 	cat > "$PAIR/policy"
-	wire_up 1
+	there_boots
+	there_start up host_up 2
+	host_up 1
+	rdmabrokerctl check || exit 1
+	there_finish up
+}
+
+host_up() {
+	wire_up "$1"
 	install_product
 	policy < "$PAIR/policy"
-	rdmabrokerctl check || exit 1
-	there_boots
-	second_up
 }
 
 second_up() {
-	on_there wire_up 2
-	on_there install_product
-	on_there eval "policy < $PAIR/policy"
+	on_there host_up 2
 }
 
 # flows: waits until data arrive here again: more packets than a connection manager sends in this time.

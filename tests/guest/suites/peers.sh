@@ -722,8 +722,9 @@ case_cost() {
 
 pair_up < <(rules <<< "allow accept")
 head -c 1024 /dev/urandom > "$PAIR/munge.key"
+there_start peerd peerd_up
 peerd_up
-on_there peerd_up
+there_finish peerd
 run_cases "$@"
 status=$?
 peerd_down
