@@ -201,7 +201,7 @@ check-built: unit-packages
 # check-fault's build directory has objects with sanitizers.
 check-sanitizers:
 	+$(Q)$(MAKE) --no-print-directory O=$(O)/fault SHARE= SAN=address,undefined \
-		CFLAGS='-O1 -g -fno-sanitize-recover=all' check-unit
+		CFLAGS='$(FAULT_CFLAGS)' check-unit
 
 check-calls:
 	$(Q)tests/calls

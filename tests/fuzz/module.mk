@@ -3,8 +3,9 @@
 # an error; TARGET.dict has the tokens of its input.
 FUZZERS := packet requests rules config client reject peers
 FUZZ_SHARED := tests/fuzz/fuzz.c tests/fuzz/hostile.c
-FUZZ_CFLAGS := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all \
-	-fno-omit-frame-pointer
+# The seeds take less time than the compiler.
+FUZZ_CFLAGS = $(if $(filter fast,$(SHARE)),-O0,-O1) -g1 -fsanitize=fuzzer-no-link,address,undefined \
+	-fno-sanitize-recover=all -fno-omit-frame-pointer
 FUZZ_TIME ?= 60
 FUZZ_JOBS ?= $(shell nproc)
 FUZZ_PACKAGES := $(BUILD_PACKAGES) clang libclang-rt-dev
