@@ -23,12 +23,19 @@ struct packet {
 	struct id *id;
 	struct list of_id; /* id.events */
 	enum rdma_cm_event_type type; /* type of the event */
+	bool is_woken;
 	struct ledger *ledger;
 	struct ledger_session *row; /* the session's; NULL: it is not kept */
 	struct ledger_packet *
 		part; /* the first part in the ledger; NULL: the packet is lost if the daemon dies */
 	uint8_t data[];
 };
+
+/* What a packet of LEN bytes takes: it is a block of malloc(), which has a header. */
+static size_t cost_of(size_t len)
+{
+	return sizeof(struct packet) + 16 + len;
+}
 
 void outbox_count_sent(struct outbox *outbox, struct ledger_session *row)
 {
@@ -166,14 +173,14 @@ int outbox_add(struct outbox *outbox, struct session *session, const uint8_t *da
 
 	if (id && count_events(id) >= ID_EVENTS_MAX)
 		id = NULL;
-	if (!id && outbox->bytes + len > outbox->max_bytes)
+	if (!id && outbox->bytes + cost_of(len) > outbox->max_bytes)
 		return -EXFULL;
 	r = packet_new(&packet, data, len, fd, serial);
 	if (r < 0)
 		return r;
 	if (!id)
 		r = account_charge(core_get_account(session_get_core(session)), &packet->charge,
-				   ACCOUNT_BYTES, len, session_get_uid(session));
+				   ACCOUNT_BYTES, cost_of(len), session_get_uid(session));
 	if (r < 0) {
 		closep(&packet->fd);
 		free(packet);
@@ -185,7 +192,7 @@ int outbox_add(struct outbox *outbox, struct session *session, const uint8_t *da
 		packet->type = event->type;
 		list_insert(id_get_events(id), &packet->of_id);
 	} else {
-		outbox->bytes += len;
+		outbox->bytes += cost_of(len);
 	}
 	list_insert(&outbox->packets, &packet->link);
 	outbox->n_fds += packet->fd >= 0;
@@ -201,7 +208,9 @@ static void packet_free(struct packet *packet)
 	list_remove(&packet->of_id);
 	erase(packet);
 	if (!packet->id)
-		outbox->bytes -= packet->len;
+		outbox->bytes -= cost_of(packet->len);
+	if (packet->is_woken)
+		outbox->has_woken = false;
 	charge_done(&packet->charge);
 	charge_done(&packet->rows);
 	outbox->n_fds -= packet->fd >= 0;
@@ -210,12 +219,19 @@ static void packet_free(struct packet *packet)
 	free(packet);
 }
 
-void outbox_clear(struct outbox *outbox)
+void outbox_mark_woken(struct outbox *outbox)
+{
+	container_of(outbox->packets.prev, struct packet, link)->is_woken = true;
+	outbox->has_woken = true;
+}
+
+unsigned outbox_clear(struct outbox *outbox, unsigned max)
 {
 	struct list *l;
 
-	while ((l = list_first(&outbox->packets)))
+	for (; max > 0 && (l = list_first(&outbox->packets)); max--)
 		packet_free(container_of(l, struct packet, link));
+	return max;
 }
 
 void outbox_forget(struct id *id)
@@ -256,32 +272,34 @@ static int send_one(struct packet *packet, int sock)
 	return r;
 }
 
-int outbox_flush(struct outbox *outbox, int sock)
+int outbox_flush(struct outbox *outbox, int sock, unsigned max)
 {
 	struct list *l;
+	unsigned n;
 
-	while ((l = list_first(&outbox->packets))) {
+	for (n = 0; n < max && (l = list_first(&outbox->packets)); n++) {
 		struct packet *packet = container_of(l, struct packet, link);
 		int r = send_one(packet, sock);
 
 		if (r == -EAGAIN)
-			return 0;
+			break;
 		if (r < 0)
 			return r;
 		packet_free(packet);
 	}
-	return 0;
+	return (int)n;
 }
 
 bool outbox_has_room_for_notice(const struct outbox *outbox, struct session *session, size_t len)
 {
+	const size_t cost = cost_of(len);
 	const struct account *account = core_get_account(session_get_core(session));
 	uid_t uid = session_get_uid(session);
 
-	return outbox->bytes + len <= outbox->max_bytes / 2 &&
-	       account_get_used(account, ACCOUNT_BYTES, uid) + len <=
+	return outbox->bytes + cost <= outbox->max_bytes / 2 &&
+	       account_get_used(account, ACCOUNT_BYTES, uid) + cost <=
 		       account->limit_per_user[ACCOUNT_BYTES] / 2 &&
-	       account->used[ACCOUNT_BYTES] + len <= account->limit[ACCOUNT_BYTES] / 2;
+	       account->used[ACCOUNT_BYTES] + cost <= account->limit[ACCOUNT_BYTES] / 2;
 }
 
 int outbox_restore(struct outbox *outbox, struct session *session, const struct ledger_packet *rows,

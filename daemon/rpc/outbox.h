@@ -21,15 +21,16 @@ struct session_event;
 
 struct outbox {
 	struct list packets; /* packet.link */
-	size_t bytes, max_bytes; /* of the packets that are charged as bytes */
+	size_t bytes, max_bytes; /* what the packets take that are charged as bytes */
+	bool has_woken; /* one of the packets is a Woken */
 	unsigned n_fds; /* packets that have a descriptor */
 	uint32_t last; /* the number of the last row in the ledger */
 	uint32_t n_sent; /* packets that the socket has accepted, modulo 2^32, see Reply.n_sent */
 };
 
 void outbox_init(struct outbox *outbox, size_t max_bytes);
-/* To be called before the session is freed. */
-void outbox_clear(struct outbox *outbox);
+/* Drops at most MAX packets, all of them before the session is freed. Returns MAX less the number dropped. */
+unsigned outbox_clear(struct outbox *outbox, unsigned max);
 
 static inline bool outbox_is_empty(const struct outbox *outbox)
 {
@@ -38,7 +39,8 @@ static inline bool outbox_is_empty(const struct outbox *outbox)
 
 /*
  * Adds a packet. The charge of an id covers up to ID_EVENTS_MAX packets with events of the id; the event of a
- * connection request belongs to the new id. All other packets are charged to the session's user as queued bytes.
+ * connection request belongs to the new id. All other packets are charged to the session's user as queued bytes, each
+ * with what it takes in memory: a packet of two bytes takes a hundred times as much.
  * SERIAL: the request that the packet answers; 0: it is no reply. EVENT NULL: the packet has no event. Returns 0,
  * -EXFULL if MAX_BYTES is exceeded, or another negative errno.
  */
@@ -57,8 +59,10 @@ void outbox_note_sending(const struct outbox *outbox, struct ledger_session *row
 /* The previous process has sent as many packets as OLD says. ROW: the session's new one; NULL: it is not kept. */
 void outbox_restore_count(struct outbox *outbox, const struct ledger_session *old,
 			  struct ledger_session *row);
-/* Sends what the socket accepts. Returns 0 or a negative errno. */
-int outbox_flush(struct outbox *outbox, int sock);
+/* The packet that was added last is a Woken. */
+void outbox_mark_woken(struct outbox *outbox);
+/* Sends what the socket accepts, at most MAX packets. Returns how many, or a negative errno. */
+int outbox_flush(struct outbox *outbox, int sock, unsigned max);
 /* Drops the events that the charge of ID covers. */
 void outbox_forget(struct id *id);
 /* True if an event of TYPE about ID waits, among those that the charge of ID covers. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,11 @@
 #include "util/util.h"
 
 #define HELLO_USEC (10 * 1000000ULL)
+/* What is done in one go, and how much of it is one unit of work (turns.h). */
+#define FLUSHED_AT_ONCE 32
+#define PACKETS_OF_WORK 4
+#define REAPED_AT_ONCE 16
+#define WORK_OF_A_SESSION 4 /* its end */
 
 void peer_close(struct peer *peer)
 {
@@ -39,7 +45,7 @@ void peer_close(struct peer *peer)
 	peers_await(peer->peers, peer, 0);
 	/* Shut down now, so that the client sees the end before its ids are freed and its socket is closed. */
 	shutdown(peer->sock, SHUT_RDWR);
-	peers_reap(peer->peers, peer);
+	peers_reap(peer);
 }
 
 void peer_hang_up(struct peer *peer)
@@ -223,10 +229,12 @@ static const struct session_ops session_ops = {
 	.notice = sending_notice,
 };
 
-static void stop_reading(struct peer *peer)
+/* UNTIL: the list of those who are read again at the same time. */
+static void stop_reading(struct peer *peer, struct list *until)
 {
 	peer->paused = true;
-	peers_pause(peer->peers, peer);
+	list_remove(&peer->pausing);
+	list_insert(until, &peer->pausing);
 	sending_update(peer);
 }
 
@@ -284,25 +292,37 @@ static void receive(struct peer *peer, struct closing *room)
 	close_received(peer);
 }
 
+static void flush(struct peer *peer)
+{
+	int r = outbox_flush(&peer->outbox, peer->sock, FLUSHED_AT_ONCE);
+
+	turns_charge(&peer->turn, r > 0 ? (unsigned)r / PACKETS_OF_WORK : 0);
+	sending_changed(peer);
+	if (r >= 0)
+		r = sending_tell_lost(peer);
+	if (r < 0)
+		peer_close(peer);
+}
+
 void peer_on_io(struct peer *peer, uint32_t events)
 {
 	struct closing *room;
-	int r;
+	struct peer *full;
 
 	if (peer->ending)
 		return;
 	if (events & EPOLLOUT) {
-		r = outbox_flush(&peer->outbox, peer->sock);
-		sending_changed(peer);
-		if (r == 0)
-			r = sending_tell_lost(peer);
-		if (r < 0)
-			peer_close(peer);
+		flush(peer);
 		return;
 	}
 	if (!(sending_wants(peer) & EPOLLIN)) {
 		if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
 			peer_hang_up(peer);
+		return;
+	}
+	full = sending_find_full(peer);
+	if (full) {
+		stop_reading(peer, &full->unread);
 		return;
 	}
 	room = closer_is_behind(core_get_closer(session_get_core(peer->session)), peer->uid) ?
@@ -311,7 +331,7 @@ void peer_on_io(struct peer *peer, uint32_t events)
 	if (room)
 		receive(peer, room);
 	else
-		stop_reading(peer);
+		stop_reading(peer, &peer->peers->paused);
 }
 
 static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
@@ -320,15 +340,20 @@ static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-bool peer_reap(struct peer *peer, unsigned max)
+bool peer_reap(struct peer *peer)
 {
-	if (!session_end(peer->session, max))
+	unsigned left = session_end(peer->session, REAPED_AT_ONCE),
+		 packets = left * PACKETS_OF_WORK;
+
+	if (packets > 0)
+		packets = outbox_clear(&peer->outbox, packets);
+	turns_charge(&peer->turn, REAPED_AT_ONCE - packets / PACKETS_OF_WORK);
+	if (packets == 0)
 		return false;
+	turns_charge(&peer->turn, WORK_OF_A_SESSION);
 	peer_free(peer);
 	return true;
 }
-
-/* Creation and destruction */
 
 DEFINE_CLEANUP(struct peer *, peer_free)
 
@@ -366,7 +391,7 @@ static int make(struct peer **ret, struct peers *peers, struct core *core, struc
 	peer->closing = closing;
 	list_init(&peer->link);
 	outbox_init(&peer->outbox, max_queued_bytes);
-	list_init(&peer->reaping);
+	list_init(&peer->unread);
 	list_init(&peer->pausing);
 
 	r = row ? restore_session(&peer->session, core, sock, pidfd, row, &session_ops, peer) :
@@ -488,7 +513,8 @@ struct peer *peer_free(struct peer *peer)
 		published_free(session_get_published(peer->session));
 		session_set_published(peer->session, NULL);
 	}
-	outbox_clear(&peer->outbox);
+	outbox_clear(&peer->outbox, UINT_MAX);
+	peers_resume_list(peer->peers, &peer->unread);
 	sent_fds_hold(peer->sent_fds, false);
 	if (peer->session)
 		socketstore_drop(core_get_socketstore(session_get_core(peer->session)),
@@ -498,7 +524,6 @@ struct peer *peer_free(struct peer *peer)
 	peer->session = NULL;
 	peers_await(peer->peers, peer, 0);
 	peers_remove(peer->peers, peer);
-	list_remove(&peer->reaping);
 	list_remove(&peer->pausing);
 	free(peer->waiting);
 	if (closing_is_bound(peer->closing)) {

@@ -14,7 +14,7 @@
  * client: the request is kept, and is processed again from its beginning when it can go on.
  *
  * No client gets more than its share of the loop: at most one request of it is read in a turn, and none while
- * there are packets that the client does not read. A client is dropped if replies or events would make its queue
+ * there are replies that the client does not read, on whichever socket. A client is dropped if replies or events would make its queue
  * exceed a limit. Notices, for sessions that watch, use at most half of each limit. A notice that would exceed
  * this half is dropped, and the client stays.
  */
@@ -53,13 +53,14 @@ struct peer {
 	uint32_t ready; /* the epoll events that are handled when its turn has come; 0: none */
 	struct turn turn;
 	/*
-	 * true: nothing is read, because too many descriptors of the client's user wait to be closed, or memory has
-	 * run out
+	 * true: nothing is read, because too many descriptors of the client's user wait to be closed, memory has run
+	 * out, or the client does not take its replies by another session's socket
 	 */
 	bool paused;
-	struct list pausing; /* peers.paused or peers.unpaused */
+	struct list pausing; /* peers.paused, peers.unpaused, or another peer's UNREAD */
+	struct list
+		unread; /* peer.pausing: clients that get their replies here, and are not read while OUTBOX has any */
 	sd_event_source *deadline; /* deadline for Hello; NULL: the client has left the newcomers */
-	struct list reaping; /* peers.reaping, once the peer ends */
 	struct request_progress progress;
 	bool is_in; /* Hello has succeeded, and let_in() has prepared the socket for further requests */
 	enum closer_class class; /* class of CLOSING */
@@ -113,6 +114,6 @@ void peer_go_on(struct peer *peer);
 void peer_resume(struct peer *peer);
 /* Handles the epoll EVENTS of the client's socket. */
 void peer_on_io(struct peer *peer, uint32_t events);
-/* Ends the session: frees at most MAX of its ids and, when no id is left, the peer. True: the peer was freed. */
-bool peer_reap(struct peer *peer, unsigned max);
+/* Frees some of the session's ids and packets and, when none is left, the peer. True: the peer was freed. */
+bool peer_reap(struct peer *peer);
 struct peer *peer_free(struct peer *peer);

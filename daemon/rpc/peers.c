@@ -10,8 +10,6 @@
 #include "util/util.h"
 
 #define UNPAUSED_A_TURN 64 /* at most this many clients are read again in one turn */
-#define REAPED_A_TURN 16 /* at most this many ending sessions are handled in one turn */
-#define IDS_A_TURN 256 /* at most this many ids of one ending session are freed in one turn */
 
 #define NOBODY ((uid_t)-1)
 
@@ -71,6 +69,11 @@ static void serve(struct turn *turn)
 	struct peers *peers = peer->peers;
 	uint32_t ready = peer->ready;
 
+	if (peer->ending) {
+		if (!peers->ops->reap(peer))
+			turns_put_off(turn);
+		return;
+	}
 	peer->ready = 0;
 	if (ready && peer->events) {
 		select_events(peer, peer->events);
@@ -102,47 +105,23 @@ static int on_unpaused(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
-void peers_pause(struct peers *peers, struct peer *peer)
+void peers_resume_list(struct peers *peers, struct list *paused)
 {
-	list_remove(&peer->pausing);
-	list_insert(&peers->paused, &peer->pausing);
+	if (list_is_empty(paused))
+		return;
+	list_move_all(&peers->unpaused, paused);
+	run_soon(peers->unpauser);
 }
 
 void peers_resume_all(struct peers *peers)
 {
 	peers->has_no_room = false;
-	list_move_all(&peers->unpaused, &peers->paused);
-	if (!list_is_empty(&peers->unpaused))
-		run_soon(peers->unpauser);
+	peers_resume_list(peers, &peers->paused);
 }
 
-/*
- * Frees the peers that end, in slices, because a session can have thousands of ids. The source is a timer
- * that is due at once: the loop dispatches a timer after the clients that are ready already, but would dispatch a
- * deferred source before them again and again.
- */
-static int on_reaper(sd_event_source *source, uint64_t usec, void *userdata)
+void peers_reap(struct peer *peer)
 {
-	struct peers *peers = userdata;
-	struct list *l;
-
-	for (unsigned i = 0; i < REAPED_A_TURN && (l = list_first(&peers->reaping)); i++)
-		if (!peers->ops->reap(container_of(l, struct peer, reaping), IDS_A_TURN)) {
-			list_remove(l);
-			list_insert(&peers->reaping, l);
-			break;
-		}
-	if (!list_is_empty(&peers->reaping))
-		run_soon(source);
-	return 0;
-}
-
-void peers_reap(struct peers *peers, struct peer *peer)
-{
-	list_remove(&peer->reaping);
-	list_insert(&peers->reaping, &peer->reaping);
-	if (sd_event_source_get_enabled(peers->reaper, NULL) == 0)
-		run_soon(peers->reaper);
+	turns_put_off(&peer->turn);
 }
 
 void peers_resume(struct peer *peer)
@@ -221,7 +200,6 @@ int peers_init(struct peers *peers, sd_event *loop, struct core *core, struct co
 	peers->ops = ops;
 	peers->userdata = userdata;
 	list_init(&peers->list);
-	list_init(&peers->reaping);
 	list_init(&peers->paused);
 	list_init(&peers->unpaused);
 	newcomers_init(&peers->newcomers);
@@ -236,8 +214,6 @@ int peers_init(struct peers *peers, sd_event *loop, struct core *core, struct co
 
 	peers->hot = hot_ref(loop);
 	r = peers->hot ? 0 : -ENOMEM;
-	if (r >= 0)
-		r = timer_new(&peers->reaper, loop, 1, on_reaper, peers);
 	if (r >= 0)
 		r = turns_init(&peers->turns, loop, serve);
 	if (r >= 0)
@@ -255,5 +231,4 @@ void peers_done(struct peers *peers)
 	peers->hot = hot_unref(peers->hot);
 	turns_done(&peers->turns);
 	sd_event_source_disable_unref(peers->unpauser);
-	sd_event_source_disable_unref(peers->reaper);
 }

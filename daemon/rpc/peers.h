@@ -25,7 +25,7 @@ struct peers_ops {
 	/* See the functions of peer.h. */
 	void (*on_io)(struct peer *peer, uint32_t events);
 	void (*go_on)(struct peer *peer);
-	bool (*reap)(struct peer *peer, unsigned max);
+	bool (*reap)(struct peer *peer);
 	void (*resume)(struct peer *peer);
 	/*
 	 * Called when descriptors or memory have run out, or are free again: new clients are accepted only if
@@ -43,8 +43,6 @@ struct peers {
 	struct list paused; /* peer.pausing: their clients are not read */
 	struct list unpaused; /* peer.pausing: they will be read again */
 	sd_event_source *unpauser; /* enabled while UNPAUSED has entries */
-	struct list reaping; /* peer.reaping */
-	sd_event_source *reaper; /* enabled while REAPING has entries */
 	struct newcomers newcomers; /* peer.place */
 	struct sent_fds_list sent_fds_list;
 	struct closing *next; /* will close the socket of the next client; NULL: not created yet */
@@ -62,17 +60,17 @@ void peers_done(struct peers *peers); /* all peers must be gone */
 
 int peers_add(struct peers *peers, struct peer *peer, uid_t uid); /* 0 or -ENOMEM */
 void peers_remove(struct peers *peers, struct peer *peer);
-/* PEER's client is not read until peers_resume_all(). */
-void peers_pause(struct peers *peers, struct peer *peer);
-/* Makes all peers read from their clients again, if reading was paused: some in each turn of the loop. */
+/* Makes the peers of PAUSED (peer.pausing) read from their clients again: some in each turn of the loop. */
+void peers_resume_list(struct peers *peers, struct list *paused);
+/* The same for all who wait for descriptors or memory. */
 void peers_resume_all(struct peers *peers);
 /*
  * Selects the epoll EVENTS of PEER's socket instead of those that were selected; 0: none. Returns 0 or a negative
  * errno. Cannot fail if some events were selected until now.
  */
 int peers_await(struct peers *peers, struct peer *peer, uint32_t events);
-/* Frees PEER in a later turn of the loop, when no caller uses it any more. */
-void peers_reap(struct peers *peers, struct peer *peer);
+/* Frees the peer, which is ending, when its turn has come: no caller uses it any more then. */
+void peers_reap(struct peer *peer);
 /* Calls peers_ops.go_on for PEER when its turn has come. */
 void peers_resume(struct peer *peer);
 

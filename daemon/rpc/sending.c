@@ -27,7 +27,8 @@ uint32_t sending_wants(const struct peer *peer)
 		return reads;
 	/*
 	 * A client that does not take its replies makes no more requests. If they come by another socket, only events
-	 * wait here: a program may call all the same, and each of its threads may be in a call.
+	 * wait here: a program may call all the same, and each of its threads may be in a call. Then the other socket
+	 * decides, see sending_find_full().
 	 */
 	return EPOLLOUT | (session_is_apart(peer->session) ? reads & EPOLLIN : 0);
 }
@@ -41,6 +42,8 @@ void sending_update(struct peer *peer)
 void sending_changed(struct peer *peer)
 {
 	sent_fds_hold(peer->sent_fds, peer->outbox.n_fds > 0);
+	if (outbox_is_empty(&peer->outbox))
+		peers_resume_list(peer->peers, &peer->unread);
 	sending_update(peer);
 }
 
@@ -163,21 +166,36 @@ void sending_packed_reply(struct peer *peer, const uint8_t *buf, size_t len, uin
 						   /* event= */ NULL, /* notice= */ false));
 }
 
-/* It counts as the reply to the request Wake, so that the next process does not send it again. */
+struct peer *sending_find_full(const struct peer *peer)
+{
+	struct session *session =
+		session_is_apart(peer->session) ? session_find_replies(peer->session) : NULL;
+	struct peer *to = session ? session_get_userdata(session) : NULL;
+
+	return to && !outbox_is_empty(&to->outbox) ? to : NULL;
+}
+
+/*
+ * It counts as the reply to the request Wake, so that the next process does not send it again. One that waits is enough:
+ * when the client has received it, it can ask for the next one.
+ */
 void sending_wake(void *userdata)
 {
 	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
 	Rdmabroker__Woken woken = RDMABROKER__WOKEN__INIT;
 	struct peer *peer = userdata;
 	uint8_t buf[64];
+	int r;
 
-	if (peer->ending)
+	if (peer->ending || peer->outbox.has_woken)
 		return;
 	frame.body_case = RDMABROKER__FRAME__BODY_WOKEN;
 	frame.woken = &woken;
-	drop_on_failure(peer, send_packed(peer, buf, codec_pack(&frame, buf, sizeof(buf)),
-					  /* fd= */ -1, /* serial= */ 0, /* event= */ NULL,
-					  /* notice= */ false));
+	r = send_packed(peer, buf, codec_pack(&frame, buf, sizeof(buf)), /* fd= */ -1,
+			/* serial= */ 0, /* event= */ NULL, /* notice= */ false);
+	if (r == 0 && !outbox_is_empty(&peer->outbox))
+		outbox_mark_woken(&peer->outbox);
+	drop_on_failure(peer, r);
 }
 
 void sending_event(void *userdata, const struct session_event *event)

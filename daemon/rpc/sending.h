@@ -19,6 +19,10 @@ uint32_t sending_wants(const struct peer *peer); /* the epoll events that PEER w
 /* To be called when the result of sending_wants() can have changed. */
 void sending_update(struct peer *peer);
 void sending_changed(struct peer *peer); /* PEER's outbox has changed */
+/*
+ * The peer over whose socket PEER's replies go, if it does not accept them now. NULL: PEER can make requests.
+ */
+struct peer *sending_find_full(const struct peer *peer);
 
 /*
  * Sends FRAME, the reply to PEER's request, with the descriptor FD; -1: none. If PEER.apart, it goes over the socket of

@@ -85,18 +85,18 @@ int session_new(struct session **ret, struct core *core, int sock, enum door doo
 	return 0;
 }
 
-bool session_end(struct session *session, unsigned max)
+unsigned session_end(struct session *session, unsigned max)
 {
-	struct id *id = NULL;
+	struct id *id;
 
 	if (!session->ending) {
 		list_remove(&session->enforcing);
 		session->walk = (struct table_walk){ 0 };
 	}
 	session->ending = true;
-	while (max-- > 0 && (id = table_next(session, &session->walk)))
+	for (; max > 0 && (id = table_next(session, &session->walk)); max--)
 		id_free(id);
-	return !id;
+	return max;
 }
 
 static void remove_rows(struct session *session)

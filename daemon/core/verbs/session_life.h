@@ -18,8 +18,11 @@ int session_new(struct session **ret, struct core *core, int sock, enum door doo
 void session_restore(struct session *session, int pidfd, const struct ledger_session *row);
 /* Also frees all ids and leases of the session. */
 struct session *session_free(struct session *session);
-/* Ends the session, and frees at most MAX of its ids. True: no id is left; false: has to be called again. */
-bool session_end(struct session *session, unsigned max);
+/*
+ * Ends the session, and frees at most MAX of its ids. Returns MAX less the number freed; 0: ids can be left, and it has
+ * to be called again.
+ */
+unsigned session_end(struct session *session, unsigned max);
 
 /*
  * Makes SESSION, which must be restricted, one that another process can adopt, and that can do nothing else. It must
