@@ -113,6 +113,7 @@ START_TEST(time_waits_of_different_durations)
 	ck_assert_uint_eq(server.n, 3);
 	ck_assert_int_eq(server.events[2].type, RDMA_CM_EVENT_CONNECT_REQUEST);
 	/* The time wait of PASSIVE goes on. */
+	step_time(50000);
 	ck_assert_uint_eq(core->timewaits->n, 1);
 	ck_assert_uint_eq(core->timewaits->n_orphans, 1);
 }
@@ -271,10 +272,10 @@ START_TEST(a_held_connect_is_sent_exactly_at_the_end)
 END_TEST
 
 /*
- * One QP number has two time waits. The shorter one is over, but its entry is not freed, and must not hide the longer
- * one. The longer one must not delay a connect after its end.
+ * One QP number has two time waits. The shorter one must not hide the longer one, nor the longer one delay a connect
+ * after its end.
  */
-START_TEST(an_entry_that_is_over_is_not_found)
+START_TEST(two_time_waits_of_a_number)
 {
 	struct rdma_conn_param p = param("again");
 	struct id *active, *passive, *next;
@@ -289,19 +290,18 @@ START_TEST(an_entry_that_is_over_is_not_found)
 	id_free(passive);
 	next = pair_resolve(2, 7471);
 	step_time(2000);
-	ck_assert_uint_eq(core->timewaits->n, 2);
+	ck_assert_uint_eq(core->timewaits->n, 1);
 	n = fake_count(core->fabric, FAKE_CONNECT);
 	ck_assert_int_eq(conn_connect(next, &p, NULL, &why), 0);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n);
-	ck_assert_uint_eq(core->timewaits->n, 1);
 	id_free(next);
 	next = pair_resolve(3, 7471);
 	stopped_usec += 62000;
-	ck_assert_uint_eq(core->timewaits->n, 1);
 	ck_assert_int_eq(conn_connect(next, &p, NULL, &why), 0);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n + 1);
-	ck_assert_uint_eq(core->timewaits->n, 0);
 	run_loop();
+	step_time(50000);
+	ck_assert_uint_eq(core->timewaits->n, 0);
 }
 END_TEST
 
@@ -435,11 +435,120 @@ START_TEST(a_time_wait_of_another_user)
 }
 END_TEST
 
+/* ---- many ---- */
+
+#define N_HELD 80
+
+/* Holds back the connects of ids FIRST and following, all of one number to one peer. */
+static void hold_many(uint32_t first, uint32_t n)
+{
+	struct rdma_conn_param p = param("again");
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct id *id;
+
+		client.n = 0;
+		id = pair_resolve(first + i, 7471);
+		ck_assert_int_eq(conn_connect(id, &p, NULL, &why), 0);
+		ck_assert_ptr_nonnull(id->handshake.held);
+	}
+}
+
+/* What waits for one time wait is sent some at a time, and one owner's connects do not wait for all of another's. */
+START_TEST(held_connects_are_sent_in_slices)
+{
+	struct id *active, *passive, *last;
+	unsigned n, n_before, most = 0;
+
+	stop_time();
+	pair_enter_time_wait(&active, &passive);
+	hold_many(2, N_HELD);
+	client.session->identity.uid++;
+	hold_many(2 + N_HELD, 1);
+	client.session->identity.uid--;
+	ck_assert_int_eq(table_find(client.session, 2 + N_HELD, &last, &why), 0);
+	n_before = n = fake_count(core->fabric, FAKE_CONNECT);
+	timewait_exit(active);
+	timewait_exit(passive);
+	do {
+		unsigned now = fake_count(core->fabric, FAKE_CONNECT);
+
+		most = now - n > most ? now - n : most;
+		n = now;
+		ck_assert(!last->handshake.held || n < n_before + N_HELD / 2);
+		ck_assert_int_ge(sd_event_run(loop, 0), 0);
+	} while (n < n_before + N_HELD + 1);
+	ck_assert_uint_le(most, N_HELD / 4);
+	run_loop();
+}
+END_TEST
+
+/* Connections of one number to one peer have one time wait, which ends with the last of them. */
+START_TEST(connections_of_one_number)
+{
+	struct rdma_conn_param p = param("again");
+	struct id *ids[N_ROW], *next;
+	unsigned n;
+
+	stop_time();
+	for (uint32_t i = 0; i < N_ROW; i++) {
+		client.n = 0;
+		ids[i] = pair_resolve(i + 2, 7471);
+	}
+	for (uint32_t i = 0; i < N_ROW; i++) {
+		ids[i]->handshake.qpn = QPN;
+		ids[i]->handshake.qp_timeout = 14; /* 64 ms */
+		timewait_enter(ids[i]);
+		stopped_usec += 100;
+	}
+	ck_assert_uint_eq(core->timewaits->n, 1);
+	for (uint32_t i = 0; i < N_ROW; i += 2)
+		timewait_exit(ids[i]);
+	for (uint32_t i = 1; i < N_ROW; i += 2)
+		id_free(ids[i]);
+	client.n = 0;
+	next = pair_resolve(1, 7471);
+	n = fake_count(core->fabric, FAKE_CONNECT);
+	ck_assert_int_eq(conn_connect(next, &p, NULL, &why), 0);
+	step_time(64000 - 101);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n);
+	step_time(1);
+	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n + 1);
+	step_time(50000);
+	ck_assert_uint_eq(core->timewaits->n, 0);
+}
+END_TEST
+
+/* A user who ends more connections than can be kept loses time waits of his own, and no memory grows. */
+START_TEST(time_waits_of_one_owner_are_bounded)
+{
+	struct id *id = pair_resolve(1, 7471);
+
+	stop_time();
+	id->handshake.qp_timeout = 31;
+	for (uint32_t i = 1; i <= TIMEWAIT_PER_OWNER + 100; i++) {
+		id->handshake.qpn = i;
+		timewait_enter(id);
+		timewait_forget(id);
+	}
+	ck_assert_uint_eq(core->timewaits->n, TIMEWAIT_PER_OWNER);
+	client.session->identity.uid++;
+	timewait_enter(id);
+	timewait_forget(id);
+	client.session->identity.uid--;
+	ck_assert_uint_eq(core->timewaits->n, TIMEWAIT_PER_OWNER + 1);
+	step_time(TIMEWAIT_MAX_USEC);
+	ck_assert_uint_eq(core->timewaits->n, 0);
+	ck_assert_uint_eq(core->timewaits->n_orphans, 0);
+}
+END_TEST
+
 UNIT_MAIN("timewait", pair_set_up, pair_tear_down, a_connect_waits_for_the_end_of_time_wait,
 	  time_wait_of_a_destroyed_id, time_waits_of_different_durations,
 	  time_wait_of_an_id_that_is_destroyed_late, time_wait_of_an_imported_id,
 	  no_second_time_wait_of_a_destroyed_id, no_second_time_wait_after_the_timer,
 	  no_second_time_wait_of_an_imported_id, a_held_connect_is_sent_exactly_at_the_end,
-	  an_entry_that_is_over_is_not_found, entries_are_freed_without_traffic,
+	  two_time_waits_of_a_number, entries_are_freed_without_traffic,
 	  a_row_of_connections_sets_few_timers, a_row_destroyed_backwards_sets_few_timers,
-	  a_time_wait_is_of_one_peer, a_time_wait_of_another_user)
+	  a_time_wait_is_of_one_peer, a_time_wait_of_another_user, held_connects_are_sent_in_slices,
+	  connections_of_one_number, time_waits_of_one_owner_are_bounded)

@@ -9,7 +9,6 @@
 #include "core/object/id_state.h"
 
 struct backlog;
-struct entry;
 struct fabric_event;
 struct fabric_id;
 struct fabric_lookup;
@@ -17,6 +16,7 @@ struct held;
 struct ledger;
 struct ledger_id;
 struct ledger_request;
+struct share;
 
 /* Whether the QP number that was offered is the client's, see verbs/qpcheck.h. */
 struct qpcheck {
@@ -46,7 +46,7 @@ struct handshake {
 	bool unconfirmed;
 	/* the state before ID_DISCONNECTING; ID_IDLE: the id was not in that state, or it is not known */
 	enum id_state ended_from;
-	struct entry *timewait; /* the time wait of QPN, see timewait.h; NULL: none */
+	struct share *timewait; /* the time wait of QPN, see timewait.h; NULL: none */
 	bool timewait_over; /* the time wait must not begin again */
 };
 

@@ -11,8 +11,11 @@
  * waits for TIMEWAIT_OTHERS_USEC at most.
  *
  * A time wait is over at the kernel's TIMEWAIT_EXIT event, or after the time that the kernel is expected to wait. If
- * the id is destroyed, there is no event. One timer frees the entries of destroyed ids in batches. An entry that
- * holds back a connect or accept gets timers of its own.
+ * the id is destroyed, there is no event. One timer ends the time waits of destroyed ids in batches. An owner whose
+ * connects or accepts are held back gets a timer of his own for each number and peer.
+ *
+ * A user can have many connections of one number to one peer, and many connects that wait for their end: they are counted,
+ * not walked, and resumed some at a time, the owners in rotation.
  */
 
 #include <rdma/rdma_cma.h>
@@ -22,27 +25,33 @@
 
 #include "util/list.h"
 
-#define TIMEWAIT_BUCKETS 256
 #define TIMEWAIT_MAX_USEC (60 * 1000000ULL)
 /* Twice the time wait with the ACK timeout that the kernel sets on RoCE, 4.096 us * 2^19. */
 #define TIMEWAIT_OTHERS_USEC (4096 * 1000ULL)
+#define TIMEWAIT_PER_OWNER 16384 /* numbers and peers; further time waits of the owner are not kept */
 #define TIMEWAIT_QUEUES 17 /* 2^16 ms is the first duration above the maximum */
 
 struct core;
 struct id;
 
+struct place;
+struct timewait_owner;
+
 struct timewaits {
 	void (*resume)(struct id *id); /* conn_resume() */
-	struct list buckets[TIMEWAIT_BUCKETS]; /* entry.link */
-	unsigned n;
+	struct place *places; /* a uthash table, by device, number and peer */
+	struct timewait_owner *owners; /* a uthash table, by uid */
+	unsigned n; /* what owners have in places */
 	/*
-	 * entry.due, in the order in which the entries end. Queue I has the time waits of 2^I ms, the last queue
+	 * share.due, in the order in which the time waits end. Queue I has the time waits of 2^I ms, the last queue
 	 * those of TIMEWAIT_MAX_USEC.
 	 */
 	struct list queues[TIMEWAIT_QUEUES];
-	unsigned n_orphans; /* entries without an id, which the timer has to free */
+	unsigned n_orphans; /* those whose end the timer has to notice */
 	sd_event_source *timer;
 	uint64_t armed_usec; /* CLOCK_MONOTONIC: when the timer expires; UINT64_MAX: it is off */
+	struct list resuming; /* timewait_owner.link: owners whose connects and accepts can be sent */
+	sd_event_source *resumer; /* enabled while RESUMING has entries */
 };
 
 int timewaits_init(struct timewaits *timewaits, sd_event *loop, void (*resume)(struct id *id));
@@ -54,8 +63,8 @@ void timewait_enter(struct id *id);
 /* The kernel reports that the id's time wait is over. */
 void timewait_exit(struct id *id);
 /*
- * The id is freed, or disconnected while its connect or accept is held back: drops what is held back. The entry stays
- * without the id, until it is over.
+ * The id is freed, or disconnected while its connect or accept is held back: drops what is held back. Its time wait goes
+ * on without it.
  */
 void timewait_forget(struct id *id);
 /* Moves FROM's time wait, and its connect or accept that is held back, to TO. */
