@@ -23,19 +23,11 @@
 #define PASSED_A_TURN 1024 /* shares that the timer passes in one turn of the loop */
 #define RESUMED_A_TURN 8 /* connects and accepts that are sent in one turn of the loop */
 
-/* The key of a place. All bytes count, so it is set as a whole. */
+/* The key of a place: up to the end of the device's name. */
 struct key {
-	char device[64];
-	uint8_t peer[ADDR_HOST_LEN];
 	uint32_t qpn;
-};
-
-/* A QP number of a device with a peer, with the time waits of it and what waits for their end. */
-struct place {
-	UT_hash_handle hh; /* timewaits.places */
-	struct timewaits *timewaits;
-	struct key key;
-	struct list shares; /* share.link */
+	uint8_t peer[ADDR_HOST_LEN];
+	char device[64];
 };
 
 /* An owner who has a share of any place. */
@@ -63,6 +55,15 @@ struct share {
 	struct list due; /* timewaits.queues; empty: timewaits.timer has passed the share */
 	struct list held; /* held.link */
 	sd_event_source *timer; /* ends the wait of HELD; NULL: nothing has waited yet */
+};
+
+/* A QP number of a device with a peer, with the time waits of it and what waits for their end. */
+struct place {
+	UT_hash_handle hh; /* timewaits.places */
+	struct timewaits *timewaits;
+	struct key key;
+	struct list shares; /* share.link */
+	struct share first; /* usually there is only one; no owner: it is not used */
 };
 
 static uint64_t now_usec(void)
@@ -108,20 +109,29 @@ static void put_owner(struct timewaits *timewaits, struct timewait_owner *owner)
 	free(owner);
 }
 
+static unsigned length_of(const struct key *key)
+{
+	return (unsigned)(offsetof(struct key, device) + strlen(key->device));
+}
+
 static struct place *get_place(struct timewaits *timewaits, const struct key *key)
 {
+	const unsigned length = length_of(key);
 	struct place *place;
+	unsigned hash;
 
-	HASH_FIND(hh, timewaits->places, key, sizeof(*key), place);
+	HASH_VALUE(key, length, hash);
+	HASH_FIND_BYHASHVALUE(hh, timewaits->places, key, length, hash, place);
 	if (place)
 		return place;
-	place = calloc(1, sizeof(*place));
+	place = malloc(sizeof(*place));
 	if (!place)
 		return NULL;
 	place->timewaits = timewaits;
-	place->key = *key;
+	memcpy(&place->key, key, length);
 	list_init(&place->shares);
-	HASH_ADD(hh, timewaits->places, key, sizeof(place->key), place);
+	place->first.owner = NULL;
+	HASH_ADD_KEYPTR_BYHASHVALUE(hh, timewaits->places, &place->key, length, hash, place);
 	if (!place->hh.tbl) {
 		free(place);
 		return NULL;
@@ -145,18 +155,22 @@ static bool is_active(const struct share *share)
 /* Frees the share if nothing is in time wait or waits. The place can be freed with it. */
 static void share_put(struct share *share)
 {
-	struct timewaits *timewaits = share->place->timewaits;
+	struct place *place = share->place;
+	struct timewaits *timewaits = place->timewaits;
+	bool is_first = share == &place->first;
 
 	if (is_active(share) || !list_is_empty(&share->held))
 		return;
 	list_remove(&share->link);
 	list_remove(&share->due);
-	sd_event_source_disable_unref(share->timer);
+	share->timer = sd_event_source_disable_unref(share->timer);
 	share->owner->n--;
 	timewaits->n--;
 	put_owner(timewaits, share->owner);
-	put_place(share->place);
-	free(share);
+	share->owner = NULL;
+	put_place(place);
+	if (!is_first)
+		free(share);
 }
 
 static struct share *find_share(const struct place *place, uid_t uid)
@@ -175,14 +189,17 @@ static struct share *find_share(const struct place *place, uid_t uid)
 /* NULL: there is no memory. */
 static struct share *get_share(struct timewaits *timewaits, const struct key *key, uid_t uid)
 {
-	struct timewait_owner *owner = get_owner(timewaits, uid);
 	struct place *place = get_place(timewaits, key);
-	struct share *share = owner && place ? find_share(place, uid) : NULL;
+	struct share *share = place ? find_share(place, uid) : NULL;
+	struct timewait_owner *owner;
 
 	if (share)
 		return share;
-	if (owner && place)
-		share = calloc(1, sizeof(*share));
+	owner = place ? get_owner(timewaits, uid) : NULL;
+	if (owner && !place->first.owner)
+		share = &place->first;
+	else if (owner)
+		share = malloc(sizeof(*share));
 	if (!share) {
 		if (place)
 			put_place(place);
@@ -190,8 +207,7 @@ static struct share *get_share(struct timewaits *timewaits, const struct key *ke
 			put_owner(timewaits, owner);
 		return NULL;
 	}
-	share->place = place;
-	share->owner = owner;
+	*share = (struct share){ .place = place, .owner = owner };
 	owner->n++;
 	timewaits->n++;
 	list_init(&share->due);
@@ -401,7 +417,6 @@ static bool get_key(const struct id *id, uint32_t qpn, struct key *ret)
 	fabric_id_get_info(id->fabric, &info);
 	if (!info.device)
 		return false;
-	memset(ret, 0, sizeof(*ret));
 	text_copy(ret->device, sizeof(ret->device), info.device);
 	addr_host((const struct sockaddr *)&info.peer, ret->peer);
 	ret->qpn = qpn;
@@ -501,7 +516,7 @@ static struct share *find(struct id *id, uint32_t qpn, int *ret_r)
 	*ret_r = 0;
 	if (!timewaits->places || !get_key(id, qpn, &key))
 		return NULL;
-	HASH_FIND(hh, timewaits->places, &key, sizeof(key), place);
+	HASH_FIND(hh, timewaits->places, &key, length_of(&key), place);
 	if (!place)
 		return NULL;
 	share = get_share(timewaits, &key, owner_of(id->session->identity.uid));
