@@ -56,7 +56,6 @@ VERSION := $(shell sed -n 's/^.define RDMABROKER_VERSION "\(.*\)"/\1/p' proto/ve
 OUR_CPPFLAGS := -D_GNU_SOURCE -DRDMABROKER_CONFIG='"$(SYSCONFDIR)/rdmabroker/rdmabrokerd.conf"' \
 	-DRDMABROKERD='"$(SBINDIR)/rdmabrokerd"' \
 	-DEXPORTER_CONFIG='"$(SYSCONFDIR)/rdmabroker/exporter.conf"' \
-	-DLIBEXECDIR='"$(LIBEXECDIR)"' -DFLEET_CONFIG='"$(SYSCONFDIR)/rdmabroker/fleet.conf"' \
 	-DPEERD_CONFIG='"$(SYSCONFDIR)/rdmabroker/peerd.conf"' \
 	-I. -I$(O) -Idaemon -Iclient
 OUR_CFLAGS := -std=gnu11 -fPIC -pthread $(WARN)
@@ -105,13 +104,10 @@ $(O)/stamp-needs-tests: TOOLS = python3
 $(O)/stamp-needs-tests: HEADERS = check.h
 $(O)/stamp-needs-tests: INSTALLS = test-packages
 
-$(O)/stamp-needs-fleet: HEADERS = curl/curl.h jansson.h openssl/evp.h
-$(O)/stamp-needs-fleet: INSTALLS = build-packages
-
 $(O)/stamp-needs-peerd: HEADERS = jansson.h munge.h
 $(O)/stamp-needs-peerd: INSTALLS = build-packages
 
-$(O)/stamp-needs $(O)/stamp-needs-tests $(O)/stamp-needs-fleet $(O)/stamp-needs-peerd: $(O)/stamp-flags
+$(O)/stamp-needs $(O)/stamp-needs-tests $(O)/stamp-needs-peerd: $(O)/stamp-flags
 	$(Q)missing=; \
 	for tool in $(TOOLS); do command -v $$tool >/dev/null || missing="$$missing $$tool"; done; \
 	for header in $(HEADERS); do \
@@ -151,9 +147,9 @@ compile-commands: $(PROTO_GEN).h
 # Debian packages. Targets such as check, demo and deb first install those that are missing; `make all` does not.
 BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev libsystemd-dev \
 	libibverbs-dev librdmacm-dev libinih-dev libacl1-dev libmnl-dev libmicrohttpd-dev uthash-dev \
-	libcurl4-openssl-dev libssl-dev libjansson-dev libmunge-dev libsmartcols-dev
+	libjansson-dev libmunge-dev libsmartcols-dev
 DEB_PACKAGES := $(BUILD_PACKAGES) build-essential check debhelper dpkg-dev lintian python3
-UNIT_PACKAGES := $(DEB_PACKAGES) etcd-server munge openssl curl
+UNIT_PACKAGES := $(DEB_PACKAGES) munge
 GUEST_PACKAGES := mmdebstrap uidmap qemu-system-x86 e2fsprogs python3 libucx-dev
 DEMO_PACKAGES := $(BUILD_PACKAGES) $(GUEST_PACKAGES)
 # Software iWARP for the guest's kernel, which Debian has as source only.
@@ -186,8 +182,8 @@ check check-more check-rest check-all: test-packages
 	+$(Q)exec env NO_INSTALL=1 O='$(O)' SAN='$(SAN)' MAKE='$(MAKE)' tests/run $(@:check-%=%)
 
 # The long share is one program, with ten times the rounds of the fast share.
-check-unit: $(UNIT) $(DROPIN) $(addprefix $(O)/,rdmabrokerd rdmabrokerctl rdmabroker-exporter rdmabroker-fleet \
-		rdmabroker-fleetctl rdmabroker-peerd rdmabroker-ping)
+check-unit: $(UNIT) $(DROPIN) $(addprefix $(O)/,rdmabrokerd rdmabrokerctl rdmabroker-exporter \
+		rdmabroker-peerd rdmabroker-ping)
 	$(Q)SRCDIR=. O=$(O) $(if $(filter fast,$(SHARE)),ROUNDS=400) tests/unit/run \
 		$(if $(filter long,$(SHARE)),$(O)/tests/unit/check_policy_property,$(UNIT))
 
@@ -280,8 +276,7 @@ install: install-ready
 	 $(SYSCONFDIR)/rdmabroker/policy.d \
 		$(SYSCONFDIR)/rdmabroker/rdmabrokerd.conf.d)
 	$(Q)$(INSTALL) -m 755 $(O)/rdmabrokerd \
-		$(addprefix $(INSTALLED)/,rdmabroker-exporter rdmabroker-fleet rdmabroker-peerd) $(call to,$(SBINDIR))
-	$(Q)$(INSTALL) -m 755 client/fleet/rdmabroker-fleet-install $(O)/rdmabroker-fleetctl $(call to,$(LIBEXECDIR))
+		$(addprefix $(INSTALLED)/,rdmabroker-exporter rdmabroker-peerd) $(call to,$(SBINDIR))
 	$(Q)$(INSTALL) -m 755 $(INSTALLED)/rdmabrokerctl $(INSTALLED)/rdmabroker-ping $(call to,$(BINDIR))
 	$(Q)$(INSTALL) -m 644 $(LIB) $(call to,$(LIBDIR))/librdmabroker.so.$(VERSION)
 	$(Q)ln -sf librdmabroker.so.$(VERSION) $(call to,$(LIBDIR))/librdmabroker.so.2
@@ -293,7 +288,7 @@ install: install-ready
 	$(Q)$(INSTALL) -m 644 $(O)/rdmabroker.pc $(call to,$(LIBDIR))/pkgconfig
 	$(Q)$(INSTALL) -m 644 client/rdmabroker.h client/rdmabroker-admin.h $(call to,$(INCLUDEDIR))
 	$(Q)$(INSTALL) -m 644 $(SYSTEMD_GEN) $(SYSTEMD_UNITS) $(call to,$(UNITDIR))
-	$(Q)for u in rdmabroker rdmabroker-exporter rdmabroker-fleet rdmabroker-peerd; do \
+	$(Q)for u in rdmabroker rdmabroker-exporter rdmabroker-peerd; do \
 		$(INSTALL) -m 644 systemd/$$u.sysusers '$(call to,$(SYSUSERSDIR))'/$$u.conf; done
 	$(Q)$(INSTALL) -m 644 systemd/rdmabroker.tmpfiles $(call to,$(TMPFILESDIR))/rdmabroker.conf
 	$(Q)$(INSTALL) -m 644 systemd/rdmabroker.modules-load \
@@ -307,7 +302,7 @@ install: install-ready
 	$(Q)$(INSTALL) -m 644 client/ctl/rdmabrokerctl.bash $(call to,$(COMPLETIONDIR))/rdmabrokerctl
 	$(Q)for m in $(CLIENT_MAN) $(DAEMON_MAN); do \
 		$(INSTALL) -m 644 $$m '$(call to,$(MANDIR))'/man$${m##*.}; done
-	$(Q)for f in rdmabrokerd.conf exporter.conf fleet.conf peerd.conf $(patsubst conf/%,%,$(wildcard conf/policy.d/*.rules)); do \
+	$(Q)for f in rdmabrokerd.conf exporter.conf peerd.conf $(patsubst conf/%,%,$(wildcard conf/policy.d/*.rules)); do \
 		to='$(call to,$(SYSCONFDIR))/rdmabroker'/$$f; \
 		if test -e "$$to"; then echo "  KEEP     $$to"; \
 		else $(INSTALL) -m 644 conf/$$f "$$to"; fi; done
@@ -331,15 +326,13 @@ install-ready:
 # Files that the admin may have changed stay.
 uninstall:
 	$(Q)rm -f $(call to,$(SBINDIR))/rdmabrokerd $(call to,$(SBINDIR))/rdmabroker-exporter \
-		$(call to,$(SBINDIR))/rdmabroker-fleet $(call to,$(SBINDIR))/rdmabroker-peerd \
-		$(addprefix $(call to,$(LIBEXECDIR))/,rdmabroker-fleet-install rdmabroker-fleetctl) \
+		$(call to,$(SBINDIR))/rdmabroker-peerd \
 		$(call to,$(BINDIR))/rdmabrokerctl \
 		$(call to,$(BINDIR))/rdmabroker-ping $(call to,$(LIBDIR))/librdmabroker.so* \
 		$(call to,$(LIBDIR))/rdmabroker/$(notdir $(DROPIN)) $(call to,$(LIBDIR))/rdmabroker/default/librdmacm.so.1 \
 		$(call to,$(LIBDIR))/pkgconfig/rdmabroker.pc $(addprefix $(call to,$(INCLUDEDIR))/,rdmabroker.h rdmabroker-admin.h) \
 		$(addprefix $(call to,$(UNITDIR))/,$(notdir $(SYSTEMD_GEN) $(SYSTEMD_UNITS))) \
-		$(call to,$(SYSUSERSDIR))/rdmabroker-exporter.conf $(call to,$(SYSUSERSDIR))/rdmabroker-fleet.conf \
-		$(call to,$(SYSUSERSDIR))/rdmabroker-peerd.conf \
+		$(call to,$(SYSUSERSDIR))/rdmabroker-exporter.conf $(call to,$(SYSUSERSDIR))/rdmabroker-peerd.conf \
 		$(call to,$(SYSUSERSDIR))/rdmabroker.conf $(call to,$(TMPFILESDIR))/rdmabroker.conf \
 		$(call to,$(MODULESLOADDIR))/rdmabroker.conf \
 		$(call to,$(UDEVDIR))/90-rdmabroker.rules $(call to,$(CATALOGDIR))/rdmabroker.catalog \
@@ -378,7 +371,6 @@ help:
 	@echo '  check-guest-takeover    the guest: the daemon is killed and restarted, and connections go on'
 	@echo '  check-guest-containers  the guest: containers of podman, of root and rootless'
 	@echo '  check-guest-restricted  the guest: restricted sessions, daemons in other network namespaces'
-	@echo '  check-guest-fleet       the guest: the agent of a fleet, with members of etcd that are killed and partitioned'
 	@echo '  check-guest-pair        two guests on one wire: programs, restarts, hosts that disappear, losses, a partition'
 	@echo '  check-guest-iwarp       the guest: software iWARP instead of Soft-RoCE'
 	@echo '  check-guest-readme      the guest: the commands of README, as they stand there'
@@ -414,7 +406,6 @@ help:
 	@echo 'make bench-policy   how long a decision takes, from 10 to 100,000 rules'
 	@echo 'make bench-host     what the broker itself costs, above a fake fabric: CPU time, packets and'
 	@echo '                    waits of a connection, memory of an object; HOST_ROUNDS=21'
-	@echo 'make bench-fleet    agents of HOSTS=1000 hosts with a real etcd: roll-outs, restarts, lists'
 	@echo 'make bench-peers    what it costs to know who the peer is, with a real munged'
 	@echo 'make bench-check    instructions and system calls of a connection, against those recorded (in check)'
 	@echo 'make bench-record   write them anew'

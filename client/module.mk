@@ -4,7 +4,7 @@ LIB_SRC := $(wildcard client/lib/*.c client/lib/*/*.c)
 LIB_MAP := client/librdmabroker.map
 LIB := $(O)/librdmabroker.so.2
 CLIENT_LIBS := $(shell pkg-config --libs libibverbs libprotobuf-c 2>/dev/null) -pthread
-CLIENT_MAN := $(wildcard client/*.1 client/*.3 client/exporter/*.8 client/fleet/*.8 client/peerd/*.8 client/rdmacm/*.7)
+CLIENT_MAN := $(wildcard client/*.1 client/*.3 client/exporter/*.8 client/peerd/*.8 client/rdmacm/*.7)
 
 $(LIB): $(call objs,$(LIB_SRC) $(PROTO_SRC)) $(PROTO_GEN).o $(LIB_MAP)
 	$(call say,LINK,$@)
@@ -23,7 +23,7 @@ $(O)/rdmabroker.pc: client/rdmabroker.pc.in proto/version.h Makefile $(O)/stamp-
 # only where the system does, so it is linked a second time, without a run path.
 INSTALLED := $(O)/installed
 linked = $(O)/$(1) $(INSTALLED)/$(1)
-LINKED := librdmabroker-rdmacm.so rdmabroker-ping rdmabrokerctl rdmabroker-exporter rdmabroker-fleet rdmabroker-peerd
+LINKED := librdmabroker-rdmacm.so rdmabroker-ping rdmabrokerctl rdmabroker-exporter rdmabroker-peerd
 $(addprefix $(O)/,$(LINKED)): private RUNPATH := -Wl,-rpath,'$$ORIGIN'
 $(foreach name,$(LINKED),$(call linked,$(name))): client/module.mk
 
@@ -53,7 +53,7 @@ $(call linked,rdmabroker-ping): $(call objs,$(wildcard client/ping/*.c)) $(O)/li
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(RUNPATH) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
 		$(shell pkg-config --libs libibverbs 2>/dev/null)
 
-$(call linked,rdmabrokerctl): $(call objs,$(wildcard client/ctl/*.c) $(addprefix client/common/,author.c reason.c sitehold.c sitename.c) $(PROTO_TOOL_SRC) $(PROTO_NOTIFY_SRC) $(PROTO_NLDEV_SRC) proto/addr.c) $(O)/librdmabroker.so
+$(call linked,rdmabrokerctl): $(call objs,$(wildcard client/ctl/*.c) client/common/reason.c $(PROTO_TOOL_SRC) $(PROTO_NOTIFY_SRC) $(PROTO_NLDEV_SRC) proto/addr.c) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(RUNPATH) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
@@ -68,25 +68,6 @@ $(call linked,rdmabroker-exporter): $(call objs,$(wildcard client/exporter/*.c) 
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(RUNPATH) -pthread -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker $(EXPORTER_LIBS)
 
-# The agent of a fleet, too. Only its objects, and those of the program that rdmabrokerctl runs for the verb fleet, need
-# libcurl, libcrypto and jansson.
-FLEET_SRC := $(wildcard client/fleet/*.c client/etcd/*.c) $(SERVICE) client/common/sitehold.c client/common/sitename.c proto/addr.c proto/sdnotify.c
-FLEETCTL_SRC := $(wildcard client/ctl/fleet/*.c)
-FLEET_LIBS := $(shell pkg-config --libs libcurl libcrypto jansson inih libsystemd 2>/dev/null)
-
-$(call objs,$(wildcard client/fleet/*.c client/etcd/*.c) $(FLEETCTL_SRC)): | $(O)/stamp-needs-fleet
-
-$(call linked,rdmabroker-fleet): $(call objs,$(FLEET_SRC)) $(O)/librdmabroker.so
-	$(call say,LINK,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(RUNPATH) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker $(FLEET_LIBS)
-
-$(O)/rdmabroker-fleetctl: $(call objs,$(FLEETCTL_SRC) $(addprefix client/ctl/,output.c siteversion.c sitecheck.c table.c) \
-		$(addprefix client/fleet/,settings.c version.c) $(wildcard client/etcd/*.c) $(COMMON) $(addprefix client/common/,author.c sitename.c) \
-		proto/addr.c proto/jsonout.c proto/portspace.c proto/text.c proto/word.c)
-	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(FLEET_LIBS) $(shell pkg-config --libs smartcols 2>/dev/null)
-
 # The helper that asks other hosts who peers are. Only its objects need MUNGE.
 PEERD_SRC := $(wildcard client/peerd/*.c) $(SERVICE) client/common/sockets.c client/common/work.c $(PROTO_NOTIFY_SRC) proto/addr.c proto/text.c proto/unixsock.c
 PEERD_LIBS := $(shell pkg-config --libs libsystemd inih jansson munge 2>/dev/null)
@@ -98,5 +79,5 @@ $(call linked,rdmabroker-peerd): $(call objs,$(PEERD_SRC)) $(O)/librdmabroker.so
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(RUNPATH) -pthread -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker $(PEERD_LIBS)
 
-ALL += $(LIB) $(O)/librdmabroker.so $(O)/rdmabroker.pc $(O)/rdmabroker-fleetctl \
+ALL += $(LIB) $(O)/librdmabroker.so $(O)/rdmabroker.pc \
 	$(foreach name,$(LINKED),$(call linked,$(name)))

@@ -18,20 +18,7 @@ UNIT_FABRIC := $(addprefix $(O)/tests/unit/check_,no_rdma cmscan holding nldev n
 # tests/hooks/module.mk.
 UNIT_HOOKED := $(addprefix $(O)/tests/unit/check_,disconnect_restart dropin dropin_events dropin_ib dropin_written grow instants ledger library_hostile library_pages library_waits takeover)
 
-# Tests of rdmabroker-fleet, with a real etcd. The daemon on the fake fabric is a program of its own.
-UNIT_FLEET := $(addprefix $(O)/tests/unit/check_,fleet_etcd fleet_liar fleet fleet_state fleet_install fleet_converge fleet_ctl fleet_rollout fleet_cluster)
-
-$(UNIT_FLEET): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o \
-		$(call objs,$(filter-out client/fleet/main.c,$(FLEET_SRC)) tests/unit/fleet.c tests/unit/fleetagent.c \
-		tests/unit/fleetctl.c tests/unit/httpliar.c) \
-		$(O)/librdmabroker.so
-	$(call say,LINK,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -Wl,-rpath,$(abspath $(O)) -Wl,--as-needed \
-		-lrdmabroker $(FLEET_LIBS) $(CHECK_LIBS)
-
-$(filter-out %_etcd %_liar,$(UNIT_FLEET)): | $(O)/tests/fakebroker
-
+# The daemon on the fake fabric, as a program of its own.
 $(O)/tests/fakebroker: $(O)/obj/tests/unit/fakebroker.o $(O)/daemon.a $(call objs,$(FAKE_SRC))
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
@@ -73,7 +60,7 @@ $(UNIT_PEERD): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(PEERD_HARNESS) $(O)/
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(O)/daemon.a -L$(O) -Wl,-rpath,$(abspath $(O)) \
 		-Wl,--as-needed -lrdmabroker $(DAEMON_LIBS) $(PEERD_LIBS) $(CHECK_LIBS)
 
-$(filter-out $(UNIT_FABRIC) $(UNIT_HOOKED) $(UNIT_FLEET) $(UNIT_PEERD) $(UNIT_RSOCKET) $(UNIT_TABLE),$(UNIT)): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(HARNESS) $(O)/daemon.a \
+$(filter-out $(UNIT_FABRIC) $(UNIT_HOOKED) $(UNIT_PEERD) $(UNIT_RSOCKET) $(UNIT_TABLE),$(UNIT)): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(HARNESS) $(O)/daemon.a \
 		$(call objs,$(FAKE_SRC)) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)

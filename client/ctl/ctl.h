@@ -63,17 +63,15 @@ bool options_read_verb(struct ctl *ctl, int *argc, char ***argv);
 int help_print(const struct ctl *ctl, const struct verb *verb);
 
 extern const struct verb_option cdi_options[], drain_options[], events_options[], explain_options[],
-	fleet_options[], list_options[], refusals_options[], reload_options[], restrict_options[],
-	rules_options[], site_options[], suggest_options[];
-extern const char *const dropin_actions[], *const fleet_actions[], *const nodes_actions[],
-									   *const site_actions[];
+	list_options[], refusals_options[], reload_options[], restrict_options[], rules_options[],
+	site_options[], suggest_options[];
+extern const char *const dropin_actions[], *const nodes_actions[], *const site_actions[];
 int verb_cdi(struct ctl *ctl);
 int verb_check(struct ctl *ctl);
 int verb_drain(struct ctl *ctl);
 int verb_dropin(struct ctl *ctl);
 int verb_events(struct ctl *ctl);
 int verb_explain(struct ctl *ctl);
-int verb_fleet(struct ctl *ctl);
 int verb_help(struct ctl *ctl);
 int verb_kick(struct ctl *ctl);
 int verb_limits(struct ctl *ctl);

@@ -61,16 +61,6 @@ static const struct verb verbs[] = {
 		.run = verb_explain,
 	},
 	{
-		.name = "fleet",
-		.argument = "ACTION [ARGUMENT ...]",
-		.summary = "Show a cluster's hosts and their policy, and roll out versions of it",
-		.min_arguments = 1,
-		.max_arguments = 3,
-		.options = fleet_options,
-		.values = fleet_actions,
-		.run = verb_fleet,
-	},
-	{
 		.name = "help",
 		.argument = "[VERB]",
 		.summary = "Print this summary, or the summary of one verb",

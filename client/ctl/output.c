@@ -92,7 +92,7 @@ unsigned terminal_width(void)
 	return terminal_size().ws_col;
 }
 
-unsigned terminal_lines(void)
+static unsigned terminal_lines(void)
 {
 	unsigned n = terminal_size().ws_row;
 

@@ -38,8 +38,6 @@ enum colour {
 const char *colour(enum colour colour);
 /* Returns the number of columns; 0: stdout is no terminal, or its size is not known. */
 unsigned terminal_width(void);
-/* Returns how many lines print_on_screen() does not cut; 0: stdout is no terminal, or its size is not known. */
-unsigned terminal_lines(void);
 
 /* Copies the first line of TEXT to RET, with '?' in place of what is not UTF-8, or is a control character. */
 void printable(char *ret, size_t size, const char *text);

@@ -4,8 +4,8 @@
 # Completes the argument of the option $1, of which $2 is typed already. False: the option takes no argument.
 _rdmabrokerctl_argument() {
 	case $1 in
-	--directory | --policy-dir) mapfile -t COMPREPLY < <(compgen -d -- "$2") ;;
-	--config | --socket) mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
+	--directory) mapfile -t COMPREPLY < <(compgen -d -- "$2") ;;
+	--socket) mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
 	--user | --peer-user) mapfile -t COMPREPLY < <(compgen -u -- "$2") ;;
 	--group | --peer-group) mapfile -t COMPREPLY < <(compgen -g -- "$2") ;;
 	--unit) mapfile -t COMPREPLY < <(compgen -W "$(systemctl list-units --full --no-legend --plain \
@@ -19,7 +19,7 @@ _rdmabrokerctl_argument() {
 	--operation) mapfile -t COMPREPLY < <(compgen -W "session device listen connect accept join observe admin" \
 		-- "$2") ;;
 	--outcome) mapfile -t COMPREPLY < <(compgen -W "allowed rejected busy warned" -- "$2") ;;
-	--local | --peer | --port | --data | --timeout | --session | --count | --name | --label | --wait | --rules | --ids | --container | --pod | \
+	--local | --peer | --port | --data | --timeout | --session | --count | --name | --rules | --ids | --container | --pod | \
 		--job | --peer-unit | --peer-job | --peer-prefix) COMPREPLY=() ;;
 	--cgroup) mapfile -t COMPREPLY < <(cd /sys/fs/cgroup 2>/dev/null && compgen -d -P / -- "${2#/}") ;;
 	*) return 1 ;;
@@ -27,7 +27,7 @@ _rdmabrokerctl_argument() {
 }
 
 _rdmabrokerctl() {
-	local verbs="cdi check drain dropin events explain fleet help kick limits list metrics nodes refusals reload restrict rules run site status suggest version"
+	local verbs="cdi check drain dropin events explain help kick limits list metrics nodes refusals reload restrict rules run site status suggest version"
 	local operations="session device listen connect accept join observe admin"
 	local words="--help --instance --json --socket --version"
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} verb="" i n=0
@@ -37,7 +37,7 @@ _rdmabrokerctl() {
 		case ${COMP_WORDS[i]} in
 		--socket | --instance | --user | --group | --unit | --container | --pod | --job | --cgroup | --local | \
 			--peer | --port | --device | --ps | --data | --state | --timeout | --kind | --operation | \
-			--outcome | --peer-user | --peer-group | --peer-unit | --peer-job | --peer-prefix | --session | --count | --directory | --policy-dir | --name | --label | --wait | --config | --rules | --file | --ids)
+			--outcome | --peer-user | --peer-group | --peer-unit | --peer-job | --peer-prefix | --session | --count | --directory | --name | --rules | --file | --ids)
 			((i++)) ;;
 		-*) ;;
 		*)
@@ -59,7 +59,6 @@ _rdmabrokerctl() {
 	events) words+=" --kind --operation --outcome --user --session --peer --port --count" ;;
 	explain) words+=" --user --group --unit --container --pod --job --cgroup --local --peer --port --device --ps --data \
 		--peer-user --peer-group --peer-unit --peer-job" ;;
-	fleet) words+=" --config --label --name --only-syntax --policy-dir --strict --wait --watch" ;;
 	list) words+=" --sessions --listeners --connections --session --user --state --peer --port --watch" ;;
 	restrict) words+=" --rules --file --ids" ;;
 	refusals) words+=" --warned --user" ;;
@@ -74,13 +73,6 @@ _rdmabrokerctl() {
 		"") words=$verbs ;;
 		check) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
 		explain) ((n > 0)) || words=$operations ;;
-		fleet)
-			if ((n > 0)); then
-				mapfile -t COMPREPLY < <(compgen -d -- "$cur")
-			else
-				words="status list push check diff use rollback clear remove forget retry history help"
-			fi
-			;;
 		help) ((n > 0)) || words=$verbs ;;
 		dropin) ((n > 0)) || words="enable disable status" ;;
 		nodes) ((n > 0)) || words="open close status" ;;

@@ -345,7 +345,7 @@ static int add_version(const struct site *site, const char *name,
 	make_path(new, site, ".version.new");
 	if (!siteversion_remove(new) || !siteversion_write(version, new))
 		return EXIT_LATER;
-	status = tell_check(name, sitecheck_run(new, version, NULL));
+	status = tell_check(name, sitecheck_run(new, version));
 	if (status == EXIT_SUCCESS) {
 		if (rename(new, path) == 0)
 			return EXIT_SUCCESS;
@@ -368,7 +368,7 @@ static int install_version(const struct site *site, const char *name,
 	if (status != EXIT_SUCCESS)
 		return status;
 	if (!is_new)
-		status = tell_check(name, sitecheck_run(path, version, NULL));
+		status = tell_check(name, sitecheck_run(path, version));
 	else if (site->dry_run)
 		status = tell_check(name, sitecheck_run_copy(version, name));
 	else
@@ -406,7 +406,7 @@ static int use(const struct site *site, const char *name)
 	}
 	make_path(path, site, "versions/%s", name);
 	version = siteversion_read(path);
-	status = version ? tell_check(name, sitecheck_run(path, version, NULL)) : status_of_read();
+	status = version ? tell_check(name, sitecheck_run(path, version)) : status_of_read();
 	if (status == EXIT_SUCCESS)
 		status = put_in_force(site, name, /* is_new= */ false);
 	siteversion_free(version);

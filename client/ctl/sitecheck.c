@@ -25,48 +25,12 @@ struct arguments {
 static void add(struct arguments *arguments, const char *one, const char *two)
 {
 	arguments->argv[arguments->n++] = one;
-	if (two)
-		arguments->argv[arguments->n++] = two;
+	arguments->argv[arguments->n++] = two;
 }
 
-/* The text is of the child that becomes rdmabrokerd, so it is not freed. */
-static char *join(const char *dir, const char *name)
+static void run_check(const char *dir, const struct site_version *version)
 {
-	char *ret = NULL;
-
-	if (asprintf(&ret, "%s/%s", dir, name) < 0)
-		_exit(EXIT_NOT_RUN);
-	return ret;
-}
-
-static void add_how(struct arguments *arguments, const struct sitecheck_how *how)
-{
-	if (how->is_foreign)
-		add(arguments, "--unknown-names", NULL);
-	if (how->policy_dir)
-		add(arguments, "--policy-dir", how->policy_dir);
-	if (how->config)
-		add(arguments, "--config", how->config);
-}
-
-/* DIR is gone when its errors are read, so they do not name all of it. */
-static void enter(char *dir, const struct sitecheck_how *how, const char **ret_named)
-{
-	char *slash = how->names_dir ? strrchr(dir, '/') : NULL;
-
-	*ret_named = slash ? slash + 1 : ".";
-	if (slash)
-		*slash = 0;
-	if (chdir(dir) == 0)
-		return;
-	complain("cannot enter %s: %m", dir);
-	_exit(EXIT_NOT_RUN);
-}
-
-static void run_check(const char *dir, const struct site_version *version,
-		      const struct sitecheck_how *how)
-{
-	const char *program = path_from("RDMABROKERD", RDMABROKERD), *named;
+	const char *program = path_from("RDMABROKERD", RDMABROKERD);
 	char *absolute = realpath(program, NULL);
 	struct arguments arguments = { 0 };
 
@@ -74,15 +38,15 @@ static void run_check(const char *dir, const struct site_version *version,
 		complain("cannot run %s: %m", program);
 		_exit(EXIT_NOT_RUN);
 	}
-	enter(strdupa(dir), how, &named);
+	if (chdir(dir) < 0) {
+		complain("cannot enter %s: %m", dir);
+		_exit(EXIT_NOT_RUN);
+	}
 	add(&arguments, "rdmabrokerd", "--check");
-	add_how(&arguments, how);
-	add(&arguments, "--site-policy-dir", named);
-	for (size_t i = 0; i < version->n && !how->skips_tests; i++)
+	add(&arguments, "--site-policy-dir", ".");
+	for (size_t i = 0; i < version->n; i++)
 		if (siteversion_is_test(&version->files[i]))
-			add(&arguments, "--test",
-			    how->names_dir ? join(named, version->files[i].name) :
-					     version->files[i].name);
+			add(&arguments, "--test", version->files[i].name);
 	/* The default action of SIGALRM ends the check, if a look-up of names does not. */
 	signal(SIGALRM, SIG_DFL);
 	alarm(CHECK_SECONDS);
@@ -91,17 +55,15 @@ static void run_check(const char *dir, const struct site_version *version,
 	_exit(EXIT_NOT_RUN);
 }
 
-enum sitecheck sitecheck_run(const char *dir, const struct site_version *version,
-			     const struct sitecheck_how *how)
+enum sitecheck sitecheck_run(const char *dir, const struct site_version *version)
 {
-	static const struct sitecheck_how usual = { 0 };
 	pid_t pid;
 	int status;
 
 	fflush(stdout);
 	pid = fork();
 	if (pid == 0)
-		run_check(dir, version, how ?: &usual);
+		run_check(dir, version);
 	status = wait_for(pid);
 	if (pid > 0 && status < 0)
 		complain("the check did not end within %d s", CHECK_SECONDS);
@@ -119,7 +81,7 @@ enum sitecheck sitecheck_run_copy(const struct site_version *version, const char
 		return ret;
 	snprintf(dir, sizeof(dir), "%s/%s", work, name);
 	if (siteversion_write(version, dir)) {
-		ret = sitecheck_run(dir, version, NULL);
+		ret = sitecheck_run(dir, version);
 		siteversion_remove(dir);
 	}
 	rmdir(work);

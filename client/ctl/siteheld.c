@@ -5,12 +5,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/sitehold.h"
+#include "sitehold.h"
 #include "output.h"
 #include "proto/text.h"
 #include "siteheld.h"
 
-/* An admin of this host keeps the version in force, whatever the fleet wants. */
+/* An admin of this host keeps the version in force, whatever else is to be installed. */
 
 int siteheld_hold(const char *dir, const char *why)
 {
@@ -29,7 +29,7 @@ int siteheld_hold(const char *dir, const char *why)
 		complain("cannot write %s/" SITEHOLD_FILE ": %s", dir, strerror(-r));
 		return EXIT_LATER;
 	}
-	puts("held: the fleet changes nothing on this host until \"rdmabrokerctl site release\"");
+	puts("held: \"site install --unless-held\" changes nothing until \"site release\"");
 	return EXIT_SUCCESS;
 }
 
@@ -41,7 +41,7 @@ int siteheld_release(const char *dir)
 		complain("cannot remove %s/" SITEHOLD_FILE ": %s", dir, strerror(-r));
 		return EXIT_LATER;
 	}
-	puts(r > 0 ? "released: the fleet decides again which version is in force" :
+	puts(r > 0 ? "released: others decide again which version is in force" :
 		     "nothing was held");
 	return EXIT_SUCCESS;
 }

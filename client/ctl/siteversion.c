@@ -137,15 +137,6 @@ static bool list(struct site_version *version, DIR *d, const char *dir)
 	return errno == 0 || fail("cannot read %s", dir);
 }
 
-struct site_version *siteversion_new(void)
-{
-	struct site_version *version = calloc(1, sizeof(*version));
-
-	if (!version)
-		complain("out of memory");
-	return version;
-}
-
 struct site_version *siteversion_free(struct site_version *version)
 {
 	for (size_t i = 0; version && i < version->n; i++)
@@ -164,8 +155,8 @@ struct site_version *siteversion_read(const char *dir)
 
 	if (!good)
 		return NULL;
-	version = siteversion_new();
-	good = version && list(version, d, dir);
+	version = calloc(1, sizeof(*version));
+	good = (version || fail("cannot read %s", dir)) && list(version, d, dir);
 	if (good)
 		qsort(version->files, version->n, sizeof(*version->files), compare);
 	for (size_t i = 0; good && i < version->n; i++) {

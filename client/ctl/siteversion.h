@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "common/sitename.h"
+#include "sitename.h"
 
 struct site_file {
 	char name[SITE_NAME_MAX + 1];
@@ -26,8 +26,6 @@ struct site_version {
 /* GIVEN, or the name of the directory DIR if GIVEN is NULL. False: that is no name of a version; an error was printed. */
 bool siteversion_get_name(char ret[SITE_NAME_MAX + 1], const char *dir, const char *given);
 bool siteversion_is_test(const struct site_file *file);
-/* An empty version. NULL: an error was printed. */
-struct site_version *siteversion_new(void);
 /*
  * Reads the version in DIR, which another user can write at the same time: no link is followed, and nothing but plain
  * files is opened. NULL: an error was printed, and errno is EINVAL if the version is wrong, else that of this host's failure.

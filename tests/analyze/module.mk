@@ -21,7 +21,7 @@ coverage: coverage-packages
 		coverage-run
 
 .PHONY: coverage-run
-coverage-run: $(UNIT) $(O)/rdmabrokerd $(O)/rdmabrokerctl $(O)/rdmabroker-exporter $(O)/rdmabroker-fleet $(O)/rdmabroker-peerd \
+coverage-run: $(UNIT) $(O)/rdmabrokerd $(O)/rdmabrokerctl $(O)/rdmabroker-exporter $(O)/rdmabroker-peerd \
 		$(O)/rdmabroker-ping \
 		$(O)/tests/fault/fault $(addprefix $(O)/tests/fuzz/,$(FUZZERS))
 	$(Q)O=$(O) UNIT='$(UNIT)' FUZZERS='$(FUZZERS)' tests/analyze/coverage

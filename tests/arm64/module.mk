@@ -3,8 +3,8 @@
 arm64-dir := tests/arm64
 ARM64_PACKAGES := mmdebstrap qemu-user-static gcc-aarch64-linux-gnu
 arm64-tools := gcc pkg-config protobuf-c-compiler
-arm64-contents = $(filter-out $(arm64-tools),$(BUILD_PACKAGES)) base-files base-passwd bash check coreutils curl dash \
-	etcd-server grep libc-bin mount munge openssl procps python3 sed
+arm64-contents = $(filter-out $(arm64-tools),$(BUILD_PACKAGES)) base-files base-passwd bash check coreutils dash \
+	grep libc-bin mount munge procps python3 sed
 arm64-root = $(abspath $(O))/arm64/root-$(shell { cat $(arm64-dir)/root; echo '$(arm64-contents)' $(RELEASE); } \
 	| sha256sum | cut -c1-16)
 arm64-make = env PKG_CONFIG_SYSROOT_DIR=$(arm64-root) \

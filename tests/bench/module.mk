@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Only bench-check and bench-grow, which count instructions, fail because of their results.
 
-.PHONY: bench bench-build bench-packages bench-run bench-host bench-policy bench-fleet bench-peers count-packages \
+.PHONY: bench bench-build bench-packages bench-run bench-host bench-policy bench-peers count-packages \
 	bench-check bench-check-run bench-record bench-record-run bench-grow bench-grow-run
 
 # Connections through the broker against librdmacm's, in the guest. BENCH_OPTIONS: further options of rdmabroker-bench.
@@ -93,16 +93,6 @@ $(O)/tests/bench/decide: $(call objs,tests/bench/decide.c) $(O)/daemon.a
 
 bench-policy: $(O)/tests/bench/decide
 	$(Q)$<
-
-$(O)/tests/bench/fleet: $(call objs,tests/bench/fleet.c $(filter-out client/fleet/main.c,$(FLEET_SRC))) \
-		$(O)/librdmabroker.so
-	$(call say,LINK,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $(filter %.o,$^) -L$(O) -Wl,-rpath,$(abspath $(O)) -lrdmabroker $(FLEET_LIBS)
-
-# Needs Debian's etcd-server.
-bench-fleet: $(O)/tests/bench/fleet $(O)/tests/fakebroker $(O)/rdmabrokerctl $(O)/rdmabroker-fleetctl
-	$(Q)O=$(O) $< $(HOSTS)
 
 # Needs Debian's munge.
 $(O)/tests/bench/peers: $(call objs,tests/bench/peers.c) $(PEERD_HARNESS) $(O)/daemon.a $(O)/librdmabroker.so

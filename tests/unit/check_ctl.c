@@ -74,7 +74,7 @@ START_TEST(help)
 	assert_has(got.out, "Usage: rdmabrokerctl explain ");
 	ck_assert_int_eq(ctl("help", "--json"), 0);
 	assert_json(
-		"[v[\"name\"] for v in d[\"verbs\"]] == [\"cdi\", \"check\", \"drain\", \"dropin\", \"events\", \"explain\", \"fleet\", \"help\", "
+		"[v[\"name\"] for v in d[\"verbs\"]] == [\"cdi\", \"check\", \"drain\", \"dropin\", \"events\", \"explain\", \"help\", "
 		"\"kick\", \"limits\", \"list\", \"metrics\", \"nodes\", \"refusals\", \"reload\", \"restrict\", \"rules\", \"run\", \"site\", \"status\", \"suggest\", \"version\"]");
 	ck_assert_int_eq(ctl("--json", "help", "rules"), 0);
 	assert_json("[o[\"name\"] for o in d[\"verbs\"][0][\"options\"]] == [\"full\"]");

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# The first commands of README's section INSTALL, and all commands of FIRST POLICY, A FLEET and WHO IS THE PEER, with
+# The first commands of README's section INSTALL, and all commands of FIRST POLICY and WHO IS THE PEER, with
 # addresses replaced. carol, who is in no group and can use sudo, runs them. At the start the product is not installed.
 
 # shellcheck source=../lib.sh
@@ -118,37 +118,6 @@ case_first_policy() {
 		esac
 	done < lines
 	finish server
-}
-
-# README's commands with an etcd on this host. Before it there is an earlier version to go back to.
-case_fleet() {
-	make_stand_ins
-	[ -e /usr/sbin/rdmabrokerd ] || install_product
-	systemctl start rdmabrokerd.socket rdmabrokerd.service
-	# The example of INSTALL is not part of it.
-	policy <<-END
-		allow session
-	END
-	etcd --data-dir "$PWD/etcd" --logger zap > etcd.log 2>&1 &
-	etcd=$!
-	block "A FLEET" 1 | sed "s|https://etcd1:2379 https://etcd2:2379|http://127.0.0.1:2379|" | typed
-	mkdir v6
-	echo "allow listen user 1000 port 7470" > v6/site.rules
-	rdmabrokerctl fleet push ./v6 --label all
-	(await "rdmabrokerctl fleet list | grep -q '^guest  *all  *ok  *v6 '")
-	block "A FLEET" 2 | typed
-	serve server alice $A 7471 -P
-	(await "rdmabrokerctl fleet list listeners | grep -q '^guest  *alice  *1000  *$A  *7471'")
-	block "A FLEET" 3 | typed > printed
-	show < printed
-	assert_contains "$(cat printed)" "hosts: 1: 1 ok"
-	assert_contains "$(cat printed)" "version v6 is rolled out to label all, before it was v7"
-	(await "rdmabrokerctl rules | grep -q 'allow listen user 1000 port 7470'")
-	stop server
-	systemctl disable --now rdmabroker-fleet
-	systemctl stop rdmabroker-fleet-install.path
-	kill $etcd
-	wait $etcd || true
 }
 
 # README's commands, with both hosts' addresses on this one: it asks itself.

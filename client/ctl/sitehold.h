@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * An admin of this host holds the version in force: the fleet changes nothing here. It is a file in the directory of the
+ * An admin of this host holds the version in force: nothing else changes it. It is a file in the directory of the
  * versions, which `rdmabrokerctl site hold` writes, and `site release` removes:
  *
  *   SECONDS BY     seconds since 1970, and who holds it
