@@ -177,7 +177,7 @@ build-packages deb-packages demo-packages test-packages unit-packages:
 # SHARE=fast: the part of a step that `check` runs; SHARE=long: the other part.
 SHARE ?=
 .PHONY: check check-more check-rest check-all check-unit check-sanitizers check-guest check-calls check-ctl check-layers \
-	check-headers check-abi check-man check-install check-skipped
+	check-circles check-headers check-abi check-man check-install check-skipped
 check check-more check-rest check-all: test-packages
 	+$(Q)exec env NO_INSTALL=1 O='$(O)' SAN='$(SAN)' MAKE='$(MAKE)' tests/run $(@:check-%=%)
 
@@ -207,6 +207,9 @@ check-ctl: $(O)/rdmabrokerctl
 
 check-layers:
 	$(Q)tests/layers
+
+check-circles: all
+	$(Q)O='$(O)' tests/circles
 
 check-headers: $(PROTO_GEN).h
 	$(Q)set -e; for h in $$(find daemon client proto tests -name '*.h'); do \
@@ -384,6 +387,7 @@ help:
 	@echo '  check-prometheus  the alerts and the dashboard, with a real Prometheus'
 	@echo '  check-ansible     the tasks for Ansible, with a real Ansible and two daemons on the fake fabric'
 	@echo '  check-layers      no floor includes one above it, and circles stay small'
+	@echo '  check-circles     by what is built: files call each other in small circles only'
 	@echo '  check-headers     every header compiles alone'
 	@echo '  check-abi         the libraries export what they should'
 	@echo '  check-man         the man pages are clean'

@@ -15,7 +15,7 @@ DAEMON_SRC := \
 	$(wildcard daemon/takeover/*.c) \
 	$(wildcard daemon/util/*.c) \
 	proto/inifile.c
-FABRIC_SRC := $(wildcard daemon/fabric/*.c)
+FABRIC_SRC := $(wildcard daemon/fabric/*.c daemon/fabric/*/*.c)
 DAEMON_MAN := $(wildcard daemon/*.5 daemon/*.7 daemon/*.8)
 
 DAEMON_LIBS := $(shell pkg-config --libs libsystemd libprotobuf-c libibverbs librdmacm libacl \

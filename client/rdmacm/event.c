@@ -353,34 +353,3 @@ int rdma_ack_cm_event(struct rdma_cm_event *event)
 	id_ack_event(event);
 	return 0;
 }
-
-const char *rdma_event_str(enum rdma_cm_event_type event)
-{
-	switch ((int)event) {
-	case EVENT_ADDRINFO_RESOLVED:
-		return "RDMA_CM_EVENT_ADDRINFO_RESOLVED";
-	case EVENT_ADDRINFO_ERROR:
-		return "RDMA_CM_EVENT_ADDRINFO_ERROR";
-#define CASE(name)                 \
-	case RDMA_CM_EVENT_##name: \
-		return "RDMA_CM_EVENT_" #name
-		CASE(ADDR_RESOLVED);
-		CASE(ADDR_ERROR);
-		CASE(ROUTE_RESOLVED);
-		CASE(ROUTE_ERROR);
-		CASE(CONNECT_REQUEST);
-		CASE(CONNECT_RESPONSE);
-		CASE(CONNECT_ERROR);
-		CASE(UNREACHABLE);
-		CASE(REJECTED);
-		CASE(ESTABLISHED);
-		CASE(DISCONNECTED);
-		CASE(DEVICE_REMOVAL);
-		CASE(MULTICAST_JOIN);
-		CASE(MULTICAST_ERROR);
-		CASE(ADDR_CHANGE);
-		CASE(TIMEWAIT_EXIT);
-#undef CASE
-	}
-	return "UNKNOWN EVENT";
-}

@@ -76,6 +76,37 @@ int report_result(const char *what, int r)
 	return fail(r == -E2BIG ? EINVAL : -r);
 }
 
+const char *rdma_event_str(enum rdma_cm_event_type event)
+{
+	switch ((int)event) {
+	case EVENT_ADDRINFO_RESOLVED:
+		return "RDMA_CM_EVENT_ADDRINFO_RESOLVED";
+	case EVENT_ADDRINFO_ERROR:
+		return "RDMA_CM_EVENT_ADDRINFO_ERROR";
+#define CASE(name)                 \
+	case RDMA_CM_EVENT_##name: \
+		return "RDMA_CM_EVENT_" #name
+		CASE(ADDR_RESOLVED);
+		CASE(ADDR_ERROR);
+		CASE(ROUTE_RESOLVED);
+		CASE(ROUTE_ERROR);
+		CASE(CONNECT_REQUEST);
+		CASE(CONNECT_RESPONSE);
+		CASE(CONNECT_ERROR);
+		CASE(UNREACHABLE);
+		CASE(REJECTED);
+		CASE(ESTABLISHED);
+		CASE(DISCONNECTED);
+		CASE(DEVICE_REMOVAL);
+		CASE(MULTICAST_JOIN);
+		CASE(MULTICAST_ERROR);
+		CASE(ADDR_CHANGE);
+		CASE(TIMEWAIT_EXIT);
+#undef CASE
+	}
+	return "UNKNOWN EVENT";
+}
+
 void report_event(const struct rdmabroker_event *event)
 {
 	/* The other positive statuses are reasons of the transport, which have a text. */

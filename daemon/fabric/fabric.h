@@ -179,7 +179,7 @@ int fabric_takeover_rest(struct fabric *fabric, const void *busy, size_t busy_le
 void fabric_takeover_poll(struct fabric *fabric);
 /*
  * Opens the connection manager if it is not open yet. *RET_CM has the ids that this process makes,
- * *RET_INHERITED (-1: none) those that it took over. The ids live while any process has the descriptor open.
+ * *RET_LEFTOVERS (-1: none) those that it took over. The ids live while any process has the descriptor open.
  * Returns 0 or a negative errno. -EINPROGRESS: not open yet, and devices are being opened.
  */
 int fabric_get_files(struct fabric *fabric, int *ret_cm, int *ret_leftovers);

@@ -18,7 +18,7 @@
 
 /*
  * The matches of rules: for each kind of them, how it is parsed, and whether the facts of a question match. A fact
- * that is not known gives UNKNOWN, and never a guess; what UNKNOWN means for a rule, decide.c says. words.c says which
+ * that is not known gives UNKNOWN, and never a guess; what UNKNOWN means for a rule, evaluate.c says. words.c says which
  * word has which match.
  */
 

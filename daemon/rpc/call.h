@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* A request while it is processed. The handlers of requests are in the files do_*.c and in metrics.c. */
+/* A request while it is processed. The handlers of requests are in the files do_*.c. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -56,7 +56,7 @@ static inline int bad_request(struct call *call, const char *what)
 	return failure_set(&call->failure, STATUS_BAD_REQUEST, "%s", what);
 }
 
-/* The handlers, in do_*.c and metrics.c: each checks the fields of its request, and calls a verb. */
+/* The handlers, in do_*.c: each checks the fields of its request, and calls a verb. */
 #define DECLARE(op, name, permits, work) int do_##name(struct call *call);
 OPERATIONS(DECLARE)
 #undef DECLARE

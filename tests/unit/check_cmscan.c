@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "fabric/cmscan.h"
+#include "fabric/cm/cmscan.h"
 #include "tests/unit/nldev.h"
 #include "tests/unit/unit.h"
 

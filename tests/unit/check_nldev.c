@@ -12,8 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "fabric/device/device.h"
 #include "fabric/internal.h"
-#include "fabric/qpowner.h"
+#include "fabric/owner/qpowner.h"
 #include "tests/unit/nldev.h"
 #include "tests/unit/unit.h"
 

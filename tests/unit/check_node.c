@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "fabric/device/device.h"
 #include "fabric/internal.h"
 #include "tests/unit/unit.h"
 

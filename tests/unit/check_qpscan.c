@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "fabric/device/device.h"
 #include "fabric/internal.h"
 #include "tests/unit/nldev.h"
 #include "tests/unit/unit.h"

@@ -111,7 +111,7 @@ struct session {
 	struct handles ids; /* ids whose handle the client chose */
 	/* ids whose handle the broker chose, from SESSION_FIRST_REQUEST on */
 	struct handles requests;
-	struct list leases; /* lease.link, see lease.c */
+	struct list leases; /* lease.link, see verbs/lease.c */
 	bool lends; /* the session is an instance's, which has requested access for others */
 	struct lease *opening; /* the lease that the session's request waits for; NULL: none */
 	/* in waits.sessions or control.reloading, while a request of the session waits */

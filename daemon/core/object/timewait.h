@@ -28,7 +28,8 @@
 #define TIMEWAIT_MAX_USEC (60 * 1000000ULL)
 /* Twice the time wait with the ACK timeout that the kernel sets on RoCE, 4.096 us * 2^19. */
 #define TIMEWAIT_OTHERS_USEC (4096 * 1000ULL)
-#define TIMEWAIT_PER_OWNER 16384 /* numbers and peers; further time waits of the owner are not kept */
+#define TIMEWAIT_PER_OWNER \
+	16384 /* numbers and peers; further time waits of the owner are not kept */
 #define TIMEWAIT_QUEUES 17 /* 2^16 ms is the first duration above the maximum */
 
 struct core;
@@ -50,7 +51,8 @@ struct timewaits {
 	unsigned n_orphans; /* those whose end the timer has to notice */
 	sd_event_source *timer;
 	uint64_t armed_usec; /* CLOCK_MONOTONIC: when the timer expires; UINT64_MAX: it is off */
-	struct list resuming; /* timewait_owner.link: owners whose connects and accepts can be sent */
+	struct list
+		resuming; /* timewait_owner.link: owners whose connects and accepts can be sent */
 	sd_event_source *resumer; /* enabled while RESUMING has entries */
 };
 

@@ -6,7 +6,7 @@
 
 #include "core/object/id.h"
 #include "core/object/session.h"
-#include "fabric/internal.h"
+#include "fabric/cm/id.h"
 #include "rpc/peer.h"
 #include "tests/bench/host/host.h"
 

@@ -10,7 +10,7 @@
 #include <sys/types.h>
 #include <systemd/sd-event.h>
 
-#include "fabric/qpowner.h"
+#include "fabric/owner/qpowner.h"
 #include "util/list.h"
 
 struct qpscan;

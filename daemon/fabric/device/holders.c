@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fabric/holders.h"
+#include "fabric/device/holders.h"
 #include "proto/addr.h"
 #include "proto/cmdump.h"
 #include "proto/maker.h"

@@ -3,8 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "fabric/device/device.h"
 #include "fabric/internal.h"
-#include "fabric/qpscan.h"
+#include "fabric/owner/qpscan.h"
 #include "util/owner.h"
 #include "util/util.h"
 

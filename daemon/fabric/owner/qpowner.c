@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "fabric/fabric.h"
-#include "fabric/qpowner.h"
+#include "fabric/owner/qpowner.h"
 #include "util/util.h"
 
 /*

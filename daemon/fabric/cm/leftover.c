@@ -5,9 +5,9 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "fabric/leftover.h"
-#include "fabric/leftover_places.h"
-#include "fabric/ucm.h"
+#include "fabric/cm/leftover.h"
+#include "fabric/cm/leftover_places.h"
+#include "fabric/cm/ucm.h"
 #include "proto/addr.h"
 #include "util/log.h"
 #include "util/util.h"

@@ -15,7 +15,7 @@
  */
 
 #include "fabric/fabric.h"
-#include "fabric/ucm.h"
+#include "fabric/cm/ucm.h"
 
 struct leftover;
 struct leftovers;

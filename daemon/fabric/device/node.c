@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "fabric/device/device.h"
 #include "fabric/internal.h"
 #include "proto/nodes.h"
 #include "util/log.h"

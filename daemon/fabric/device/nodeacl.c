@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fabric/nodeacl.h"
+#include "fabric/device/nodeacl.h"
 #include "util/util.h"
 
 #define EVERYBODY (S_IROTH | S_IWOTH)

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fabric/opener.h"
+#include "fabric/device/opener.h"
 #include "util/offload.h"
 #include "util/util.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fabric/cmscan.h"
+#include "fabric/cm/cmscan.h"
 #include "proto/addr.h"
 #include "proto/cmdump.h"
 #include "util/util.h"

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "fabric/internal.h"
+#include "fabric/cm/id.h"
 #include "proto/timer.h"
 
 /*

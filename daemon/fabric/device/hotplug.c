@@ -7,6 +7,7 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
+#include "fabric/device/device.h"
 #include "fabric/internal.h"
 #include "util/util.h"
 
@@ -86,7 +87,7 @@ static void look_at(struct fabric *fabric, sd_device *d)
 		fabric_clear_entries(device);
 	fabric_check_node(node, fabric->access, &device->node_told);
 	list_insert(&fabric->devices, &device->link);
-	fabric_look_for_devices(fabric);
+	fabric->devices_changed(fabric);
 	if (!fabric->takes_over)
 		fabric_scan_holders_of(device);
 }
@@ -153,7 +154,7 @@ static int on_uevent(sd_device_monitor *monitor, sd_device *d, void *userdata)
 	 * The opener closes the daemon's descriptors of the device. Until then, the kernel's removal of the
 	 * device can block.
 	 */
-	fabric_look_for_devices(fabric);
+	fabric->devices_changed(fabric);
 	device = sd_device_get_devname(d, &node) < 0 ? NULL : find_node(fabric, node);
 	if (device)
 		drop(fabric, device);
@@ -201,7 +202,7 @@ static void drop_missing(struct fabric *fabric)
 		struct fabric_device *device = container_of(l, struct fabric_device, link);
 
 		if (access(device->node, F_OK) < 0) {
-			fabric_look_for_devices(fabric);
+			fabric->devices_changed(fabric);
 			drop(fabric, device);
 		}
 	}

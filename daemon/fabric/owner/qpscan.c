@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fabric/qpscan.h"
+#include "fabric/owner/qpscan.h"
 #include "proto/text.h"
 #include "proto/timer.h"
 #include "util/clock.h"

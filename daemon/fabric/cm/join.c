@@ -3,8 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fabric/internal.h"
-#include "fabric/iwarp.h"
+#include "fabric/cm/id.h"
+#include "fabric/cm/iwarp.h"
+#include "fabric/cm/restored.h"
 #include "proto/addr.h"
 
 /* Multicast groups. */

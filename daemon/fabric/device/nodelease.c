@@ -5,8 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fabric/device/device.h"
 #include "fabric/internal.h"
-#include "fabric/nodeacl.h"
+#include "fabric/device/nodeacl.h"
 #include "util/util.h"
 
 /*

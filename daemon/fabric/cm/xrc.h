@@ -12,7 +12,7 @@
 struct fabric_id;
 
 /*
- * Binds ID, whose qp_type is one of XRC, to ADDR. Returns 0 or a negative errno. -EOPNOTSUPP: REUSEADDR or AFONLY is set,
+ * Binds ID, whose qp_type is one of XRC, to ADDR; its options are not set any more then. Returns 0 or a negative errno. -EOPNOTSUPP: REUSEADDR or AFONLY is set,
  * which cannot be set before the bind.
  */
 int xrc_bind(struct fabric_id *id, const struct sockaddr *addr);

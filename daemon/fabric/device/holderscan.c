@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fabric/holders.h"
+#include "fabric/device/holders.h"
+#include "fabric/device/device.h"
 #include "fabric/internal.h"
 #include "proto/addr.h"
 #include "proto/cmdump.h"
@@ -176,7 +177,7 @@ static void end(struct holderscan *holderscan, int r)
 	struct fabric_holders *holders = NULL;
 
 	if (r == 0) {
-		unsigned n_own = restored_count(device);
+		unsigned n_own = device->fabric->count_restored(device);
 
 		holders = holders_finish(holderscan->found);
 		r = holders ? 0 : -ENOMEM;

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fabric/ucm.h"
+#include "fabric/cm/ucm.h"
 #include "proto/addr.h"
 
 #define NODE "/dev/infiniband/rdma_cm"

@@ -1,23 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
+#include "fabric/cm/id.h"
+#include "fabric/cm/leftover.h"
+#include "fabric/device/device.h"
+#include "fabric/device/opener.h"
 #include "fabric/internal.h"
-#include "fabric/leftover.h"
-#include "util/log.h"
+#include "fabric/owner/qpscan.h"
 #include "util/util.h"
 
-/*
- * The fabric as a whole: how it begins and ends, and its list of devices. hotplug.c finds the devices, opener.c opens
- * them, lease.c lets users open their nodes.
- */
+/* The fabric as a whole: how it begins and ends, and what its rooms call in each other. */
 
 DEFINE_CLEANUP(struct fabric *, fabric_free)
 
-/* One user occupies at most two of the undertaker's threads (see cmid.c), and one of those for look-ups. */
+/* One user occupies at most two of the undertaker's threads (see cm/idlife.c), and one of those for look-ups. */
 #define UNDERTAKER_THREADS 8
 #define LOOKUP_THREADS 4
 #define CALLER_THREADS 64
@@ -60,6 +57,10 @@ int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 	fabric->ops = ops;
 	fabric->userdata = userdata;
 	list_init(&fabric->devices);
+	fabric->devices_changed = fabric_look_for_devices;
+	fabric->count_restored = restored_count;
+	fabric->take_event = fabric_take_event;
+	fabric->on_id_event = fabric_id_on_event;
 	fabric_init_leaving(fabric);
 	fabric_init_ids(fabric);
 
@@ -121,58 +122,4 @@ struct fabric *fabric_free(struct fabric *fabric)
 	sd_event_unref(fabric->loop);
 	free(fabric);
 	return NULL;
-}
-
-bool fabric_is_opening(const struct fabric *fabric)
-{
-	return opener_is_running(fabric->opener);
-}
-
-struct fabric_device *fabric_device_unref(struct fabric_device *device)
-{
-	if (!device || --device->n_refs > 0)
-		return NULL;
-	assert(list_is_empty(&device->grants));
-	free(device->name);
-	free(device->node);
-	free(device->holders);
-	free(device);
-	return NULL;
-}
-
-struct fabric_device *fabric_next_device(struct fabric *fabric, struct fabric_device *prev)
-{
-	struct list *next = prev ? prev->link.next : fabric->devices.next;
-
-	return next == &fabric->devices ? NULL : container_of(next, struct fabric_device, link);
-}
-
-struct fabric_device *fabric_find_device(struct fabric *fabric, const char *name)
-{
-	struct fabric_device *device = NULL;
-
-	while ((device = fabric_next_device(fabric, device)))
-		if (strcmp(device->name, name) == 0)
-			break;
-	return device;
-}
-
-const char *fabric_device_name(const struct fabric_device *device)
-{
-	return device->name;
-}
-
-const char *fabric_device_node(const struct fabric_device *device)
-{
-	return device->node;
-}
-
-const char *fabric_device_sysname(const struct fabric_device *device)
-{
-	return strrchr(device->node, '/') + 1;
-}
-
-unsigned fabric_device_n_leases(const struct fabric_device *device)
-{
-	return device->n_leases;
 }

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fabric/internal.h"
-#include "fabric/iwarp.h"
+#include "fabric/cm/id.h"
+#include "fabric/cm/iwarp.h"
 #include "util/owner.h"
 #include "util/util.h"
 
@@ -74,7 +74,7 @@ static void done(struct offload_job *job)
 	if (fabric_id_is_dying(id))
 		offload_submit(id->fabric->undertaker, &id->job);
 	else if (failed)
-		fabric_id_on_event(id, &event);
+		id->fabric->on_id_event(id, &event);
 }
 
 void iwarp_cancel(struct iwarp_call *call)
@@ -140,11 +140,10 @@ bool iwarp_puts_off_disconnect(struct fabric_id *id)
 	return true;
 }
 
-void iwarp_on_event(struct fabric_id *id, enum rdma_cm_event_type type)
+bool iwarp_wants_disconnect(struct fabric_id *id, enum rdma_cm_event_type type)
 {
-	if (!id->disconnect_is_put_off)
-		return;
+	bool waits = id->disconnect_is_put_off;
+
 	id->disconnect_is_put_off = false;
-	if (type == RDMA_CM_EVENT_ESTABLISHED)
-		fabric_id_disconnect(id);
+	return waits && type == RDMA_CM_EVENT_ESTABLISHED;
 }

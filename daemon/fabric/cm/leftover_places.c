@@ -7,7 +7,7 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-#include "fabric/leftover_places.h"
+#include "fabric/cm/leftover_places.h"
 #include "proto/addr.h"
 
 /* No padding, because uthash hashes the bytes. All zero: no address. */

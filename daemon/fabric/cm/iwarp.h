@@ -26,5 +26,5 @@ void iwarp_cancel(struct iwarp_call *call);
 bool iwarp_is_calling(const struct fabric_id *id);
 /* True: the disconnect will be sent later, if there is a connection then. */
 bool iwarp_puts_off_disconnect(struct fabric_id *id);
-/* ID got an event of TYPE. Sends a disconnect that was put off. */
-void iwarp_on_event(struct fabric_id *id, enum rdma_cm_event_type type);
+/* ID got an event of TYPE. True: a disconnect was put off, and can be sent now. */
+bool iwarp_wants_disconnect(struct fabric_id *id, enum rdma_cm_event_type type);
