@@ -50,10 +50,60 @@ static int fail(const struct id *id, const char *verb, int r, struct failure *fa
 	return STATUS_FABRIC;
 }
 
+static void turn_away(struct id *id, int r, const char *text)
+{
+	if (r == STATUS_DRAINING)
+		listener_turn_away(id, REFUSAL_DRAINING, /* retry_after_ms= */ 0, "draining");
+	else
+		listener_turn_away(id, REFUSAL_DENIED, /* retry_after_ms= */ 0, text);
+}
+
+/*
+ * What has to be true of a connect or accept besides its QP number. It is asked when it is requested, and again when it
+ * was held back: what was true before a wait need not be true after it.
+ */
+static int decide_step(struct id *id, bool accept, struct failure *failure)
+{
+	int r = decide_may_begin(id->session, accept ? "accept" : "connect", failure);
+
+	if (r != 0) {
+		/* Reject now, so that the peer does not wait until the program rejects it. */
+		if (accept)
+			turn_away(id, r, "draining");
+		return r;
+	}
+	r = accept ? renew_for_accept(id, failure) : renew_for_connect(id, failure);
+	if (r == 0 && !accept)
+		r = own_path_check(id, failure);
+	return r != 0 ? r : qpcheck_by_rule(id, id->grant.rule, failure);
+}
+
+static int send_step(struct id *id, const struct rdma_conn_param *param, bool accept,
+		     struct failure *failure)
+{
+	int r = accept ? fabric_id_accept(id->fabric, param) : fabric_id_connect(id->fabric, param);
+
+	return r < 0 ? fail(id, accept ? "accept" : "connect", r, failure) : 0;
+}
+
+/* Sends it, or holds it back: then timewait.c will call conn_resume(). */
+static int send_or_hold(struct id *id, const struct rdma_conn_param *param, bool accept,
+			struct failure *failure)
+{
+	struct rdma_conn_param capped = *param;
+	int r;
+
+	rule_settings_cap_param(id, &capped);
+	id->handshake.qpn = capped.qp_num;
+	r = timewait_hold(id, &capped, accept);
+	if (r != 0)
+		return r > 0 ? 0 : failure_errno(failure, r);
+	return send_step(id, &capped, accept, failure);
+}
+
 int conn_connect(struct id *id, const struct rdma_conn_param *param,
 		 const struct ibv_ece *local_ece, struct failure *failure)
 {
-	struct rdma_conn_param capped = *param;
 	struct id_intent intent;
 	int r;
 
@@ -62,36 +112,21 @@ int conn_connect(struct id *id, const struct rdma_conn_param *param,
 		return r;
 	if (id->state != ID_ROUTE_RESOLVED)
 		return id_refuse_state(id, "connect", failure);
-	r = decide_may_begin(id->session, "connect", failure);
 	intent_to_connect(&intent, id);
 	/* The connect of a datagram id is a service look-up, which offers no QP to the peer. */
-	if (r == 0 && !id_is_datagram(id))
+	if (!id_is_datagram(id))
 		r = check_qp(id, &intent.info, param->qp_num, failure);
 	if (r == 0)
 		r = set_local_ece(id, local_ece, failure);
 	if (r == 0)
-		r = renew_for_connect(id, failure);
+		r = decide_step(id, /* accept= */ false, failure);
 	if (r == 0)
-		r = own_path_check(id, failure);
-	if (r == 0)
-		r = qpcheck_by_rule(id, id->grant.rule, failure);
-	if (r != 0)
-		return r;
-	r = decide_admit(id->session, &intent.intent, id->grant.rule, /* pending= */ false,
-			 &id->grant.admitted, failure);
+		r = decide_admit(id->session, &intent.intent, id->grant.rule, /* pending= */ false,
+				 &id->grant.admitted, failure);
 	if (r != 0)
 		return r;
 	qpcheck_report(id, &intent.intent);
-	rule_settings_cap_param(id, &capped);
-	id->handshake.qpn = capped.qp_num;
-	r = failure_errno(failure, timewait_hold(id, &capped, /* accept= */ false));
-	if (r == 0) {
-		r = fabric_id_connect(id->fabric, &capped);
-		if (r < 0)
-			r = fail(id, "connect", r, failure);
-	} else if (r > 0) {
-		r = 0; /* the connect is held back; timewait.c will call conn_resume() */
-	}
+	r = send_or_hold(id, param, /* accept= */ false, failure);
 	if (r != 0) {
 		admitted_done(&id->grant.admitted);
 		return r;
@@ -114,42 +149,26 @@ static void report_accept(struct id *id)
 int conn_accept(struct id *id, const struct rdma_conn_param *param, const struct ibv_ece *local_ece,
 		struct failure *failure)
 {
-	struct rdma_conn_param capped = *param;
 	struct fabric_id_info info;
 	int r;
 
 	if (id->state != ID_REQUEST)
 		return id_refuse_state(id, "accept", failure);
-	r = decide_may_begin(id->session, "accept", failure);
-	if (r != 0) {
-		/* Reject now, so that the peer does not wait until the program rejects it. */
-		listener_turn_away(id, REFUSAL_DRAINING, /* retry_after_ms= */ 0, "draining");
-		id_set_state(id, ID_FAILED);
-		return r;
-	}
 	fabric_id_get_info(id->fabric, &info);
 	r = check_qp(id, &info, param->qp_num, failure);
 	if (r == 0)
 		r = set_local_ece(id, local_ece, failure);
 	if (r == 0)
-		r = renew_for_accept(id, failure);
-	if (r == 0)
-		r = qpcheck_by_rule(id, id->grant.rule, failure);
+		r = decide_step(id, /* accept= */ true, failure);
+	if (r == STATUS_DRAINING)
+		id_set_state(id, ID_FAILED);
 	if (r != 0)
 		return r;
 	report_accept(id);
-	rule_settings_cap_param(id, &capped);
-	id->handshake.qpn = capped.qp_num;
-	r = failure_errno(failure, timewait_hold(id, &capped, /* accept= */ true));
-	if (r == 0) {
-		r = fabric_id_accept(id->fabric, &capped);
-		if (r < 0)
-			return fail(id, "accept", r, failure);
-	}
-	if (r < 0)
-		return r;
-	id_set_state(id, ID_ACCEPTED);
-	return 0;
+	r = send_or_hold(id, param, /* accept= */ true, failure);
+	if (r == 0)
+		id_set_state(id, ID_ACCEPTED);
+	return r;
 }
 
 static void on_owner(void *userdata, int answer)
@@ -187,7 +206,7 @@ static int check_held(struct held *held, struct failure *failure)
 	return qpcheck_held(id, info.device, qpn, held->answer, failure);
 }
 
-/* What was true when HELD was held back is decided again. */
+/* What was true when HELD was held back is decided again. The client does not know, so the peer is told. */
 static int decide_held(struct held *held, struct failure *failure)
 {
 	struct id *id = held->id;
@@ -196,42 +215,21 @@ static int decide_held(struct held *held, struct failure *failure)
 	if (r == -EINPROGRESS)
 		return r;
 	id->handshake.request = TAKE_PTR(held->request);
-	if (r == 0)
-		r = decide_may_begin(id->session, held->accept ? "accept" : "connect", failure);
 	if (r != 0) {
 		if (held->accept)
-			listener_turn_away(id,
-					   r == STATUS_DRAINING ? REFUSAL_DRAINING : REFUSAL_DENIED,
-					   /* retry_after_ms= */ 0,
-					   r == STATUS_DRAINING ? "draining" : "no QP");
+			turn_away(id, r, "no QP");
 		return r;
 	}
-	r = held->accept ? renew_for_accept(id, failure) : renew_for_connect(id, failure);
-	if (r != 0)
-		return r;
-	r = qpcheck_by_rule(id, id->grant.rule, failure);
-	if (r != 0 && held->accept)
-		listener_turn_away(id, REFUSAL_DENIED, /* retry_after_ms= */ 0,
-				   "policy has changed");
+	r = decide_step(id, held->accept, failure);
+	if (r == STATUS_NOT_OWNER && held->accept)
+		turn_away(id, r, "policy has changed");
 	return r;
-}
-
-static int send_held(struct held *held, struct failure *failure)
-{
-	struct id *id = held->id;
-	struct rdma_conn_param capped = held->param;
-	const char *verb = held->accept ? "accept" : "connect";
-	int r;
-
-	rule_settings_cap_param(id, &capped);
-	r = held->accept ? fabric_id_accept(id->fabric, &capped) :
-			   fabric_id_connect(id->fabric, &capped);
-	return r < 0 ? fail(id, verb, r, failure) : 0;
 }
 
 void conn_resume(struct id *id)
 {
 	struct held *held = id->handshake.held;
+	struct rdma_conn_param capped;
 	struct failure failure;
 	int r;
 
@@ -248,8 +246,11 @@ void conn_resume(struct id *id)
 	r = r < 0 ? failure_errno(&failure, r) : decide_held(held, &failure);
 	if (r == -EINPROGRESS)
 		return;
-	if (r == 0)
-		r = send_held(held, &failure);
+	if (r == 0) {
+		capped = held->param;
+		rule_settings_cap_param(id, &capped);
+		r = send_step(id, &capped, held->accept, &failure);
+	}
 	held_free(held);
 	free(id->handshake.request);
 	id->handshake.request = NULL;
