@@ -408,6 +408,7 @@ help:
 	@echo '                    ROUNDS=5 CONNECTS=200 CLIENTS="1 8 64"; the report is in $$O/bench'
 	@echo '  bench-build       build rdmabroker-bench, to run it on a host with RDMA'
 	@echo 'make bench-policy   how long a decision takes, from 10 to 100,000 rules'
+	@echo 'make bench-siege    what a victim waits for while another user attacks the daemon'
 	@echo 'make bench-host     what the broker itself costs, above a fake fabric: CPU time, packets and'
 	@echo '                    waits of a connection, memory of an object; HOST_ROUNDS=21'
 	@echo 'make bench-peers    what it costs to know who the peer is, with a real munged'

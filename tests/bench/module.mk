@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Only bench-check and bench-grow, which count instructions, fail because of their results.
 
-.PHONY: bench bench-build bench-packages bench-run bench-host bench-policy bench-peers count-packages \
+.PHONY: bench bench-build bench-packages bench-run bench-host bench-policy bench-siege bench-peers count-packages \
 	bench-check bench-check-run bench-record bench-record-run bench-grow bench-grow-run
 
 # Connections through the broker against librdmacm's, in the guest. BENCH_OPTIONS: further options of rdmabroker-bench.
@@ -92,6 +92,17 @@ $(O)/tests/bench/decide: $(call objs,tests/bench/decide.c) $(O)/daemon.a
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -Wl,--as-needed $(DAEMON_LIBS)
 
 bench-policy: $(O)/tests/bench/decide
+	$(Q)$<
+
+# Root runs it, because each user needs a uid.
+$(O)/tests/bench/siege: $(call objs,tests/bench/siege.c $(FAKE_SRC)) $(HARNESS) $(O)/daemon.a $(O)/librdmabroker.so
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(O)/daemon.a -L$(O) -Wl,-rpath,$(abspath $(O)) \
+		-Wl,--as-needed -lrdmabroker $(DAEMON_LIBS) $(CHECK_LIBS)
+
+bench-siege: $(O)/tests/bench/siege
+	$(Q)echo 'Processor time of the loop in ms, between a request of a victim and its reply, and of the longest turn:'
 	$(Q)$<
 
 # Needs Debian's munge.
