@@ -19,10 +19,13 @@ static void put_string(FILE *file, const char *text)
 			n = 1;
 		} else if (code == '"' || code == '\\') {
 			fprintf(file, "\\%c", (char)code);
-		} else if (code < 0x20 || (code >= 0x7f && code < 0xa0)) {
+		} else if (code > 0xffff) {
+			fprintf(file, "\\u%04x\\u%04x", (unsigned)(0xd7c0 + (code >> 10)),
+				(unsigned)(0xdc00 + (code & 0x3ff)));
+		} else if (code < ' ' || code > '~') {
 			fprintf(file, "\\u%04x", (unsigned)code);
 		} else {
-			fwrite(text + i, 1, n, file);
+			putc((char)code, file);
 		}
 	}
 	putc('"', file);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdio.h>
 #include <string.h>
 
 #include "proto/text.h"
@@ -50,6 +51,32 @@ size_t text_printable(const char *text, size_t len)
 	if (n == 0 || code < ' ' || (code >= 0x7f && code < 0xa0))
 		return 0;
 	return n;
+}
+
+void text_escape(char *ret, size_t size, const char *text)
+{
+	size_t len = strlen(text), at = 0, n, step;
+	char one[16];
+
+	for (size_t i = 0; i < len; i += n ?: 1) {
+		uint32_t code = (unsigned char)text[i];
+
+		n = text_character(text + i, len - i, &code);
+		one[0] = (char)code;
+		one[1] = 0;
+		if (code < ' ' || code > '~')
+			snprintf(one, sizeof(one),
+				 n < 2          ? "\\x%02x" :
+				 code <= 0xffff ? "\\u%04x" :
+						  "\\U%08x",
+				 (unsigned)code);
+		step = strlen(one);
+		if (at + step >= size)
+			break;
+		memcpy(ret + at, one, step);
+		at += step;
+	}
+	ret[at] = 0;
 }
 
 void text_make_printable(char *text, size_t len)

@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * Checks untrusted text before it is shown or parsed: it must be UTF-8 without control characters. The lines of files
- * that an admin wrote are such text. And copies text.
+ * Checks untrusted text before it is parsed: it must be UTF-8 without control characters. The lines of files that an admin
+ * wrote are such text. Escapes text before it is shown: others can choose it, and characters that are invisible, or change
+ * the direction, hide what it is. And copies text.
  */
 
 #include <stdbool.h>
@@ -18,6 +19,14 @@
 size_t text_character(const char *text, size_t len, uint32_t *ret_code);
 /* As text_character(), without the code point; 0 also for a control character. */
 size_t text_printable(const char *text, size_t len);
+/* The room that a text of LEN bytes needs in text_escape(), with the NUL. */
+#define TEXT_ESCAPED(len) (4 * (len) + 1)
+/*
+ * Copies TEXT to RET, as printable ASCII: for whatever a person reads, on a terminal, in the journal or in a file. Another
+ * character becomes \u202e, or \U0001f600; a control character, or a byte that is not UTF-8, \x1b. What has no room is cut,
+ * but not within an escape. A backslash stays as it is: names of units have them.
+ */
+void text_escape(char *ret, size_t size, const char *text);
 /* Replaces each of the LEN bytes of TEXT that is not part of a printable character by '?'. */
 void text_make_printable(char *text, size_t len);
 

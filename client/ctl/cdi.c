@@ -209,14 +209,14 @@ static int write_devices(const char *folder, const char *name, const struct devi
 	FILE *file;
 
 	if (devices->n == 0) {
-		printf("%s/%s: no RDMA device\n", folder, name);
+		printf("%s/%s: no RDMA device\n", escaped(folder), name);
 		return remove_file(folder, name);
 	}
 	file = begin_file(folder, name, temporary);
 	if (!file)
 		return EXIT_FAILURE;
 	cdispec_print_rdma(file, devices->devices, devices->n, socket);
-	printf("%s/%s:", folder, name);
+	printf("%s/%s:", escaped(folder), name);
 	for (size_t i = 0; i < devices->n; i++)
 		printf(" %s", devices->devices[i].name);
 	putchar('\n');

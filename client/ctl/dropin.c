@@ -372,7 +372,7 @@ static void print_text(const struct cache *cache, const char *link, bool is_firs
 {
 	struct table table;
 
-	printf("default: %s\n", is_first ? link : "librdmacm itself");
+	printf("default: %s\n", is_first ? escaped(link) : "librdmacm itself");
 	warn_of_processors(cache);
 	table_begin(&table, program_columns);
 	if (find_programs(&table) > 0) {

@@ -124,15 +124,16 @@ static void print_who(const struct rdmabroker_question *question, uint32_t charg
 		return;
 	print_ids("peer is", peer->uid, peer->gids, peer->n_gids);
 	if (peer->unit)
-		printf(", unit %s", peer->unit);
+		printf(", unit %s", escaped(peer->unit));
 	if (peer->job)
-		printf(", job %s", peer->job);
+		printf(", job %s", escaped(peer->job));
 	putchar('\n');
 }
 
 static void print_rule(const char *label, const struct rdmabroker_rule *rule)
 {
-	printf("%9s: %s:%u\n%11s%s\n", label, rule->file, rule->line, "", rule->text);
+	printf("%9s: %s:%u\n%11s%s\n", label, escaped(rule->file), rule->line, "",
+	       escaped(rule->text));
 }
 
 /*
@@ -166,13 +167,13 @@ static void print_text(const struct question *question,
 
 	if (explanation->warns)
 		printf("%sallow, but only by a warn rule%s%s%s\n", colour(COLOUR_YELLOW),
-		       explanation->reason ? ": " : "", explanation->reason ?: "",
+		       explanation->reason ? ": " : "", escaped(explanation->reason ?: ""),
 		       colour(COLOUR_NONE));
 	else if (explanation->allow)
 		printf("%sallow%s\n", colour(COLOUR_GREEN), colour(COLOUR_NONE));
 	else
-		printf("%sreject: %s%s\n", colour(COLOUR_RED),
-		       explanation->reason ? explanation->reason : "", colour(COLOUR_NONE));
+		printf("%sreject: %s%s\n", colour(COLOUR_RED), escaped(explanation->reason ?: ""),
+		       colour(COLOUR_NONE));
 	print_who(&question->public, explanation->charged_uid);
 	if (explanation->rule)
 		print_rule("rule", explanation->rule);
@@ -180,7 +181,7 @@ static void print_text(const struct question *question,
 		printf("%9s: no rule matches\n", "rule");
 	for (size_t i = 0; i < explanation->n_effects; i++)
 		printf("%9s%c %s\n", i == 0 ? "sets" : "", i == 0 ? ':' : ' ',
-		       explanation->effects[i]);
+		       escaped(explanation->effects[i]));
 	if (explanation->depends)
 		print_depends(question, explanation);
 	if (note)

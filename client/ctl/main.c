@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -230,8 +229,6 @@ int main(int argc, char **argv)
 	struct ctl ctl = { .verbs = verbs };
 	int status;
 
-	/* Texts of the daemon are UTF-8, and tables need the width of their characters. */
-	setlocale(LC_CTYPE, "C.UTF-8");
 	status = run(&ctl, argc, argv);
 	rdmabroker_close(ctl.session);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,28 +10,46 @@
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <wchar.h>
 
 #include "output.h"
 #include "proto/text.h"
 #include "proto/word.h"
 
+const char *escaped(const char *text)
+{
+	static char *texts[ESCAPED_MAX];
+	static unsigned i;
+	size_t size = TEXT_ESCAPED(strlen(text));
+
+	i = (i + 1) % ESCAPED_MAX;
+	free(texts[i]);
+	texts[i] = malloc(size);
+	if (!texts[i])
+		return "?";
+	text_escape(texts[i], size, text);
+	return texts[i];
+}
+
 void complain(const char *fmt, ...)
 {
+	char *text;
 	va_list ap;
+	int n;
 
-	fputs("rdmabrokerctl: ", stderr);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	n = vasprintf(&text, fmt, ap);
 	va_end(ap);
-	fputc('\n', stderr);
+	fprintf(stderr, "rdmabrokerctl: %s\n", n < 0 ? "out of memory" : escaped(text));
+	if (n >= 0)
+		free(text);
 }
 
 void complain_unknown(const char *what, const char *prefix, const struct word_guess *guess,
 		      const char *const *words)
 {
-	fprintf(stderr, "rdmabrokerctl: unknown %s \"%s%.*s\"", what, prefix, (int)guess->len,
-		guess->word);
+	const char *word = escaped(strndupa(guess->word, guess->len));
+
+	fprintf(stderr, "rdmabrokerctl: unknown %s \"%s%s\"", what, prefix, word);
 	if (guess->best)
 		fprintf(stderr, ", did you mean \"%s%s\"?", prefix, guess->best);
 	for (size_t i = 0; !guess->best && words && words[i]; i++)
@@ -100,43 +119,6 @@ static unsigned terminal_lines(void)
 	return n > 2 ? n - 2 : n;
 }
 
-size_t fitting(const char *text, size_t width)
-{
-	size_t at = 0, len = strlen(text);
-	uint32_t code;
-
-	while (at < len) {
-		size_t n = text_character(text + at, len - at, &code);
-		int columns = n > 0 ? wcwidth((wchar_t)code) : 1;
-
-		/* A combining character belongs to the one before it. */
-		if (columns > 0 && (size_t)columns > width)
-			break;
-		width -= columns > 0 ? (size_t)columns : 0;
-		at += n ?: 1;
-	}
-	return at;
-}
-
-void printable(char *ret, size_t size, const char *text)
-{
-	size_t len = strcspn(text, "\n"), at = 0, n;
-
-	for (size_t i = 0; i < len; i += n) {
-		n = text_printable(text + i, len - i);
-		if (at + (n ?: 1) >= size)
-			break;
-		if (n > 0) {
-			memcpy(ret + at, text + i, n);
-			at += n;
-		} else {
-			ret[at++] = '?';
-			n = 1;
-		}
-	}
-	ret[at] = 0;
-}
-
 /* Prints TEXT, which it changes, cut to the terminal's lines and columns. */
 static void print_cut(char *text)
 {
@@ -147,7 +129,7 @@ static void print_cut(char *text)
 		if (lines > 0 && ++n > lines)
 			left++;
 		else
-			printf("%.*s\n", (int)fitting(line, width > 0 ? width : SIZE_MAX), line);
+			printf("%.*s\n", width > 0 ? (int)width : INT_MAX, line);
 	}
 	if (left > 0)
 		printf("(and %u more line%s)\n", left, left == 1 ? "" : "s");

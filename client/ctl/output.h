@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Output for persons: errors, colours, text that a terminal can show, and screens that are drawn again. All verbs use this;
- * tables are in table.h.
+ * Output for persons: errors, colours, text of others, and screens that are drawn again. All verbs use this; tables are in
+ * table.h.
  */
 
 #include <stddef.h>
@@ -12,7 +12,13 @@
 
 struct word_guess;
 
-/* Prints a line to stderr, after the program's name. */
+/*
+ * TEXT as text_escape() has it. Whatever others can choose is printed by this, complain(), or a table: names, paths, reasons.
+ * Good for the next ESCAPED_MAX - 1 calls.
+ */
+#define ESCAPED_MAX 8
+const char *escaped(const char *text);
+/* Prints a line to stderr, after the program's name, escaped. */
 __attribute__((format(printf, 1, 2))) void complain(const char *fmt, ...);
 
 /*
@@ -39,10 +45,6 @@ const char *colour(enum colour colour);
 /* Returns the number of columns; 0: stdout is no terminal, or its size is not known. */
 unsigned terminal_width(void);
 
-/* Copies the first line of TEXT to RET, with '?' in place of what is not UTF-8, or is a control character. */
-void printable(char *ret, size_t size, const char *text);
-/* How many bytes of TEXT fit into WIDTH columns of a terminal. */
-size_t fitting(const char *text, size_t width);
 /*
  * Clears the terminal, and prints what PRINT writes to FILE, cut to the terminal's lines and columns. Returns the exit status
  * that PRINT returns.

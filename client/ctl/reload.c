@@ -35,7 +35,7 @@ static void print_text(const struct rdmabroker_reload_result *result)
 		return;
 	}
 	for (size_t i = 0; i < result->n_complaints; i++)
-		fprintf(stderr, "%s\n", result->complaints[i]);
+		fprintf(stderr, "%s\n", escaped(result->complaints[i]));
 	/* If the policy is empty or none was loaded, the daemon rejects everything. */
 	if (result->n_rules == 0) {
 		complain("nothing was reloaded; the daemon still rejects everything");

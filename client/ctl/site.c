@@ -138,7 +138,7 @@ static bool reload(const struct site *site, bool *ret_runs, bool *ret_hangs)
 	if (r < 0)
 		ctl_complain_failure(ctl, r);
 	for (size_t i = 0; r == 0 && i < result->n_complaints; i++)
-		fprintf(stderr, "%s\n", result->complaints[i]);
+		fprintf(stderr, "%s\n", escaped(result->complaints[i]));
 	if (r == 0)
 		rdmabroker_free_reload_result(result);
 	ctl->session = rdmabroker_close(ctl->session);

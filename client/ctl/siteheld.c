@@ -67,7 +67,7 @@ void siteheld_print(const char *dir)
 	if (!sitehold_read(dir, &hold))
 		return;
 	describe(&hold, text, sizeof(text));
-	printf("held: %s\n", text);
+	printf("held: %s\n", escaped(text));
 }
 
 void siteheld_print_json(const char *dir, struct jsonout *json)

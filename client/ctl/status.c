@@ -127,14 +127,15 @@ static void print_holder(const struct rdmabroker_holder *holder)
 
 	snprintf(uid, sizeof(uid), "%u", holder->uid);
 	if (holder->pid == 0)
-		printf("the kernel's module %s", holder->name ?: "?");
+		printf("the kernel's module %s", escaped(holder->name ?: "?"));
 	else
-		printf("process %d (%s, uid %s)", holder->pid, holder->name ?: "?",
+		printf("process %d (%s, uid %s)", holder->pid, escaped(holder->name ?: "?"),
 		       holder->uid == UINT32_MAX ? "?" : uid);
-	printf(" holds %u: %s %s", holder->n_ids, holder->state,
-	       addr_to_string((const struct sockaddr *)&holder->local, local));
+	printf(" holds %u: %s %s", holder->n_ids, escaped(holder->state),
+	       escaped(addr_to_string((const struct sockaddr *)&holder->local, local)));
 	if (holder->peer.ss_family)
-		printf(" to %s", addr_to_string((const struct sockaddr *)&holder->peer, peer));
+		printf(" to %s",
+		       escaped(addr_to_string((const struct sockaddr *)&holder->peer, peer)));
 	if (holder->n_ids > 1)
 		printf(" ...");
 }
@@ -144,29 +145,29 @@ static void print_foreign(const struct rdmabroker_status *status)
 	const char *label = "foreign ids";
 
 	for (size_t i = 0; i < status->n_devices; i++) {
-		const char *device = status->devices[i]->name;
-		const struct rdmabroker_foreign_ids *foreign = find_foreign(status, device);
+		const char *name = status->devices[i]->name;
+		const struct rdmabroker_foreign_ids *foreign = find_foreign(status, name);
 
 		if (!foreign) {
 			print_label(&label);
-			printf("%s  not examined yet\n", device);
+			printf("%s  not examined yet\n", escaped(name));
 			continue;
 		}
 		for (size_t k = 0; k < foreign->n_holders; k++) {
 			print_label(&label);
-			printf("%s  ", device);
+			printf("%s  ", escaped(name));
 			print_holder(foreign->holders[k]);
 			print_seen(foreign);
 		}
 		if (foreign->n_more > 0) {
 			print_label(&label);
-			printf("%s  other processes hold %u", device, foreign->n_more);
+			printf("%s  other processes hold %u", escaped(name), foreign->n_more);
 			print_seen(foreign);
 		}
 		if (foreign->n_nameless > 0) {
 			print_label(&label);
 			printf("%s  unknown processes hold %u (the threads that made them have ended)",
-			       device, foreign->n_nameless);
+			       escaped(name), foreign->n_nameless);
 			print_seen(foreign);
 		}
 	}
@@ -191,20 +192,22 @@ static void print_take_over(const struct rdmabroker_status *status)
 
 static void print_text(const struct rdmabroker_status *status)
 {
-	printf("%11s: rdmabrokerd %s\n", "version", status->version);
+	const char *error = escaped(status->policy_error ?: "");
+
+	printf("%11s: rdmabrokerd %s\n", "version", escaped(status->version));
 	if (status->no_policy)
 		printf("%11s: NOT LOADED: %s\n"
 		       "%11s  everything is rejected, except rdmabrokerctl run by root; fix the "
 		       "error, then run rdmabrokerctl reload\n",
-		       "policy", status->policy_error ?: "", "");
+		       "policy", error, "");
 	else if (status->policy_error)
 		printf("%11s: RELOAD FAILED, the previous %u rules are in force: %s\n", "policy",
-		       status->n_rules, status->policy_error);
+		       status->n_rules, error);
 	else
 		printf("%11s: %u rule%s\n", "policy", status->n_rules,
 		       status->n_rules == 1 ? "" : "s");
 	for (size_t i = 0; i < status->n_warnings; i++)
-		printf("%11s: %s\n", "warning", status->warnings[i]);
+		printf("%11s: %s\n", "warning", escaped(status->warnings[i]));
 	if (status->draining)
 		printf("%11s: NEW WORK IS REFUSED; run rdmabrokerctl drain --cancel to accept it again\n",
 		       "draining");
@@ -214,7 +217,7 @@ static void print_text(const struct rdmabroker_status *status)
 		const struct rdmabroker_device_status *device = status->devices[i];
 
 		printf("%11s%c %s  %s  %u lease%s\n", i == 0 ? "devices" : "", i == 0 ? ':' : ' ',
-		       device->name, device->node, device->n_leases,
+		       escaped(device->name), escaped(device->node), device->n_leases,
 		       device->n_leases == 1 ? "" : "s");
 	}
 	print_foreign(status);

@@ -158,7 +158,7 @@ static void print_modules(FILE *file, const struct holding *holding)
 			fprintf(file,
 				"# The kernel's module %s has %u id%s and %u QP%s. It does not ask "
 				"the broker, and no rule applies to it.\n",
-				holder->name, holder->n_ids, holder->n_ids == 1 ? "" : "s",
+				escaped(holder->name), holder->n_ids, holder->n_ids == 1 ? "" : "s",
 				holder->n_qps, holder->n_qps == 1 ? "" : "s");
 	}
 	if (holding->n_nameless > 0)

@@ -5,6 +5,7 @@
 
 #include "proto/addr.h"
 #include "proto/portspace.h"
+#include "proto/text.h"
 #include "table.h"
 
 #define CELL_MAX 2048 /* bytes; what is longer is cut */
@@ -130,7 +131,7 @@ static bool make_cell(const struct column *column, const void *row, char ret[CEL
 	else if (get_number(column, at, &n))
 		fprintf(file, column->type == COLUMN_UINT64 ? "%llu" : "%lld", n);
 	fclose(file);
-	printable(ret, CELL_MAX, text);
+	text_escape(ret, CELL_MAX, text);
 	return true;
 }
 
@@ -173,7 +174,7 @@ void table_begin(struct table *ret, const struct column *columns)
 	bool good;
 
 	*ret = (struct table){ .columns = columns, .scols = scols_new_table() };
-	/* printable() has made the text safe, and libsmartcols would show what is not ASCII as hexadecimal digits. */
+	/* The cells are escaped already. */
 	good = ret->scols && scols_table_enable_noencoding(ret->scols, 1) == 0 &&
 	       scols_table_enable_noheadings(ret->scols, 1) == 0 &&
 	       scols_table_enable_colors(ret->scols, 1) == 0 &&
@@ -251,7 +252,7 @@ static bool drop_columns(struct table *table)
 /* Cuts the cells of the last column, so that the table fits into the terminal. */
 static bool cut_last(struct table *table)
 {
-	size_t last = scols_table_get_ncols(table->scols) - 1, room, used, n;
+	size_t last = scols_table_get_ncols(table->scols) - 1, room, used;
 	char *text;
 
 	if (!find_widths(table))
@@ -262,10 +263,9 @@ static bool cut_last(struct table *table)
 		struct libscols_line *line = scols_table_get_line(table->scols, i);
 		const char *cell = scols_cell_get_data(scols_line_get_cell(line, last));
 
-		if (!cell[fitting(cell, room)])
+		if (strlen(cell) <= room)
 			continue;
-		n = fitting(cell, room - 3);
-		if (asprintf(&text, "%.*s...", (int)n, cell) < 0)
+		if (asprintf(&text, "%.*s...", (int)room - 3, cell) < 0)
 			return false;
 		scols_line_refer_data(line, last, text);
 	}

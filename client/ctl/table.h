@@ -4,8 +4,7 @@
 /*
  * What a verb prints, as a table for persons and as JSON for programs, by one description. A row is a C struct, and its
  * columns are an array that ends with an empty one: the heading, the key in JSON, and the member of the struct. All verbs
- * that print rows use this; libsmartcols aligns the columns, by the width that a
- * terminal gives to their characters. No text can send control characters to the terminal, whoever has written it. A table
+ * that print rows use this; libsmartcols aligns the columns. What is in a cell is escaped, whoever has written it. A table
  * never has blanks at the end of a line.
  */
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "ping.h"
+#include "proto/text.h"
 
 const char *ping_addr_to_string(char buf[PING_ADDR_STRLEN], const struct sockaddr *addr)
 {
@@ -27,13 +28,15 @@ const char *ping_addr_to_string(char buf[PING_ADDR_STRLEN], const struct sockadd
 
 void complain(const char *fmt, ...)
 {
+	char text[2048], shown[TEXT_ESCAPED(sizeof(text))];
 	va_list ap;
 
-	fputs("rdmabroker-ping: ", stderr);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	fputc('\n', stderr);
+	/* The peer can have chosen a part of it. */
+	text_escape(shown, sizeof(shown), text);
+	fprintf(stderr, "rdmabroker-ping: %s\n", shown);
 }
 
 void say(const struct ping *ping, const char *fmt, ...)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/text.h"
 #include "rdmacm.h"
 
 /*
@@ -13,9 +14,10 @@
 
 __attribute__((format(printf, 1, 0))) static void say(const char *fmt, va_list ap)
 {
-	char line[1200];
+	char text[1200], line[TEXT_ESCAPED(sizeof(text))];
 
-	vsnprintf(line, sizeof(line), fmt, ap);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	text_escape(line, sizeof(line), text);
 	/*
 	 * One call writes the line, so that other threads cannot write into it. BROKER() disables cancellation,
 	 * because the caller can hold locks.

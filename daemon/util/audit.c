@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "proto/text.h"
 #include "util/audit.h"
 
 bool audit_begin(struct audit *audit, struct ratelimit *limit)
@@ -10,27 +11,27 @@ bool audit_begin(struct audit *audit, struct ratelimit *limit)
 	return ratelimit_pass(limit, &audit->n_suppressed);
 }
 
-/* A value can contain newlines, because sd_journal_sendv() passes each field with its length. */
+/* Clients and peers have chosen some of the values. */
 void audit_add(struct audit *audit, const char *name, const char *fmt, ...)
 {
 	size_t left = sizeof(audit->space) - audit->used;
 	char *field = audit->space + audit->used;
-	int n, m = 0;
+	char value[1024], shown[TEXT_ESCAPED(sizeof(value))];
 	va_list ap;
+	int n;
 
 	if (audit->n_fields == AUDIT_FIELDS_MAX)
 		return;
-	n = snprintf(field, left, "%s=", name);
-	if ((size_t)n < left) {
-		va_start(ap, fmt);
-		m = vsnprintf(field + n, left - (size_t)n, fmt, ap);
-		va_end(ap);
-	}
-	if (m < 0 || (size_t)(n + m) >= left)
+	va_start(ap, fmt);
+	vsnprintf(value, sizeof(value), fmt, ap);
+	va_end(ap);
+	text_escape(shown, sizeof(shown), value);
+	n = snprintf(field, left, "%s=%s", name, shown);
+	if (n < 0 || (size_t)n >= left)
 		return;
 	audit->fields[audit->n_fields++] =
-		(struct iovec){ .iov_base = field, .iov_len = (size_t)(n + m) };
-	audit->used += (size_t)(n + m) + 1;
+		(struct iovec){ .iov_base = field, .iov_len = (size_t)n };
+	audit->used += (size_t)n + 1;
 }
 
 void audit_send(struct audit *audit, int level, const char *fmt, ...)

@@ -2,11 +2,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "proto/text.h"
 #include "util/journal.h"
 #include "util/log.h"
 
@@ -53,12 +55,13 @@ void log_msg(int level, const char *fmt, ...)
 void log_fields(int level, const char *text, const struct iovec *fields, size_t n_fields)
 {
 	struct iovec all[FIELDS_MAX + 2];
-	char message[2048], priority[16];
+	char message[4096], *shown = stpcpy(message, "MESSAGE="), priority[16];
 	size_t n = 0;
 
 	if (level > log_level)
 		return;
-	snprintf(message, sizeof(message), "MESSAGE=%s", text);
+	/* Clients and peers have chosen some of the names in it. */
+	text_escape(shown, sizeof(message) - (size_t)(shown - message), text);
 	snprintf(priority, sizeof(priority), "PRIORITY=%d", level);
 	all[n++] = (struct iovec){ message, strlen(message) };
 	all[n++] = (struct iovec){ priority, strlen(priority) };
@@ -67,7 +70,7 @@ void log_fields(int level, const char *text, const struct iovec *fields, size_t 
 	if (journal)
 		journal_write(journal, all, n);
 	else
-		fprintf(stderr, "%s\n", text);
+		fprintf(stderr, "%s\n", shown);
 }
 
 static uint64_t now_usec(void)

@@ -118,6 +118,15 @@ START_TEST(decisions)
 	entry = next_decision();
 	ck_assert_uint_eq(strspn(strstr(entry, "\nRDMABROKER_PEER_UNIT=") + 22, "x"), 255);
 	ck_assert_uint_eq(strspn(strstr(entry, "\nRDMABROKER_PEER_JOB=") + 21, "x"), 127);
+
+	/* Other hosts choose names, too. */
+	longest.unit = "\xe2\x80\xae.service";
+	longest.job = "\xef\xbb\xbf";
+	connect_and_answer(helper, c, &longest);
+	entry = next_decision();
+	assert_has(entry, "; the peer is uid 1234 in \\u202e.service\n");
+	assert_has(entry, "\nRDMABROKER_PEER_UNIT=\\u202e.service\n");
+	assert_has(entry, "\nRDMABROKER_PEER_JOB=\\ufeff\n");
 	rdmabroker_close(s);
 	rdmabroker_close(c);
 	rdmabroker_close(helper);

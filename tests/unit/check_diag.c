@@ -200,6 +200,32 @@ START_TEST(printable_characters)
 }
 END_TEST
 
+/* What is cut is not cut within an escape. */
+START_TEST(text_is_escaped)
+{
+	static const char text[] = "a\\x2d\n\xe2\x80\xae\xf0\x9f\x98\x80\xff";
+	static const char whole[] = "a\\x2d\\x0a\\u202e\\U0001f600\\xff";
+	static const struct {
+		size_t size, len;
+	} cuts[] = { { 1, 0 },   { 5, 4 },   { 6, 5 },   { 9, 5 },   { 10, 9 }, { 15, 9 },
+		     { 16, 15 }, { 25, 15 }, { 26, 25 }, { 29, 25 }, { 30, 29 } };
+	char ret[64];
+
+	text_escape(ret, sizeof(ret), text);
+	ck_assert_str_eq(ret, whole);
+	for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
+		text_escape(ret, cuts[i].size, text);
+		ck_assert_msg(strlen(ret) == cuts[i].len && strncmp(ret, whole, cuts[i].len) == 0,
+			      "size %zu: \"%s\"", cuts[i].size, ret);
+	}
+	/* No byte needs more. */
+	for (int byte = 1; byte < 256; byte++) {
+		text_escape(ret, sizeof(ret), (const char[]){ (char)byte, 0 });
+		ck_assert_uint_lt(strlen(ret), TEXT_ESCAPED(1));
+	}
+}
+END_TEST
+
 static const char *print_warnings(void)
 {
 	size_t size;
@@ -245,4 +271,4 @@ UNIT_MAIN("diag", set_up, tear_down, no_complaint, a_message_names_the_known_par
 	  the_caret_follows_tabs_and_wide_bytes, the_caret_can_stand_behind_the_line,
 	  a_line_without_column_has_no_caret, long_lines_are_cut_around_the_caret,
 	  long_lines_of_long_characters_are_cut_between_them, control_characters_are_replaced,
-	  twenty_complaints_are_kept, printable_characters, warnings_are_no_errors)
+	  twenty_complaints_are_kept, printable_characters, text_is_escaped, warnings_are_no_errors)
