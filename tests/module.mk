@@ -80,8 +80,8 @@ $(O)/tests/unit/check_cdi: $(call objs,client/ctl/cdispec.c)
 $(O)/tests/unit/check_cdi: HARNESS += $(call objs,client/ctl/cdispec.c)
 
 SUGGESTION := $(call objs,client/ctl/suggestion.c)
-$(O)/tests/unit/check_suggestion: $(SUGGESTION) $(O)/obj/tests/unit/randompolicy.o
-$(O)/tests/unit/check_suggestion: HARNESS += $(SUGGESTION) $(O)/obj/tests/unit/randompolicy.o
+$(addprefix $(O)/tests/unit/check_,suggested suggestion): $(SUGGESTION) $(O)/obj/tests/unit/randompolicy.o
+$(addprefix $(O)/tests/unit/check_,suggested suggestion): HARNESS += $(SUGGESTION) $(O)/obj/tests/unit/randompolicy.o
 
 $(addprefix $(O)/tests/unit/check_,cmscan holding nldev qpscan): $(O)/obj/tests/unit/nldev.o
 $(O)/tests/unit/check_holding: $(call objs,client/ctl/holding.c)

@@ -8,18 +8,26 @@
 
 #include "proto/addr.h"
 #include "proto/gids.h"
+#include "proto/text.h"
 #include "suggestion.h"
 
 /*
- *   seen ── atom, atom, ...     what was seen of one user or unit, with one port
+ *   seen ── atom, atom, ...     what was seen of one user in one unit, with one port
  *     ports of alike atoms are joined, then their users
  *   atoms ── a rule each, with a comment that says what it is made of
+ *
+ * Peers that the daemon has joined to a prefix get a comment, and no rule: the prefix holds others, and whoever has chosen
+ * the peers has chosen the prefix.
  */
 
 #define ITEMS_MAX 1024 /* in a list of the rule language */
 #define NAMES_MAX 4 /* programs that a comment names */
 #define GIDS_MAX 16 /* that are known of a process */
 #define ITEMS_A_LINE 8 /* of a long list */
+#define NAME_SIZE 256
+/* The uids that systemd makes for DynamicUser=, for as long as the unit runs. */
+#define DYNAMIC_FIRST 61184
+#define DYNAMIC_LAST 65519
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
 
 /* Those that are suggested, in the order of the rules. Who may observe or administer is not found out by trying. */
@@ -41,7 +49,7 @@ struct prefix {
 
 struct atom {
 	unsigned operation;
-	const char *unit; /* NULL: the users in UIDS */
+	const char *unit; /* NULL: any */
 	const char *device; /* of the operation device; else NULL */
 	uint32_t *uids;
 	struct range *ports;
@@ -51,6 +59,7 @@ struct atom {
 	uint32_t gids[GIDS_MAX]; /* that all its processes were in */
 	size_t n_gids;
 	uint64_t count, first_ms, last_ms;
+	bool is_wide; /* its peers are prefixes, which hold others, too */
 	bool is_joined; /* another atom has what it had */
 };
 
@@ -162,7 +171,7 @@ static void sort_peers(struct atom *atom)
 
 /* Atoms */
 
-/* A service has its unit for itself; units of users' sessions and the like are told apart by their users. */
+/* Units of users' sessions and the like have another name the next time. */
 static const char *service_of(const struct rdmabroker_refusal *seen)
 {
 	const char *unit = seen->unit, *end = unit ? strrchr(unit, '.') : NULL;
@@ -183,12 +192,23 @@ static bool find_operation(const struct rdmabroker_refusal *seen, unsigned *ret)
 	return false;
 }
 
+/* Files of rules have no control characters, and who reads them has to see what they say. */
+static bool is_plain(const char *text)
+{
+	for (; text && *text; text++)
+		if (*text < ' ' || *text > '~')
+			return false;
+	return true;
+}
+
 /* What is not known cannot be asked for: a rule without it would allow everything. */
 static bool is_known(const struct rdmabroker_refusal *seen, unsigned operation)
 {
 	bool has_port = seen->port > 0 || seen->any_port,
 	     has_peer = seen->peer.ss_family != AF_UNSPEC;
 
+	if (!is_plain(seen->unit) || !is_plain(seen->device))
+		return false;
 	switch (operation) {
 	case DEVICE:
 		return seen->device != NULL;
@@ -212,30 +232,44 @@ static bool is_wanted(const struct rdmabroker_refusal *seen,
 	       find_operation(seen, ret_operation) && is_known(seen, *ret_operation);
 }
 
+/* The length to which a peer is widened. */
+static unsigned bits_of(const struct rdmabroker_refusal *seen,
+			const struct suggestion_options *options, unsigned operation)
+{
+	bool is_4 = seen->peer.ss_family == AF_INET;
+
+	/* A group is no host with neighbours, and the first half of a GID is the same for the whole fabric. */
+	if (operation == JOIN || (!is_4 && seen->peer.ss_family != AF_INET6))
+		return is_4 ? 32 : 128;
+	return is_4 ? options->peer_prefix : options->peer_prefix6;
+}
+
+static bool has_peer(unsigned operation)
+{
+	return operation == CONNECT || operation == ACCEPT || operation == JOIN;
+}
+
+/* Whether the daemon has joined more peers than the options would. */
+static bool is_wide(const struct rdmabroker_refusal *seen, const struct suggestion_options *options,
+		    unsigned operation)
+{
+	return has_peer(operation) && seen->peer_prefix < bits_of(seen, options, operation);
+}
+
 static struct prefix peer_of(const struct rdmabroker_refusal *seen,
 			     const struct suggestion_options *options, unsigned operation)
 {
 	const struct sockaddr_in *in4 = (const struct sockaddr_in *)&seen->peer;
+	unsigned bits = bits_of(seen, options, operation);
 	struct prefix ret = { .kind = 4 };
-	unsigned bits = options->peer_prefix;
 
-	switch (seen->peer.ss_family) {
-	case AF_INET:
+	if (seen->peer.ss_family == AF_INET) {
 		memcpy(ret.address, &in4->sin_addr, sizeof(in4->sin_addr));
-		break;
-	case AF_INET6:
-		ret.kind = 6;
-		bits = options->peer_prefix6;
-		addr_host((const struct sockaddr *)&seen->peer, ret.address);
-		break;
-	default:
-		/* The first half of a GID is the same for the whole fabric. */
-		ret.kind = ADDR_KIND_GID;
-		bits = 128;
+	} else {
+		ret.kind = seen->peer.ss_family == AF_INET6 ? 6 : ADDR_KIND_GID;
 		addr_host((const struct sockaddr *)&seen->peer, ret.address);
 	}
-	/* A group is no host with neighbours. */
-	if (operation == JOIN || bits > seen->peer_prefix)
+	if (bits > seen->peer_prefix)
 		bits = seen->peer_prefix;
 	ret.bits = (uint8_t)bits;
 	for (unsigned i = bits; i < 8 * sizeof(ret.address); i++)
@@ -270,12 +304,11 @@ static bool is_same_text(const char *a, const char *b)
 
 /* Whether ATOM is about the same as what was SEEN, but for the peer. */
 static bool is_about(const struct atom *atom, const struct rdmabroker_refusal *seen,
-		     unsigned operation, const struct range *port)
+		     const struct suggestion_options *options, unsigned operation,
+		     const struct range *port)
 {
-	const char *unit = service_of(seen);
-
-	return atom->operation == operation && is_same_text(atom->unit, unit) &&
-	       (unit || atom->uids[0] == seen->uid) &&
+	return atom->operation == operation && is_same_text(atom->unit, service_of(seen)) &&
+	       atom->uids[0] == seen->uid && atom->is_wide == is_wide(seen, options, operation) &&
 	       (operation != DEVICE || is_same_text(atom->device, seen->device)) &&
 	       (port ? atom->n_ports == 1 && compare_ranges(&atom->ports[0], port) == 0 :
 		       atom->n_ports == 0);
@@ -301,7 +334,6 @@ static void add_seen(struct atoms *atoms, const struct rdmabroker_refusal *seen,
 		     const struct suggestion_options *options, unsigned operation)
 {
 	bool has_port = operation == LISTEN || operation == CONNECT || operation == ACCEPT;
-	bool has_peer = operation == CONNECT || operation == ACCEPT || operation == JOIN;
 	bool chosen = is_chosen(seen, options, operation);
 	const struct range port = { chosen ? options->first_port : seen->port,
 				    chosen ? options->last_port : seen->port };
@@ -309,10 +341,11 @@ static void add_seen(struct atoms *atoms, const struct rdmabroker_refusal *seen,
 		.operation = operation,
 		.unit = service_of(seen),
 		.device = operation == DEVICE ? seen->device : NULL,
+		.is_wide = is_wide(seen, options, operation),
 	};
 
 	for (size_t i = 0; i < atoms->n && !atom; i++)
-		if (is_about(&atoms->atoms[i], seen, operation, has_port ? &port : NULL))
+		if (is_about(&atoms->atoms[i], seen, options, operation, has_port ? &port : NULL))
 			atom = &atoms->atoms[i];
 	if (!atom) {
 		ADD(atoms, new.uids, new.n_uids, seen->uid);
@@ -328,7 +361,7 @@ static void add_seen(struct atoms *atoms, const struct rdmabroker_refusal *seen,
 		atom = &atoms->atoms[atoms->n - 1];
 	}
 	atom->n_gids = gids_keep_common(atom->gids, atom->n_gids, seen->gids, seen->n_gids);
-	if (has_peer)
+	if (has_peer(operation))
 		ADD(atoms, atom->peers, atom->n_peers, peer_of(seen, options, operation));
 	count_in(atoms, atom, seen->count, seen->first_ms, seen->last_ms, seen->name);
 }
@@ -355,9 +388,9 @@ static bool has_same_ports(const struct atom *a, const struct atom *b)
 
 static bool has_same_users(const struct atom *a, const struct atom *b)
 {
-	if (!is_same_text(a->unit, b->unit) || (!a->unit && a->n_uids != b->n_uids))
+	if (a->n_uids != b->n_uids)
 		return false;
-	for (size_t i = 0; !a->unit && i < a->n_uids; i++)
+	for (size_t i = 0; i < a->n_uids; i++)
 		if (a->uids[i] != b->uids[i])
 			return false;
 	return true;
@@ -382,9 +415,9 @@ static void join_atoms(struct atoms *atoms, bool by_user)
 			struct atom *from = &atoms->atoms[k];
 
 			if (from->is_joined || from->operation != to->operation ||
+			    from->is_wide != to->is_wide || !is_same_text(from->unit, to->unit) ||
 			    !is_same_text(from->device, to->device) || !has_same_peers(from, to) ||
-			    (by_user ? to->unit || from->unit || !has_same_ports(from, to) :
-				       !has_same_users(from, to)))
+			    !(by_user ? has_same_ports(from, to) : has_same_users(from, to)))
 				continue;
 			for (size_t n = 0; !by_user && n < from->n_ports; n++)
 				ADD(atoms, to->ports, to->n_ports, from->ports[n]);
@@ -454,11 +487,16 @@ static void print_name(FILE *file, const char *text, bool pattern)
 	fputc('"', file);
 }
 
+static bool is_dynamic(uint32_t uid)
+{
+	return uid >= DYNAMIC_FIRST && uid <= DYNAMIC_LAST;
+}
+
 static void print_user(FILE *file, const struct suggestion_options *options, uint32_t uid)
 {
 	const char *name = options->user_name(uid);
 
-	if (name)
+	if (name && is_plain(name) && !is_dynamic(uid))
 		print_name(file, name, /* pattern= */ false);
 	else
 		fprintf(file, "%" PRIu32, uid);
@@ -492,8 +530,12 @@ static void print_comment(FILE *file, const struct atom *atom,
 		fputs(", last on ", file);
 	}
 	print_day(file, atom->last_ms);
-	for (size_t i = 0; i < atom->n_names; i++)
-		fprintf(file, "%s%s", i == 0 ? ", by " : ", ", atom->names[i]);
+	for (size_t i = 0; i < atom->n_names; i++) {
+		char name[NAME_SIZE];
+
+		text_escape(name, sizeof(name), atom->names[i]);
+		fprintf(file, "%s%s", i == 0 ? ", by " : ", ", name);
+	}
 	fputc('\n', file);
 }
 
@@ -513,25 +555,15 @@ static size_t print_who(FILE *file, const struct atom *atom,
 			const struct suggestion_options *options, size_t first)
 {
 	size_t n = atom->n_uids - first < ITEMS_MAX ? atom->n_uids - first : ITEMS_MAX;
-	const char *group =
-		atom->n_uids > 1 && !atom->unit ?
-			options->group_name(atom->uids, atom->n_uids, atom->gids, atom->n_gids) :
-			NULL;
 
-	if (atom->unit) {
-		fprintf(file, " unit ");
-		print_name(file, atom->unit, /* pattern= */ true);
-		return atom->n_uids - first;
-	}
-	if (group) {
-		fprintf(file, " group ");
-		print_name(file, group, /* pattern= */ false);
-		return atom->n_uids - first;
-	}
-	fprintf(file, " user ");
+	fputs(" user ", file);
 	for (size_t i = 0; i < n; i++) {
 		print_comma(file, i);
 		print_user(file, options, atom->uids[first + i]);
+	}
+	if (atom->unit) {
+		fputs(" unit ", file);
+		print_name(file, atom->unit, /* pattern= */ true);
 	}
 	return n;
 }
@@ -567,7 +599,9 @@ static size_t print_rules_of_users(FILE *file, const struct atom *atom,
 			fprintf(file, " device ");
 			print_name(file, atom->device, /* pattern= */ true);
 		}
-		if (atom->n_peers == 1) {
+		if (atom->is_wide) {
+			fputs(" peer ADDRESS", file);
+		} else if (atom->n_peers == 1) {
 			fprintf(file, " peer ");
 			print_prefix(file, &atom->peers[0]);
 		} else if (atom->n_peers > 1) {
@@ -577,6 +611,63 @@ static size_t print_rules_of_users(FILE *file, const struct atom *atom,
 		fputc('\n', file);
 	} while (n_ports < atom->n_ports);
 	return n;
+}
+
+static void print_rules(FILE *file, const struct atom *atom,
+			const struct suggestion_options *options, unsigned set)
+{
+	for (size_t done = 0; done < atom->n_uids;)
+		done += print_rules_of_users(file, atom, options, set, done);
+}
+
+/* The rules without their peers, in a comment. Returns 0 or -ENOMEM. */
+static int print_wide(FILE *file, const struct atom *atom, const struct suggestion_options *options)
+{
+	char *text = NULL, *rest, *line;
+	size_t size;
+	FILE *rules = open_memstream(&text, &size);
+
+	if (rules)
+		print_rules(rules, atom, options, /* set= */ 0);
+	if (!rules || fclose(rules) != 0) {
+		free(text);
+		return -ENOMEM;
+	}
+	fputs("# No rule allows these: their peers were too many, so the daemon has only prefixes that hold\n"
+	      "# them and others, and the peers may have been chosen by somebody else. They were in:\n#  ",
+	      file);
+	for (size_t i = 0; i < atom->n_peers; i++) {
+		fputs(i > 0 && i % ITEMS_A_LINE == 0 ? "\n#   " : " ", file);
+		print_prefix(file, &atom->peers[i]);
+	}
+	fprintf(file, "\n# Write a rule for the peers that you know among them%s:\n",
+		atom->operation == JOIN ? "" : ", or see --peer-prefix");
+	for (rest = text; (line = strsep(&rest, "\n")) && *line;)
+		fprintf(file, "# %s\n", line);
+	free(text);
+	return 0;
+}
+
+/* What would be simpler, but allows others, too, so it is for the admin to choose. */
+static void print_choice(FILE *file, const struct atom *atom,
+			 const struct suggestion_options *options)
+{
+	const char *group = atom->n_uids > 1 ? options->group_name(atom->uids, atom->n_uids,
+								   atom->gids, atom->n_gids) :
+					       NULL;
+
+	if (group && is_plain(group)) {
+		fputs("# All these users are in a group: with its other members it is \"group ",
+		      file);
+		print_name(file, group, /* pattern= */ false);
+		fputs("\".\n", file);
+	}
+	if (atom->unit && is_dynamic(atom->uids[0]))
+		fprintf(file,
+			"# User %" PRIu32
+			" is made by systemd while the unit runs, and can have another number the next\n"
+			"# time: if no other user can run programs in the unit, delete the user here.\n",
+			atom->uids[0]);
 }
 
 int suggestion_print_rules(FILE *file, const struct rdmabroker_refusals *seen,
@@ -593,10 +684,14 @@ int suggestion_print_rules(FILE *file, const struct rdmabroker_refusals *seen,
 			if (atom->operation != operation || atom->is_joined)
 				continue;
 			print_comment(file, atom, options);
+			print_choice(file, atom, options);
+			if (atom->is_wide) {
+				atoms.failed = print_wide(file, atom, options) < 0 || atoms.failed;
+				continue;
+			}
 			if (atom->n_peers > 1)
 				print_set(file, atom, ++set);
-			for (size_t done = 0; done < atom->n_uids;)
-				done += print_rules_of_users(file, atom, options, set, done);
+			print_rules(file, atom, options, set);
 		}
 	atoms_done(&atoms);
 	return atoms.failed ? -ENOMEM : 0;
@@ -611,7 +706,7 @@ int suggestion_print_tests(FILE *file, const struct rdmabroker_refusals *seen,
 		const struct rdmabroker_refusal *one = seen->refusals[i];
 		char text[ADDR_HOST_STRLEN];
 
-		if (!is_wanted(one, options, &operation))
+		if (!is_wanted(one, options, &operation) || is_wide(one, options, operation))
 			continue;
 		fprintf(file, "allow %s uid %" PRIu32, operations[operation], one->uid);
 		for (size_t k = 0; k < one->n_gids; k++)

@@ -3,7 +3,8 @@
 
 /*
  * Rules that would have allowed what was seen: from requests that no rule matched, or that only a warn rule allowed. The
- * rules allow no user, unit, device, port or peer that was not seen, except for what struct suggestion_options widens.
+ * rules allow no user, unit, device, port or peer that was not seen, except for what struct suggestion_options widens. Others
+ * choose a part of what is seen: the peers of a listener, names of programs, what happens in a unit of many users.
  */
 
 #include <stdio.h>
@@ -18,7 +19,7 @@ struct suggestion_options {
 	uint16_t first_port, last_port; /* what a port stands for that the kernel has chosen */
 	/* The name of a user; NULL: none, so the uid is written. */
 	const char *(*user_name)(uint32_t uid);
-	/* One of the GIDS, which has all N_UIDS users, two at least; NULL: there is none. */
+	/* One of the GIDS, which has all N_UIDS users, two at least; NULL: there is none. Only named in a comment. */
 	const char *(*group_name)(const uint32_t *uids, size_t n_uids, const uint32_t *gids,
 				  size_t n_gids);
 };

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <limits.h>
 #include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "tests/unit/program.h"
 
@@ -399,6 +403,61 @@ START_TEST(suggest)
 }
 END_TEST
 
+static void assert_ascii(const char *text)
+{
+	for (; *text; text++)
+		ck_assert_msg(*text == '\n' || (*text >= ' ' && *text <= '~'), "%s", text);
+}
+
+/* What a program, or the author of a rule, has chosen neither hides on the terminal nor breaks a file of rules. */
+START_TEST(names_of_others)
+{
+	static const char *const verbs[][4] = {
+		{ "refusals" },
+		{ "refusals", "--json" },
+		{ "suggest", "--rejected" },
+		{ "rules" },
+		{ "rules", "--json" },
+		{ "list" },
+		{ "status", "--json" },
+		{ "explain", "listen", "--port", "7473" },
+	};
+	struct rdmabroker *session = open_session(0);
+	char path[PATH_MAX], daemon[PATH_MAX + 32];
+	FILE *file;
+
+	set_policy("allow listen port 7471,7472 max 1\n"
+		   "reject listen port 7473 reason \"\xe2\x80\xaehidden\"\nallow any\n");
+	prctl(PR_SET_NAME, "\xef\xbb\xbf\xe2\x80\xaegnip\x1b\n");
+	listen_thrice(session);
+	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+		run((const char *const[]){ program, "--socket", ctl_socket(), verbs[i][0],
+					   verbs[i][1], verbs[i][2], verbs[i][3], NULL });
+		assert_ascii(got.out);
+		assert_ascii(got.err);
+	}
+	assert_has(got.out, "reject: \\u202ehidden\n");
+	ck_assert_int_eq(ctl("refusals"), 0);
+	assert_has(got.out, "  \\ufeff\\u202egnip?  7473  ");
+	ck_assert_int_eq(ctl("refusals", "--json"), 0);
+	assert_json("d[\"refusals\"][0][\"program\"] == \"\\ufeff\\u202egnip?\"");
+	ck_assert_int_eq(ctl("suggest", "--rejected"), 0);
+	assert_has(got.out, ", by \\ufeff\\u202egnip?\nallow listen user ");
+	snprintf(path, sizeof(path), "%s/suggested.rules", harness.dir);
+	file = fopen(path, "we");
+	ck_assert_ptr_nonnull(file);
+	fputs(got.out, file);
+	fclose(file);
+	snprintf(daemon, sizeof(daemon), "%s/rdmabrokerd", build_dir());
+	setenv("RDMABROKERD", daemon, 1);
+	ck_assert_msg(ctl("check", path) == 0, "%s", got.err);
+	unlink(path);
+	ck_assert_int_eq(ctl("\xe2\x80\xae\x1b[2J"), 2);
+	assert_has(got.err, "unknown verb \"\\u202e\\x1b[2J\"");
+	rdmabroker_close(session);
+}
+END_TEST
+
 START_TEST(reload_dry_run)
 {
 	struct rdmabroker *session = open_session(0);
@@ -435,4 +494,4 @@ END_TEST
 UNIT_MAIN("ctl_rules", set_up_ctl, tear_down, rules, rules_on_a_terminal,
 	  explain_names_the_deciding_rule, explain_names_the_missing_facts,
 	  explain_names_what_decides_besides_rules, explain_knows_users,
-	  explain_refuses_bad_arguments, reload, reload_dry_run, refusals, suggest)
+	  explain_refuses_bad_arguments, reload, reload_dry_run, refusals, suggest, names_of_others)

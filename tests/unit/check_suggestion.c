@@ -2,7 +2,8 @@
 
 /*
  * Rules that are suggested from random tables of refusals: they load without a complaint, allow everything in the table that
- * they are made of, pass their own tests, and allow nothing else. SEED=N repeats a run, and ROUNDS=N sets its length.
+ * they are made of, pass their own tests, and allow nothing else. No rule is made of a prefix that the daemon has joined.
+ * SEED=N repeats a run, and ROUNDS=N sets its length.
  */
 
 #include <arpa/inet.h>
@@ -27,6 +28,7 @@
 	3 /* the first users are in the group GROUP, too, but not all their processes are */
 #define GROUP "adm"
 #define GROUP_GID 4
+#define DYNAMIC_USER 61200
 
 static const char *const operations[] = {
 	"session", "device", "listen", "connect", "accept", "join"
@@ -40,26 +42,30 @@ static const char *const units[] = {
 	"session-2.scope",
 	"weird*\\x2d[1]?.service",
 	"a \"b\", {c}=d.service",
+	"\xe2\x80\xae.service",
 };
-static const char *const devices[] = { "rxe0", "mlx5_0", "m*", "a,b" };
-static const char *const names[] = { NULL, "rping", "ends in \\", "a # b" };
+static const char *const devices[] = { "rxe0", "mlx5_0", "m*", "a,b", "\xef\xbb\xbf" };
+static const char *const names[] = {
+	NULL,           "rping", "ends in \\", "a # b", "\xef\xbb\xbfping", "\xe2\x80\xaegnip",
+	"a\nallow any",
+};
+#define ANY_OF(list) ((list)[pick((int)(sizeof(list) / sizeof((list)[0])))])
 
 static struct rdmabroker_refusal rows[ROWS_MAX];
 static uint32_t row_gids[ROWS_MAX][2];
 static const struct rdmabroker_refusal *pointers[ROWS_MAX];
 static struct rdmabroker_refusals table = { .refusals = pointers };
 static struct suggestion_options options;
-static bool used_group;
 
 /* Counts of what was tested. If a count is 0, the run proves nothing about that case. */
 static struct {
 	unsigned long tables, rows, rules, tests, questions, allowed, refused, groups,
-		without_group;
+		without_group, joined;
 } seen;
 
 static const char *user_name(uint32_t uid)
 {
-	return uid == 0 ? "root" : NULL;
+	return uid == 0 ? "root" : uid == DYNAMIC_USER ? "dynamic" : NULL;
 }
 
 static const char *group_name(const uint32_t *uids, size_t n, const uint32_t *gids, size_t n_gids)
@@ -72,7 +78,6 @@ static const char *group_name(const uint32_t *uids, size_t n, const uint32_t *gi
 		seen.without_group++;
 		return NULL;
 	}
-	used_group = true;
 	seen.groups++;
 	return GROUP;
 }
@@ -95,7 +100,7 @@ static size_t set_gids(uint32_t *ret, uint32_t uid, bool in_group)
 
 static uint32_t random_uid(void)
 {
-	return one_in(8) ? 0 : FIRST_USER + (uint32_t)pick(6);
+	return one_in(8) ? 0 : one_in(8) ? DYNAMIC_USER : FIRST_USER + (uint32_t)pick(6);
 }
 
 static void random_address(struct sockaddr_storage *ret)
@@ -144,10 +149,10 @@ static void random_row(struct rdmabroker_refusal *ret, uint32_t *gids)
 		.operation = one_in(30) ? "admin" : operations[pick(6)],
 		.outcome = outcomes[pick(5)],
 		.uid = random_uid(),
-		.unit = units[pick(7)],
+		.unit = ANY_OF(units),
 		.container = one_in(10) ? "c1" : NULL,
-		.name = names[pick(4)],
-		.device = one_in(10) ? NULL : devices[pick(4)],
+		.name = ANY_OF(names),
+		.device = one_in(10) ? NULL : ANY_OF(devices),
 		.any_port = one_in(6),
 		.count = 1 + (uint64_t)pick(9),
 		.first_ms = 1,
@@ -176,6 +181,24 @@ static bool needs_peer(const char *operation)
 	       strcmp(operation, "accept") == 0;
 }
 
+static bool is_ascii(const char *text)
+{
+	for (; text && *text; text++)
+		if (*text < ' ' || *text > '~')
+			return false;
+	return true;
+}
+
+/* Whether ROW has a prefix that the daemon has joined, and the options do not allow as much. */
+static bool is_joined(const struct rdmabroker_refusal *row)
+{
+	unsigned wanted = strcmp(row->operation, "join") == 0 ? bits_of(&row->peer) :
+			  row->peer.ss_family == AF_INET      ? options.peer_prefix :
+								options.peer_prefix6;
+
+	return needs_peer(row->operation) && row->peer_prefix < wanted;
+}
+
 /* Whether rules are to be made of ROW. */
 static bool is_wanted(const struct rdmabroker_refusal *row)
 {
@@ -184,12 +207,14 @@ static bool is_wanted(const struct rdmabroker_refusal *row)
 		return false;
 	if (strcmp(row->operation, "device") == 0 && !row->device)
 		return false;
+	if (!is_ascii(row->unit) || !is_ascii(row->device))
+		return false;
 	if (needs_port(row->operation) && !row->any_port && row->port == 0)
 		return false;
 	return !needs_peer(row->operation) || row->peer.ss_family != AF_UNSPEC;
 }
 
-/* A service that has its unit for itself. */
+/* A service, whose unit has the same name the next time. */
 static const char *service(const char *unit, const char *container)
 {
 	return unit && !container && strcmp(unit, "session-2.scope") != 0 &&
@@ -212,17 +237,11 @@ static bool has_group(const struct rdmabroker_refusal *row)
 	return row->n_gids > 0 && row->gids[0] == GROUP_GID;
 }
 
-/* EXACTLY: rules are to allow what is asked; false: they can allow it. */
-static bool is_same_user(const struct rdmabroker_refusal *row, const struct asked *asked,
-			 bool exactly)
+static bool is_same_user(const struct rdmabroker_refusal *row, const struct asked *asked)
 {
 	const char *unit = service(row->unit, row->container);
 
-	if (unit)
-		return asked->unit && strcmp(asked->unit, unit) == 0;
-	if (row->uid == asked->uid)
-		return !exactly || asked->in_group || !has_group(row);
-	return !exactly && used_group && has_group(row) && asked->in_group;
+	return row->uid == asked->uid && (!unit || (asked->unit && strcmp(asked->unit, unit) == 0));
 }
 
 static bool is_near(const struct rdmabroker_refusal *row, struct sockaddr_storage peer)
@@ -248,10 +267,10 @@ static bool is_chosen(const struct rdmabroker_refusal *row)
 }
 
 /* Whether the row ROW, widened as the options say, has what is ASKED. */
-static bool has(const struct rdmabroker_refusal *row, const struct asked *asked, bool exactly)
+static bool has(const struct rdmabroker_refusal *row, const struct asked *asked)
 {
-	if (!is_wanted(row) || strcmp(row->operation, asked->operation) != 0 ||
-	    !is_same_user(row, asked, exactly))
+	if (!is_wanted(row) || is_joined(row) || strcmp(row->operation, asked->operation) != 0 ||
+	    !is_same_user(row, asked))
 		return false;
 	if (strcmp(row->operation, "device") == 0 && strcmp(row->device, asked->device) != 0)
 		return false;
@@ -369,9 +388,9 @@ static struct asked random_asked(void)
 		ret.uid = random_uid();
 	ret.in_group = is_in_group(ret.uid) && (ret.in_group || one_in(2)) && !one_in(8);
 	if (one_in(3))
-		ret.unit = units[pick(7)];
+		ret.unit = ANY_OF(units);
 	if (!ret.device || one_in(4))
-		ret.device = one_in(4) ? "mlx5_1" : devices[pick(4)];
+		ret.device = one_in(4) ? "mlx5_1" : ANY_OF(devices);
 	if (ret.port <= 0 || one_in(4))
 		ret.port = one_in(2) ? 7470 + pick(6) :
 			   one_in(2) ? 33000 + pick(6) :
@@ -384,12 +403,10 @@ static struct asked random_asked(void)
 static void ask_another(const struct policy *policy, const char *rules)
 {
 	const struct asked asked = random_asked();
-	bool expected = false, exactly = false;
+	bool expected = false;
 
-	for (size_t i = 0; i < table.n_refusals; i++) {
-		expected = expected || has(&rows[i], &asked, /* exactly= */ false);
-		exactly = exactly || has(&rows[i], &asked, /* exactly= */ true);
-	}
+	for (size_t i = 0; i < table.n_refusals; i++)
+		expected = expected || has(&rows[i], &asked);
 	seen.questions++;
 	if (is_allowed(policy, &asked)) {
 		seen.allowed++;
@@ -397,7 +414,7 @@ static void ask_another(const struct policy *policy, const char *rules)
 			complain("allowed, but never seen", rules, &asked);
 	} else {
 		seen.refused++;
-		if (exactly)
+		if (expected)
 			complain("refused, but seen", rules, &asked);
 	}
 }
@@ -431,7 +448,6 @@ static void random_table(void)
 		.user_name = user_name,
 		.group_name = group_name,
 	};
-	used_group = false;
 }
 
 static void try_table(void)
@@ -446,6 +462,9 @@ static void try_table(void)
 	rules = print(suggestion_print_rules, &size);
 	tests = print(suggestion_print_tests, &tests_size);
 	ck_assert_int_eq(diag_new(&diag), 0);
+	for (size_t i = 0; i < size; i++)
+		ck_assert_msg(rules[i] == '\n' || (rules[i] >= ' ' && rules[i] <= '~'),
+			      "table %lu: %s", seen.tables, rules);
 	r = policy_load_text(&policy, "suggested", rules, size, diag);
 	/* A warning is a complaint, too. */
 	ck_assert_msg(r == 0 && !diag_first(diag), "table %lu: %s", seen.tables,
@@ -453,7 +472,9 @@ static void try_table(void)
 	r = trial_run_text(policy, "tests", tests, tests_size, &n_tests, diag);
 	ck_assert_msg(r == 0, "table %lu: %s", seen.tables, diag_first(diag));
 	for (size_t i = 0; i < table.n_refusals; i++)
-		if (is_wanted(&rows[i])) {
+		if (is_wanted(&rows[i]) && is_joined(&rows[i])) {
+			seen.joined++;
+		} else if (is_wanted(&rows[i])) {
 			ask_row(policy, rules, &rows[i]);
 			n_wanted++;
 		}
@@ -478,11 +499,13 @@ START_TEST(random_tables)
 	for (unsigned long i = 0; i < rounds; i++)
 		try_table();
 	printf("%lu tables with %lu rows: %lu rules, %lu tests, %lu times a group, %lu times "
-	       "not, as a process was without it; %lu questions, %lu allowed, %lu refused\n",
+	       "not, as a process was without it; %lu joined; %lu questions, %lu allowed, %lu "
+	       "refused\n",
 	       seen.tables, seen.rows, seen.rules, seen.tests, seen.groups, seen.without_group,
-	       seen.questions, seen.allowed, seen.refused);
+	       seen.joined, seen.questions, seen.allowed, seen.refused);
 	ck_assert_uint_gt(seen.groups, 0);
 	ck_assert_uint_gt(seen.without_group, 0);
+	ck_assert_uint_gt(seen.joined, 0);
 	ck_assert_uint_gt(seen.allowed, seen.questions / 10);
 	ck_assert_uint_gt(seen.refused, seen.questions / 10);
 }

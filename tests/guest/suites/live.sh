@@ -28,7 +28,7 @@ case_suggest_by_kernel() {
 	await "suggests 'connect user bob peer $A/32 port 7471'"
 	await "suggests 'accept user alice peer'"
 	systemd-run --quiet --uid=carol --unit=server-1 rping -s -P -a $A -p 7472
-	await "suggests 'listen unit server-1.service port 7472'"
+	await "suggests 'listen user carol unit server-1.service port 7472'"
 	show < suggested
 	assert_contains "$(cat suggested)" "by rping"
 	rdmabrokerctl check suggested

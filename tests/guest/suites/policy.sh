@@ -608,8 +608,8 @@ case_suggest() {
 	cp "$RULES.new" rules/50-suggested.rules
 	rdmabrokerd --check --policy-dir "$PWD/rules" --test suggested.tests
 	# All run in the guest's service.
-	assert_contains "$(cat "$RULES.new")" "allow listen unit rdmabroker-guest.service port 7471"
-	assert_contains "$(cat "$RULES.new")" "allow connect unit rdmabroker-guest.service peer $A/32 port 7471"
+	assert_contains "$(cat "$RULES.new")" "allow listen user alice unit rdmabroker-guest.service port 7471"
+	assert_contains "$(cat "$RULES.new")" "allow connect user bob unit rdmabroker-guest.service peer $A/32 port 7471"
 	mv "$RULES.new" "$RULES"
 	rdmabrokerctl reload --dry-run > tried
 	assert_lacks "$(cat tried)" "NOT ALLOWED"
