@@ -1,27 +1,59 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # bash completion for rdmabrokerctl(1). tests/ctl compares it with the program's own table.
 
+# Offers those of the words $2... that begin with $1, which was typed and can have quotes. The words are data, and others have
+# chosen some of them: compgen -W would run what is in $(), and readline quotes only names of files that exist. In quotes that
+# are open, only words are offered that need none. For the locale C, what is not ASCII is quoted, too.
+_rdmabrokerctl_offer() {
+	local typed=${1#[\"\']} plain="" word LC_ALL=C
+	while [[ $typed ]]; do
+		typed=${typed#\\}
+		plain+=${typed:0:1}
+		typed=${typed:1}
+	done
+	for word in "${@:2}"; do
+		[[ $word == "$plain"* && ($1 != [\"\']* || $word != *[!a-zA-Z0-9/_.:@-]*) ]] || continue
+		compopt +o filenames 2>/dev/null
+		printf -v word %q "$word"
+		COMPREPLY+=("$word")
+	done
+}
+
 # Completes the argument of the option $1, of which $2 is typed already. False: the option takes no argument.
 _rdmabrokerctl_argument() {
+	local names
 	case $1 in
 	--directory) mapfile -t COMPREPLY < <(compgen -d -- "$2") ;;
 	--socket) mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
-	--user | --peer-user) mapfile -t COMPREPLY < <(compgen -u -- "$2") ;;
-	--group | --peer-group) mapfile -t COMPREPLY < <(compgen -g -- "$2") ;;
-	--unit) mapfile -t COMPREPLY < <(compgen -W "$(systemctl list-units --full --no-legend --plain \
-		2>/dev/null | cut -d ' ' -f 1)" -- "$2") ;;
-	--device) mapfile -t COMPREPLY < <(compgen -W "$(ls /sys/class/infiniband 2>/dev/null)" -- "$2") ;;
-	--ps) mapfile -t COMPREPLY < <(compgen -W "tcp udp ib ipoib" -- "$2") ;;
-	--state) mapfile -t COMPREPLY < <(compgen -W "idle bound listening resolving-addr addr-resolved \
-		resolving-route route-resolved connecting responded request accepted established \
-		disconnecting disconnected failed removed moved revoked" -- "$2") ;;
-	--kind) mapfile -t COMPREPLY < <(compgen -W "decision cm session" -- "$2") ;;
-	--operation) mapfile -t COMPREPLY < <(compgen -W "session device listen connect accept join observe admin" \
-		-- "$2") ;;
-	--outcome) mapfile -t COMPREPLY < <(compgen -W "allowed rejected busy warned" -- "$2") ;;
+	--user | --peer-user)
+		mapfile -t names < <(compgen -u)
+		_rdmabrokerctl_offer "$2" "${names[@]}"
+		;;
+	--group | --peer-group)
+		mapfile -t names < <(compgen -g)
+		_rdmabrokerctl_offer "$2" "${names[@]}"
+		;;
+	--unit)
+		mapfile -t names < <(systemctl list-units --full --no-legend --plain 2>/dev/null)
+		_rdmabrokerctl_offer "$2" "${names[@]%% *}"
+		;;
+	--device)
+		mapfile -t names < <(ls /sys/class/infiniband 2>/dev/null)
+		_rdmabrokerctl_offer "$2" "${names[@]}"
+		;;
+	--ps) _rdmabrokerctl_offer "$2" tcp udp ib ipoib ;;
+	--state) _rdmabrokerctl_offer "$2" idle bound listening resolving-addr addr-resolved resolving-route \
+		route-resolved connecting responded request accepted established disconnecting disconnected \
+		failed removed moved revoked ;;
+	--kind) _rdmabrokerctl_offer "$2" decision cm session ;;
+	--operation) _rdmabrokerctl_offer "$2" session device listen connect accept join observe admin ;;
+	--outcome) _rdmabrokerctl_offer "$2" allowed rejected busy warned ;;
 	--local | --peer | --port | --data | --timeout | --session | --count | --name | --rules | --ids | --container | --pod | \
 		--job | --peer-unit | --peer-job | --peer-prefix) COMPREPLY=() ;;
-	--cgroup) mapfile -t COMPREPLY < <(cd /sys/fs/cgroup 2>/dev/null && compgen -d -P / -- "${2#/}") ;;
+	--cgroup)
+		mapfile -t names < <(cd /sys/fs/cgroup 2>/dev/null && compgen -d -P / -- "${2#/}")
+		_rdmabrokerctl_offer "$2" "${names[@]}"
+		;;
 	*) return 1 ;;
 	esac
 }
@@ -30,7 +62,7 @@ _rdmabrokerctl() {
 	local verbs="cdi check drain dropin events explain help kick limits list metrics nodes refusals reload restrict rules run site status suggest version"
 	local operations="session device listen connect accept join observe admin"
 	local words="--help --instance --json --socket --version"
-	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} verb="" i n=0
+	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} verb="" i n=0 programs
 
 	# The verb is the first word that is neither an option nor an option's argument; N words follow it.
 	for ((i = 1; i < COMP_CWORD; i++)); do
@@ -83,10 +115,14 @@ _rdmabrokerctl() {
 				words="install use hold release status"
 			fi
 			;;
-		restrict | run) mapfile -t COMPREPLY < <(compgen -c -- "$cur") ;;
+		restrict | run)
+			mapfile -t programs < <(compgen -c -- "$cur")
+			_rdmabrokerctl_offer "$cur" "${programs[@]}"
+			;;
 		esac
 	fi
-	[[ $words ]] && mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
+	# shellcheck disable=SC2086
+	_rdmabrokerctl_offer "$cur" $words
 	return 0
 }
 complete -o filenames -F _rdmabrokerctl rdmabrokerctl
