@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <link.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <systemd/sd-device.h>
 #include <systemd/sd-event.h>
 #include <unistd.h>
@@ -15,6 +13,7 @@
 #include "cdispec.h"
 #include "ctl.h"
 #include "finddropin.h"
+#include "newfile.h"
 #include "output.h"
 #include "proto/notifier.h"
 
@@ -160,31 +159,24 @@ static bool find_libraries(struct cdispec_library ret[3])
 	       dropin_find(path) && realpath(path, ret[2].path);
 }
 
-/* Begins the file NAME in the folder: under another name, until it is complete. NULL: an error was printed. */
-static FILE *begin_file(const char *folder, const char *name, char temporary[PATH_MAX])
+/* False: an error was printed. */
+static bool begin_file(struct newfile *ret, const char *folder, const char *name)
 {
-	FILE *file;
+	int r = newfile_begin(ret, folder, name);
 
-	snprintf(temporary, PATH_MAX, "%s/.%s.new", folder, name);
-	file = fopen(temporary, "we");
-	if (!file)
-		complain("cannot write %s: %m", temporary);
-	return file;
+	if (r < 0)
+		complain("cannot write %s/%s: %s", folder, name, strerror(-r));
+	return r == 0;
 }
 
 /* Returns 0, or prints an error and returns an exit status. */
-static int end_file(FILE *file, const char *folder, const char *name, const char *temporary)
+static int end_file(struct newfile *file, const char *folder)
 {
-	char path[PATH_MAX];
-	bool failed = fchmod(fileno(file), 0644) < 0 || ferror(file);
+	int r = newfile_end(file);
 
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	if (fclose(file) != 0 || failed || rename(temporary, path) < 0) {
-		complain("cannot write %s: %m", path);
-		unlink(temporary);
-		return EXIT_FAILURE;
-	}
-	return 0;
+	if (r < 0)
+		complain("cannot write %s/%s: %s", folder, file->name, strerror(-r));
+	return r < 0 ? EXIT_FAILURE : 0;
 }
 
 static int remove_file(const char *folder, const char *name)
@@ -205,22 +197,20 @@ static int remove_file(const char *folder, const char *name)
 static int write_devices(const char *folder, const char *name, const struct devices *devices,
 			 const char *socket)
 {
-	char temporary[PATH_MAX];
-	FILE *file;
+	struct newfile file;
 
 	if (devices->n == 0) {
 		printf("%s/%s: no RDMA device\n", escaped(folder), name);
 		return remove_file(folder, name);
 	}
-	file = begin_file(folder, name, temporary);
-	if (!file)
+	if (!begin_file(&file, folder, name))
 		return EXIT_FAILURE;
-	cdispec_print_rdma(file, devices->devices, devices->n, socket);
+	cdispec_print_rdma(file.file, devices->devices, devices->n, socket);
 	printf("%s/%s:", escaped(folder), name);
 	for (size_t i = 0; i < devices->n; i++)
 		printf(" %s", devices->devices[i].name);
 	putchar('\n');
-	return end_file(file, folder, name, temporary);
+	return end_file(&file, folder);
 }
 
 static int write_rdma(const char *folder, const char *socket)
@@ -238,16 +228,14 @@ static int write_rdma(const char *folder, const char *socket)
 static int write_dropin(const char *folder)
 {
 	struct cdispec_library libraries[3];
-	char temporary[PATH_MAX];
-	FILE *file;
+	struct newfile file;
 
 	if (!find_libraries(libraries))
 		return remove_file(folder, FILE_DROPIN);
-	file = begin_file(folder, FILE_DROPIN, temporary);
-	if (!file)
+	if (!begin_file(&file, folder, FILE_DROPIN))
 		return EXIT_FAILURE;
-	cdispec_print_dropin(file, libraries, 3);
-	return end_file(file, folder, FILE_DROPIN, temporary);
+	cdispec_print_dropin(file.file, libraries, 3);
+	return end_file(&file, folder);
 }
 
 struct watch {

@@ -15,6 +15,7 @@
 
 #include "ctl.h"
 #include "finddropin.h"
+#include "newfile.h"
 #include "output.h"
 #include "proto/maker.h"
 #include "read.h"
@@ -30,7 +31,8 @@
 #define SONAME "librdmacm.so.1"
 #define FOLDER "default"
 #define CONF_FOLDER "/etc/ld.so.conf.d"
-#define CONF CONF_FOLDER "/00-rdmabroker.conf"
+#define CONF_NAME "00-rdmabroker.conf"
+#define CONF CONF_FOLDER "/" CONF_NAME
 #define CACHED_MAX 64
 #define DEPTH_MAX 12 /* of folders that are searched for copies */
 
@@ -177,27 +179,24 @@ static bool can_load(const char *link)
 
 static bool write_conf(const char *folder)
 {
-	FILE *file;
-	bool done;
+	struct newfile file;
+	int r;
 
 	if (mkdir(CONF_FOLDER, 0755) < 0 && errno != EEXIST) {
 		complain("cannot make %s: %m", CONF_FOLDER);
 		return false;
 	}
-	unlink(CONF ".new");
-	file = fopen(CONF ".new", "wxe");
-	done = file &&
-	       fprintf(file,
-		       "# The drop-in for librdmacm, before librdmacm itself: see \"dropin\" in rdmabrokerctl(1).\n"
-		       "%s\n",
-		       folder) > 0 &&
-	       fchmod(fileno(file), 0644) == 0 && fflush(file) == 0 && fsync(fileno(file)) == 0;
-	if (file)
-		done = fclose(file) == 0 && done;
-	done = done && rename(CONF ".new", CONF) == 0;
-	if (!done)
-		complain("cannot write %s: %m", CONF);
-	return done;
+	r = newfile_begin(&file, CONF_FOLDER, CONF_NAME);
+	if (r == 0) {
+		fprintf(file.file,
+			"# The drop-in for librdmacm, before librdmacm itself: see \"dropin\" in rdmabrokerctl(1).\n"
+			"%s\n",
+			folder);
+		r = newfile_end(&file);
+	}
+	if (r < 0)
+		complain("cannot write %s: %s", CONF, strerror(-r));
+	return r == 0;
 }
 
 static bool remove_conf(void)

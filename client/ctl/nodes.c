@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <fcntl.h>
 #include <glob.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 
 #include "ctl.h"
 #include "holding.h"
+#include "newfile.h"
 #include "proto/nodes.h"
 #include "read.h"
 #include "table.h"
@@ -121,27 +121,26 @@ static bool apply_rules(void)
 
 static bool write_rules(void)
 {
-	static const char path[] = NODES_OPEN_FILE, new[] = NODES_OPEN_FILE ".new";
+	static const char path[] = NODES_OPEN_FILE;
+	const char *slash = strrchr(path, '/');
 	char folder[sizeof(path)];
-	FILE *file;
-	bool done;
+	struct newfile file;
+	int r;
 
-	snprintf(folder, sizeof(folder), "%.*s", (int)(strrchr(path, '/') - path), path);
+	snprintf(folder, sizeof(folder), "%.*s", (int)(slash - path), path);
 	if (mkdir(folder, 0755) < 0 && errno != EEXIST) {
 		complain("cannot make %s: %m", folder);
 		return false;
 	}
 	/* udev does not read files with another end of the name. */
-	unlink(new);
-	file = fopen(new, "wxe");
-	done = file && fputs(rules, file) >= 0 && fchmod(fileno(file), 0644) == 0 &&
-	       fflush(file) == 0 && fsync(fileno(file)) == 0;
-	if (file)
-		done = fclose(file) == 0 && done;
-	done = done && rename(new, path) == 0;
-	if (!done)
-		complain("cannot write %s: %m", path);
-	return done;
+	r = newfile_begin(&file, folder, slash + 1);
+	if (r == 0) {
+		fputs(rules, file.file);
+		r = newfile_end(&file);
+	}
+	if (r < 0)
+		complain("cannot write %s: %s", path, strerror(-r));
+	return r == 0;
 }
 
 /* The kernel has no owner for the nodes, so udev leaves the daemon's user, and the entries of ACLs that the daemon made. */

@@ -152,7 +152,7 @@ static bool mark_unconfirmed(const struct site *site)
 	int fd;
 
 	make_path(path, site, ".unconfirmed");
-	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0) {
 		complain("cannot make %s: %m", path);
 		return false;
@@ -456,6 +456,18 @@ static bool make_directories(const char *path)
 	return mkdir(part, 0755) == 0 || errno == EEXIST;
 }
 
+/* Whoever can write there chooses the rules of this host, and what is removed as an old version. */
+static bool is_own(const char *path, int flags)
+{
+	struct stat st;
+
+	if (fstatat(AT_FDCWD, path, &st, flags) == 0 && S_ISDIR(st.st_mode) &&
+	    (st.st_uid == 0 || st.st_uid == geteuid()) && !(st.st_mode & (S_IWGRP | S_IWOTH)))
+		return true;
+	complain("%s must be a directory of this user, which nobody else can write", path);
+	return false;
+}
+
 /* Only one process changes the versions at a time. */
 static bool lock(struct site *site)
 {
@@ -466,8 +478,10 @@ static bool lock(struct site *site)
 		complain("cannot make %s: %m", path);
 		return false;
 	}
+	if (!is_own(site->dir, 0) || !is_own(path, AT_SYMLINK_NOFOLLOW))
+		return false;
 	make_path(path, site, ".lock");
-	site->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	site->lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (site->lock >= 0 && flock(site->lock, LOCK_EX | LOCK_NB) == 0)
 		return true;
 	complain("cannot lock %s: %s", path,

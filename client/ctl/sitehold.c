@@ -7,10 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "newfile.h"
 #include "proto/text.h"
 #include "sitehold.h"
-
-#define NEW "." SITEHOLD_FILE ".new"
 
 static void parse(char *text, struct sitehold *ret)
 {
@@ -51,25 +50,13 @@ bool sitehold_read(const char *site, struct sitehold *ret)
 
 int sitehold_write(const char *site, const struct sitehold *hold)
 {
-	char path[PATH_MAX], new[PATH_MAX];
-	FILE *file;
-	int r = 0;
+	struct newfile file;
+	int r = newfile_begin(&file, site, SITEHOLD_FILE);
 
-	snprintf(path, sizeof(path), "%s/" SITEHOLD_FILE, site);
-	snprintf(new, sizeof(new), "%s/" NEW, site);
-	file = fopen(new, "we");
-	if (!file)
-		return -errno;
-	if (fprintf(file, "%lld %s\n%s\n", (long long)hold->since, hold->by, hold->why) < 0 ||
-	    fflush(file) != 0 || fsync(fileno(file)) < 0)
-		r = -errno;
-	if (fclose(file) != 0 && r == 0)
-		r = -errno;
-	if (r == 0 && rename(new, path) < 0)
-		r = -errno;
 	if (r < 0)
-		unlink(new);
-	return r;
+		return r;
+	fprintf(file.file, "%lld %s\n%s\n", (long long)hold->since, hold->by, hold->why);
+	return newfile_end(&file);
 }
 
 int sitehold_remove(const char *site)

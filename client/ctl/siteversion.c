@@ -200,30 +200,34 @@ static bool write_all(int fd, const char *text, size_t len)
 	return fsync(fd) == 0;
 }
 
-static bool write_file(const char *dir, const struct site_file *file)
+static bool write_file(int dirfd, const char *dir, const struct site_file *file)
 {
-	char path[PATH_MAX];
-	bool good;
-	int fd;
+	int fd = openat(dirfd, file->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	bool good = fd >= 0 && fchmod(fd, 0644) == 0 && write_all(fd, file->text, file->len);
 
-	snprintf(path, sizeof(path), "%s/%s", dir, file->name);
-	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-	good = fd >= 0 && fchmod(fd, 0644) == 0 && write_all(fd, file->text, file->len);
 	if (!good)
-		complain("cannot write %s: %m", path);
+		complain("cannot write %s/%s: %m", dir, file->name);
 	if (fd >= 0)
 		close(fd);
 	return good;
 }
 
+static int open_dir(const char *dir)
+{
+	return open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
 bool siteversion_write(const struct site_version *version, const char *dir)
 {
-	bool good = mkdir(dir, 0755) == 0 && chmod(dir, 0755) == 0;
+	int fd = mkdir(dir, 0755) == 0 ? open_dir(dir) : -1;
+	bool good = fd >= 0 && fchmod(fd, 0755) == 0;
 
 	if (!good)
 		complain("cannot make %s: %m", dir);
 	for (size_t i = 0; good && i < version->n; i++)
-		good = write_file(dir, &version->files[i]);
+		good = write_file(fd, dir, &version->files[i]);
+	if (fd >= 0)
+		close(fd);
 	if (!good)
 		siteversion_remove(dir);
 	return good;
@@ -242,15 +246,20 @@ bool siteversion_make_work(char ret[PATH_MAX])
 
 bool siteversion_remove(const char *dir)
 {
+	int fd = open_dir(dir);
+	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
 	const struct dirent *entry;
-	DIR *d = opendir(dir);
 
-	if (!d)
-		return errno == ENOENT;
-	while ((entry = readdir(d)))
+	/* Of a link only itself is removed. */
+	if (fd < 0 && (errno == ENOENT || unlink(dir) == 0))
+		return true;
+	while (d && (entry = readdir(d)))
 		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-			unlinkat(dirfd(d), entry->d_name, 0);
-	closedir(d);
+			unlinkat(fd, entry->d_name, 0);
+	if (d)
+		closedir(d);
+	else if (fd >= 0)
+		close(fd);
 	if (rmdir(dir) == 0)
 		return true;
 	complain("cannot remove %s: %m", dir);

@@ -9,6 +9,7 @@
 
 #include "client/ctl/cdispec.h"
 #include "tests/unit/program.h"
+#include "tests/unit/tree.h"
 
 static const struct cdispec_device devices[] = {
 	{ "mlx5_0", "/dev/infiniband/uverbs0" },
@@ -132,6 +133,44 @@ START_TEST(a_folder_with_other_files_is_refused)
 }
 END_TEST
 
+/* Who owns the directory does not choose another file that root overwrites. */
+START_TEST(links_are_not_followed)
+{
+	char own[128], socket[160], dir[128], path[200], kept[160];
+	struct stat st;
+	FILE *file;
+
+	snprintf(own, sizeof(own), "%s/own", harness.dir);
+	snprintf(socket, sizeof(socket), "%s/x.sock", own);
+	snprintf(dir, sizeof(dir), "%s/specs", harness.dir);
+	snprintf(kept, sizeof(kept), "%s/kept", harness.dir);
+	ck_assert_int_eq(mkdir(own, 0700), 0);
+	ck_assert_int_eq(mkdir(dir, 0700), 0);
+	file = fopen(socket, "w");
+	ck_assert_ptr_nonnull(file);
+	fclose(file);
+	file = fopen(kept, "w");
+	ck_assert_ptr_nonnull(file);
+	fclose(file);
+	/* The name that was used once, and that of the file itself. */
+	snprintf(path, sizeof(path), "%s/.rdmabroker-dropin.json.new", dir);
+	ck_assert_int_eq(symlink(kept, path), 0);
+	snprintf(path, sizeof(path), "%s/rdmabroker-dropin.json", dir);
+	ck_assert_int_eq(symlink(kept, path), 0);
+	ck_assert_int_eq(run((const char *const[]){ program, "--socket", socket, "cdi",
+						    "--directory", dir, NULL }),
+			 0);
+	ck_assert_int_eq(stat(kept, &st), 0);
+	ck_assert_int_eq(st.st_size, 0);
+	ck_assert_int_eq(lstat(path, &st), 0);
+	ck_assert(S_ISREG(st.st_mode));
+	ck_assert_uint_eq(st.st_mode & 07777, 0644);
+	remove_tree(dir);
+	remove_tree(own);
+	unlink(kept);
+}
+END_TEST
+
 START_TEST(options_that_do_not_fit)
 {
 	ck_assert_int_eq(ctl("cdi", "--watch"), 2);
@@ -147,4 +186,4 @@ END_TEST
 
 UNIT_MAIN("cdi", set_up_ctl, tear_down, devices_are_described, nodes_are_described,
 	  the_dropin_is_described, names_that_cdi_does_not_allow,
-	  a_folder_with_other_files_is_refused, options_that_do_not_fit)
+	  a_folder_with_other_files_is_refused, links_are_not_followed, options_that_do_not_fit)

@@ -337,6 +337,8 @@ START_TEST(what_is_no_version)
 	assert_refused(version("other", "README", "x"),
 		       "other/README: a version has only files NAME.rules and NAME.tests");
 	assert_refused(version("hidden", ".1.rules", "x"), "a version has only files");
+	assert_refused(version("names", "\xe2\x80\xae\033[2J\n.rules", "x"),
+		       "names/\\u202e\\x1b[2J\\x0a.rules: a version has only files");
 	/* Whoever writes the directory cannot make root read other files, or wait. */
 	dir = version("link", "1.rules", "allow any\n");
 	snprintf(path, sizeof(path), "%s/2.rules", dir);
@@ -391,6 +393,43 @@ START_TEST(no_daemon_runs)
 }
 END_TEST
 
+/* Root follows no link that somebody has made where versions are installed. */
+START_TEST(links_are_not_followed)
+{
+	char kept[256], path[512];
+	struct stat st;
+
+	ck_assert_int_eq(site("install", version("good", "1.rules", "allow listen user 5\n")), 0);
+	snprintf(kept, sizeof(kept), "%s", version("kept", "file", "kept"));
+	snprintf(path, sizeof(path), "%s/.version.new", site);
+	ck_assert_int_eq(symlink(kept, path), 0);
+	snprintf(path, sizeof(path), "%s/.unconfirmed", site);
+	snprintf(kept + strlen(kept), sizeof(kept) - strlen(kept), "/made");
+	ck_assert_int_eq(symlink(kept, path), 0);
+	ck_assert_int_eq(site("install", version("v2", "1.rules", "allow listen user 6\n")), 75);
+	assert_has(got.err, ".unconfirmed: Too many levels of symbolic links");
+	ck_assert_int_eq(stat(kept, &st), -1);
+	ck_assert_int_eq(unlink(path), 0);
+	strcpy(strrchr(kept, '/'), "/file");
+	snprintf(path, sizeof(path), "%s/.hold.new", site);
+	ck_assert_int_eq(symlink(kept, path), 0);
+	ck_assert_int_eq(site("hold"), 0);
+	ck_assert_int_eq(stat(kept, &st), 0);
+	ck_assert_int_eq(st.st_size, strlen("kept"));
+	/* Who owns the directory could do it in other ways. */
+	ck_assert_int_eq(chmod(site, 0777), 0);
+	ck_assert_int_eq(site("release"), 75);
+	assert_has(got.err, "must be a directory of this user, which nobody else can write");
+	ck_assert_int_eq(chmod(site, 0755), 0);
+	snprintf(path, sizeof(path), "%s/versions", site);
+	snprintf(kept, sizeof(kept), "%s/elsewhere", site);
+	ck_assert_int_eq(rename(path, kept), 0);
+	ck_assert_int_eq(symlink(kept, path), 0);
+	ck_assert_int_eq(site("use", "good"), 75);
+	assert_has(got.err, "must be a directory of this user, which nobody else can write");
+}
+END_TEST
+
 START_TEST(old_versions_are_forgotten)
 {
 	char name[16], path[512];
@@ -435,4 +474,4 @@ END_TEST
 UNIT_MAIN("site", set_up_site, tear_down_site, versions_are_installed,
 	  installed_again_changes_nothing, a_failed_reload_is_made_again, killed_before_the_reload,
 	  dry_run, bad_versions_are_refused, relative_program, what_is_no_version, daemon_refuses,
-	  no_daemon_runs, old_versions_are_forgotten, one_at_a_time)
+	  no_daemon_runs, links_are_not_followed, old_versions_are_forgotten, one_at_a_time)
