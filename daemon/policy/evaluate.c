@@ -173,8 +173,9 @@ void policy_check_port(const struct policy_question *question, struct policy_ver
 	    (verdict->rule->warns && question->may_bind_low))
 		return;
 	verdict->answer = POLICY_REJECT;
-	verdict->reason = verdict->rule->warns ?
-				  "a port below 1024 needs a rule that names it, or a program with "
-				  "CAP_NET_BIND_SERVICE" :
-				  "a port below 1024 needs a rule that names it";
+	verdict->reason =
+		verdict->rule->warns ?
+			"a port below 1024 needs a rule that names it, or a program of root with "
+			"CAP_NET_BIND_SERVICE" :
+			"a port below 1024 needs a rule that names it";
 }

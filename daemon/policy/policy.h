@@ -206,8 +206,8 @@ static inline bool policy_warns(const struct policy_verdict *verdict)
 
 /*
  * For a port below 1024 the kernel checks the broker's right to listen, not the client's. If VERDICT allows listening
- * on such a port by a rule without a port match, policy_check_port() turns VERDICT into a rejection. A warn rule admits
- * what the kernel alone would have: a client that may bind such ports.
+ * on such a port by a rule without a port match, policy_check_port() turns VERDICT into a rejection. A warn rule also
+ * admits root that the kernel alone would have admitted.
  */
 bool policy_port_needs_name(int port);
 void policy_check_port(const struct policy_question *question, struct policy_verdict *verdict);

@@ -2,12 +2,18 @@
 #include <errno.h>
 #include <linux/capability.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "client/rdmabroker-admin.h"
 #include "tests/unit/harness.h"
+
+#define NOBODY 65534
 
 /* Warn rules admit what the kernel alone would have admitted, and tell of it. */
 
@@ -163,7 +169,51 @@ static int bind_to(struct rdmabroker *session, uint16_t port)
 	return r;
 }
 
-/* The right is looked at when it is used, not when the session begins. */
+/*
+ * Another user's process that gets the capability after it has connected is what the daemon sees when a client executes a
+ * set-user-ID program, while a child of the client uses the session. A service that has the capability from its beginning
+ * cannot be distinguished from that.
+ */
+static void bind_as_user(bool has_it_before)
+{
+	struct rdmabroker *s;
+
+	ck_assert_int_eq(prctl(PR_SET_KEEPCAPS, 1), 0);
+	ck_assert_int_eq(setresuid(NOBODY, NOBODY, NOBODY), 0);
+	set_may_bind(has_it_before);
+	s = open_session(0);
+	set_may_bind(true);
+	expect_failure(bind_to(s, 80), EACCES, "a port below 1024");
+	ck_assert_int_eq(bind_to(s, 81), 0);
+	rdmabroker_close(s);
+}
+
+START_TEST(capability_of_a_user)
+{
+	if (geteuid() != 0) {
+		fprintf(stderr,
+			"Not run: only root can give a capability to another user's process.\n");
+		return;
+	}
+	set_policy("allow session\nwarn listen port 81\nwarn any\n");
+	ck_assert_int_eq(chmod(harness.dir, 0755), 0);
+	ck_assert_int_eq(chmod(harness.socket_path, 0666), 0);
+	for (int i = 0; i < 2; i++) {
+		int status;
+		pid_t pid = fork();
+
+		ck_assert_int_ge(pid, 0);
+		if (pid == 0) {
+			bind_as_user(i > 0);
+			_exit(0);
+		}
+		ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+		ck_assert_int_eq(status, 0);
+	}
+}
+END_TEST
+
+/* Root's capability is looked at when it is used, not when the session begins. */
 START_TEST(ports_below_1024)
 {
 	struct rdmabroker *s = open_session(0);
@@ -245,4 +295,4 @@ START_TEST(kept)
 END_TEST
 
 UNIT_MAIN("warn", set_up, tear_down, what_is_admitted_is_told, explained, limits_and_settings,
-	  ports_below_1024, kept)
+	  capability_of_a_user, ports_below_1024, kept)

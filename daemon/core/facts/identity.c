@@ -207,8 +207,13 @@ bool identity_may_bind_low(const struct identity *identity)
 {
 	unsigned long long capabilities, n_uids;
 
-	/* Only the initial user namespace has all uids. That the process lives at the end means that PID was its own. */
-	return identity->proven &&
+	/*
+	 * The capabilities of the process prove nothing about who uses the socket: the process can have executed a
+	 * set-user-ID program meanwhile, and another one has kept the socket. So only root at the connect counts; the
+	 * capability can only narrow what root gets, for no exec brings back what root of a container was denied. Only the
+	 * initial user namespace has all uids. That the process lives at the end means that PID was its own.
+	 */
+	return identity->uid == 0 && identity->proven &&
 	       scan_proc(identity->pid, "status", "CapEff: %llx", &capabilities) &&
 	       scan_proc(identity->pid, "uid_map", " 0 0 %llu", &n_uids) &&
 	       identity_is_alive(identity) && n_uids == UINT32_MAX &&

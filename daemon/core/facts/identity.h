@@ -59,8 +59,9 @@ void identity_set_workload(struct identity *identity, struct workload *found);
 /* Why it is not known whether PID is the client's, as text for users; NULL: it is known. */
 const char *identity_doubt(const struct identity *identity);
 /*
- * Whether the kernel would let the client bind ports below 1024: it has CAP_NET_BIND_SERVICE in the initial user
- * namespace. False also if that is not known. (rdma_cm does not look at net.ipv4.ip_unprivileged_port_start.)
+ * Whether a warn rule lets the client bind ports below 1024, as the kernel would: it was root when it connected, and has
+ * CAP_NET_BIND_SERVICE in the initial user namespace. False also if that is not known, and for another user whose process
+ * has the capability, see identity.c. (rdma_cm does not look at net.ipv4.ip_unprivileged_port_start.)
  */
 bool identity_may_bind_low(const struct identity *identity);
 /* False: the process of PIDFD has ended, or there is no PIDFD. PID can belong to another process then. */

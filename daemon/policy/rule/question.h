@@ -59,7 +59,7 @@ struct policy_question {
 	bool knows_data; /* the private data is known (it may be empty) */
 	const void *data; /* private data of a connection request; may be NULL if DATA_LEN is 0 */
 	size_t data_len; /* in bytes; may include the transport's padding */
-	bool may_bind_low; /* the kernel would let the client itself bind ports below 1024; false: no, or not known */
+	bool may_bind_low; /* the client is root, and the kernel would let it bind ports below 1024; false: no, or not known */
 };
 
 void policy_sort_gids(gid_t *gids, size_t n); /* linear if they are sorted already */
