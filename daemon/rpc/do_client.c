@@ -206,6 +206,8 @@ int do_destroy_id(struct call *call)
 	int r = get_id(call, call->request->destroy_id->id, &id);
 
 	if (r == 0)
+		r = group_leave_all(id, call->session);
+	if (r == 0)
 		id_free(id);
 	return r;
 }

@@ -20,6 +20,8 @@
 
 #define MAX_LISTED 24 /* sessions and ids in a reply */
 #define LISTED_SIZE_MAX 2304 /* the longest session or id in a reply, packed */
+#define MAX_EXAMINED \
+	16384 /* comparisons of rules; the page ends after the session or id that has reached them */
 
 struct out_listed_session {
 	Rdmabroker__ListedSession session;
@@ -111,30 +113,29 @@ static Rdmabroker__ListedId *out_id(struct out_listed_id *space, const struct id
 	return out;
 }
 
-/* What POLICY would not allow of the entry, and why; empty: nothing. */
-static void judge(struct call *call, struct listed *space, struct session *session, struct id *id,
-		  struct policy *policy)
+/* What POLICY would not allow of the entry, and why; empty: nothing. Returns the number of comparisons. */
+static size_t judge(struct call *call, struct listed *space, struct session *session, struct id *id,
+		    struct policy *policy)
 {
 	struct failure why = { 0 };
 	bool allowed = id ? judge_all_of_id(id, policy, &why) :
 			    judge_all_of_session(session, policy, &why);
 
+	size_t n_examined = session_take_examined(session);
+
 	/* Who asks pays. */
-	session_count_examined(call->session, session_take_examined(session));
+	session_count_examined(call->session, n_examined);
 	text_copy(space->denied, sizeof(space->denied), allowed ? "" : why.text);
+	return n_examined;
 }
 
-/* Returns the size that the entry adds to the packet. POLICY NULL: nothing is to be judged. */
-static size_t add(struct call *call, struct listed *space, struct session *session, struct id *id,
-		  struct policy *policy)
+/* Returns the size that the entry adds to the packet. */
+static size_t add(struct call *call, struct listed *space, struct session *session, struct id *id)
 {
 	Rdmabroker__ListResult *result = &space_of(call)->list;
 	Rdmabroker__ListedSession *out;
 	Rdmabroker__ListedId *out_one;
 
-	space->denied[0] = 0;
-	if (policy)
-		judge(call, space, session, id, policy);
 	if (!id) {
 		out = out_session(&space->session, session);
 		out->denied = space->denied;
@@ -158,7 +159,7 @@ int do_list(struct call *call)
 	uint64_t dry_run = call->request->list->dry_run;
 	struct policy *policy = NULL;
 	struct session *session;
-	size_t size = 0;
+	size_t size = 0, n_examined = 0;
 	struct id *id;
 
 	if (dry_run > 0) {
@@ -170,11 +171,18 @@ int do_list(struct call *call)
 	result->sessions = space_of(call)->listed_sessions;
 	result->ids = space_of(call)->listed_ids;
 	result->more = true;
-	for (size_t n = 0; n < MAX_LISTED && size < PACKET_MAX - 2 * LISTED_SIZE_MAX; n++) {
+	for (size_t n = 0;
+	     n < MAX_LISTED && size < PACKET_MAX - 2 * LISTED_SIZE_MAX && n_examined < MAX_EXAMINED;
+	     n++) {
+		struct listed *space = &space_of(call)->listed[n];
+
 		result->more = admin_next(&cursor, core, &session, &id);
 		if (!result->more)
 			break;
-		size += add(call, &space_of(call)->listed[n], session, id, policy);
+		space->denied[0] = 0;
+		if (policy)
+			n_examined += judge(call, space, session, id, policy);
+		size += add(call, space, session, id);
 	}
 	/* A full page is followed by another one, which is empty if the full one ends with the last object. */
 	result->next_session = cursor.session;

@@ -54,7 +54,9 @@ struct id {
 	struct handshake handshake;
 	struct who who;
 	struct listener *listener; /* NULL: the id does not listen */
-	struct list groups; /* group.link */
+	struct list groups; /* group.link, the group that was joined last comes last */
+	void *groups_by_addr; /* a tree of the same groups, see tsearch(3) */
+	uint32_t last_group; /* number of the group that was joined last */
 	struct token *token; /* NULL: not exported */
 	struct whois_entry *whois; /* NULL: the id is not in the index */
 	/* kept by rpc/: the queued events that the id's charge covers */

@@ -213,6 +213,15 @@ static inline void session_count_examined(struct session *session, size_t n)
 	session->n_examined += n;
 }
 
+/* Comparisons of rules that are as much work as one small request, see rpc/turns.h. */
+#define SESSION_COMPARISONS_OF_ONE 64
+
+/* The session has caused as much work as N small requests, besides that of the requests themselves. */
+static inline void session_count_work(struct session *session, size_t n)
+{
+	session_count_examined(session, n * SESSION_COMPARISONS_OF_ONE);
+}
+
 /* The number of comparisons since the last call. */
 static inline size_t session_take_examined(struct session *session)
 {

@@ -3,9 +3,11 @@
 
 /* The table of a session's ids, by their handles. */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct failure;
+struct group;
 struct id;
 struct session;
 
@@ -13,7 +15,10 @@ struct session;
 
 /* A walk over a session's ids, which can be interrupted. All zero: the beginning. */
 struct table_walk {
+	bool begun; /* kept by rule/enforce.c: the session itself was checked */
 	uint32_t request, id; /* the last visited places in session.requests and session.ids */
+	/* the next multicast group of the last visited id; NULL: there are no more. Kept by verbs/group.c. */
+	struct group *group;
 };
 
 /* The next id; NULL: there are no more. Between two calls, ids can be added and removed. */

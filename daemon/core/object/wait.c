@@ -82,16 +82,27 @@ static int on_idle(sd_event_source *source, void *userdata)
 	return 0;
 }
 
+static int on_next_turn(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct waits *waits = userdata;
+
+	session_resume_all(&waits->in_slices);
+	return 0;
+}
+
 int waits_init(struct waits *waits, sd_event *loop)
 {
 	int r;
 
 	list_init(&waits->sessions);
+	list_init(&waits->in_slices);
 	waits->max_ms = WAIT_MS;
 	waits->hot = hot_ref(loop);
 	if (!waits->hot)
 		return -ENOMEM;
 	r = timer_new(&waits->timer, loop, 0, on_timer, waits);
+	if (r >= 0)
+		r = timer_new(&waits->next_turn, loop, 1, on_next_turn, waits);
 	if (r >= 0)
 		r = sd_event_add_defer(loop, &waits->idle, on_idle, waits);
 	if (r >= 0)
@@ -104,6 +115,7 @@ int waits_init(struct waits *waits, sd_event *loop)
 void waits_done(struct waits *waits)
 {
 	waits->timer = sd_event_source_disable_unref(waits->timer);
+	waits->next_turn = sd_event_source_disable_unref(waits->next_turn);
 	waits->idle = sd_event_source_disable_unref(waits->idle);
 	waits->hot = hot_unref(waits->hot);
 }
@@ -142,6 +154,17 @@ int wait_for_others(struct session *session)
 	list_insert(&waits->sessions, &session->waiting);
 	timer_defer(waits->idle);
 	rearm(waits);
+	return -EINPROGRESS;
+}
+
+int wait_for_turn(struct session *session)
+{
+	struct waits *waits = session->core->waits;
+	int r = timer_start(waits->next_turn, 0);
+
+	if (r < 0)
+		return r;
+	session_wait(session, &waits->in_slices);
 	return -EINPROGRESS;
 }
 

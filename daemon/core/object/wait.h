@@ -3,7 +3,7 @@
 
 /*
  * Clients' requests that wait. A request waits for the fabric if its port belongs to an id that is being destroyed,
- * or while devices are being opened. A bind to a port in use waits for other sessions, because one of their unread
+ * or while devices are being opened. One that is a lot of work is done in slices. A bind to a port in use waits for other sessions, because one of their unread
  * requests can free the port. A request is repeated from its beginning when it can go on, or at its deadline.
  */
 
@@ -26,6 +26,8 @@ struct waits {
 	sd_event_source *idle;
 	struct hot *hot; /* of the loop */
 	unsigned max_ms;
+	struct list in_slices; /* session.waiting, see wait_for_turn() */
+	sd_event_source *next_turn; /* timer that is due at once, while IN_SLICES has entries */
 };
 
 /* How a session's request waits, or waited last. */
@@ -52,6 +54,11 @@ int wait_for_fabric(struct session *session, in_port_t port);
  * before.
  */
 int wait_for_others(struct session *session);
+/*
+ * Makes the session's request wait for a later turn of the loop, because it is more work than one turn should do. Returns
+ * -EINPROGRESS or another negative errno.
+ */
+int wait_for_turn(struct session *session);
 /* Resumes the requests that wait for PORT; PORT 0: all requests of WAITS. See fabric_ops.can_go_on. */
 void waits_go_on(struct waits *waits, in_port_t port);
 /*

@@ -118,11 +118,13 @@ int admin_kick_id(struct session *by, uint64_t number, uint32_t handle, struct f
 	default:
 		break;
 	}
+	r = group_leave_all(id, by);
+	if (r != 0)
+		return r;
 	log_notice("Session %llu, uid %u, pid %d: id %u, %s, is ended by %s.",
 		   (unsigned long long)number, session->identity.uid, session->identity.pid, handle,
 		   id_state_to_string(id->state), describe(by, who));
 	failure_set(&why, STATUS_DENIED, "ended by an admin");
-	group_leave_all(id);
 	switch (id->state) {
 	case ID_IDLE:
 	case ID_BOUND:

@@ -20,37 +20,38 @@
 
 /* Enforcement ends connections, but a program that holds a device and a QP can go on using both. */
 
-#define SLICE 256 /* the most ids and sessions that one turn of the loop checks */
-/* Among many rules, one is as much work as several. */
-#define COMPARISONS_OF_ONE 64
-
-/* False: the journal has the decision, and WHY what to tell the program. */
-static bool is_allowed(struct id *id, struct failure *why)
+#define SLICE 256 /* the most ids, groups and sessions that one turn of the loop checks */
+#define GROUPS 32 /* the most groups of an id that end with it at a time */
+static void end_id(struct id *id, const struct judgement *judgement)
 {
-	struct judgement judgement;
-	struct intent *intent = &judgement.intent.intent;
+	const struct intent *intent = &judgement->intent.intent;
 	char object[INTENT_OBJECT_LEN];
-
-	if (judge_id(&judgement, id, /* policy= */ NULL))
-		return true;
-	decide_audit(id->session, intent, &judgement.verdict, /* overflow= */ NULL);
-	failure_set_denied(why, &judgement.verdict, "%s %s is no longer allowed", intent->what,
-			   intent_object(intent, object));
-	return false;
-}
-
-static void enforce_id(struct id *id)
-{
 	struct failure why;
 
-	if (!is_allowed(id, &why)) {
-		if (id->state == ID_LISTENING)
-			revoke_id(id, &why);
-		else
-			revoke_connection(id, &why, "policy has changed");
+	decide_audit(id->session, intent, &judgement->verdict, /* overflow= */ NULL);
+	failure_set_denied(&why, &judgement->verdict, "%s %s is no longer allowed", intent->what,
+			   intent_object(intent, object));
+	if (id->state == ID_LISTENING)
+		revoke_id(id, &why);
+	else
+		revoke_connection(id, &why, "policy has changed");
+}
+
+/* Its groups follow. False: an id that has to end with its groups leaves some at a time, and is to be checked again. */
+static bool enforce_id(struct id *id)
+{
+	struct judgement judgement;
+	bool allowed = judge_id(&judgement, id, /* policy= */ NULL);
+
+	if (!allowed && id->state == ID_LISTENING) {
+		session_count_work(id->session, group_leave_some(id, GROUPS));
+		if (!list_is_empty(&id->groups))
+			return false;
 	}
-	if (!id_is_empty(id) && id->state != ID_REMOVED)
-		group_enforce(id);
+	if (!allowed)
+		end_id(id, &judgement);
+	group_walk(id);
+	return true;
 }
 
 /*
@@ -101,37 +102,40 @@ static bool enforce_session(struct session *session)
 /* MAX less one, or less what the decisions about one have cost. */
 static unsigned take_one(struct session *session, unsigned max)
 {
-	size_t n = 1 + session_take_examined(session) / COMPARISONS_OF_ONE;
+	/* Among many rules, one is as much work as several. */
+	size_t n = 1 + session_take_examined(session) / SESSION_COMPARISONS_OF_ONE;
 
 	return n < max ? max - (unsigned)n : 0;
 }
 
 /*
- * Checks at most MAX ids of SESSION and, before the first id, the session itself. Returns MAX less the number of ids
- * checked, or less what that has cost.
+ * Checks at most MAX ids and groups of SESSION and, before the first id, the session itself. Returns MAX less their
+ * number, or less what that has cost.
  */
 static unsigned enforce_some(struct session *session, unsigned max)
 {
-	struct id *id;
-
-	if (session->walk.request == 0 && session->walk.id == 0) {
+	if (!session->walk.begun) {
 		bool goes_on = enforce_session(session);
 
+		session->walk.begun = true;
 		max = take_one(session, max);
 		if (!goes_on) {
 			list_remove(&session->enforcing);
 			return max;
 		}
-		/* An id has to follow, for a session that has lost its permit is not found to be a client again. */
-		max = max > 0 ? max : 1;
 	}
 	while (max > 0) {
-		id = table_next(session, &session->walk);
-		if (!id) {
+		struct table_walk before = session->walk;
+		struct id *id = before.group ? NULL : table_next(session, &session->walk);
+
+		if (before.group) {
+			group_enforce(session);
+		} else if (!id) {
 			list_remove(&session->enforcing);
 			break;
+		} else if (!enforce_id(id)) {
+			session->walk = before;
 		}
-		enforce_id(id);
 		max = take_one(session, max);
 	}
 	return max;

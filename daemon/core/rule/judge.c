@@ -5,6 +5,10 @@
 #include "core/verbs/group.h"
 #include "core/verbs/lease.h"
 
+/* An id can have thousands, and this is a part of one request. enforce.c decides about all of them, in slices. */
+#define GROUPS_MAX 1024
+#define WORK_OF_GROUP 4 /* comparisons that are as much work as all but the comparisons */
+
 static bool is_allowed(struct judgement *ret, struct session *session, struct policy *policy)
 {
 	struct intent *intent = &ret->intent.intent;
@@ -81,6 +85,7 @@ bool judge_all_of_id(struct id *id, struct policy *policy, struct failure *why)
 	char object[INTENT_OBJECT_LEN];
 	const struct list *at = NULL;
 	const struct sockaddr *group;
+	unsigned n = 0;
 
 	if (!judge_id(&judgement, id, policy)) {
 		failure_set_denied(why, &judgement.verdict, "%s %s", intent->what,
@@ -88,6 +93,13 @@ bool judge_all_of_id(struct id *id, struct policy *policy, struct failure *why)
 		return false;
 	}
 	while (!id_is_empty(id) && id->state != ID_REMOVED && (group = group_next(id, &at))) {
+		if (++n > GROUPS_MAX) {
+			failure_set(why, STATUS_DENIED,
+				    "it has more than %u multicast groups, which are not looked at",
+				    GROUPS_MAX);
+			return false;
+		}
+		session_count_examined(id->session, WORK_OF_GROUP);
 		intent_to_join(&judgement.intent, id, group);
 		if (is_allowed(&judgement, id->session, policy))
 			continue;

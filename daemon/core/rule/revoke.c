@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <limits.h>
 
 #include "core/admit/notify.h"
 #include "core/object/listener.h"
@@ -23,7 +24,7 @@ static void notify_end(struct id *id, enum rdma_cm_event_type type, const struct
 void revoke_id(struct id *id, const struct failure *why)
 {
 	/* A group or an import would use the fabric's id, which is freed below. */
-	group_leave_all(id);
+	group_leave_some(id, UINT_MAX);
 	token_free(id->token);
 	/* DEVICE_REMOVAL is the only event of rdma_cma.h after which an id can only be destroyed. */
 	id->fabric = fabric_id_free(id->fabric);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 
 #include "core/admit/decide.h"
@@ -296,7 +297,7 @@ struct id *id_free(struct id *id)
 	if (id->listener)
 		undecided_drop(id->listener);
 	token_free(id->token);
-	group_leave_all(id);
+	group_leave_some(id, UINT_MAX);
 	listener_free(id->listener);
 	timewait_forget(id);
 	route_done(&id->route);

@@ -10,6 +10,7 @@
 #include "core/object/quota.h"
 #include "core/object/restriction.h"
 #include "core/object/table.h"
+#include "core/verbs/group.h"
 #include "core/verbs/id_life.h"
 #include "core/verbs/lease.h"
 #include "core/verbs/linger.h"
@@ -87,15 +88,25 @@ int session_new(struct session **ret, struct core *core, int sock, enum door doo
 
 unsigned session_end(struct session *session, unsigned max)
 {
-	struct id *id;
-
 	if (!session->ending) {
 		list_remove(&session->enforcing);
 		session->walk = (struct table_walk){ 0 };
 	}
 	session->ending = true;
-	for (; max > 0 && (id = table_next(session, &session->walk)); max--)
+	while (max > 0) {
+		struct table_walk before = session->walk;
+		struct id *id = table_next(session, &session->walk);
+
+		if (!id)
+			break;
+		max -= group_leave_some(id, max);
+		if (max == 0) {
+			session->walk = before;
+			break;
+		}
 		id_free(id);
+		max--;
+	}
 	return max;
 }
 

@@ -19,8 +19,8 @@ void session_restore(struct session *session, int pidfd, const struct ledger_ses
 /* Also frees all ids and leases of the session. */
 struct session *session_free(struct session *session);
 /*
- * Ends the session, and frees at most MAX of its ids. Returns MAX less the number freed; 0: ids can be left, and it has
- * to be called again.
+ * Ends the session, and frees at most MAX of its ids and of their groups. Returns MAX less the number freed; 0: ids can
+ * be left, and it has to be called again.
  */
 unsigned session_end(struct session *session, unsigned max);
 
