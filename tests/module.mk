@@ -52,7 +52,7 @@ $(UNIT_RSOCKET): $(O)/obj/tests/unit/check_rsocket.o $(O)/obj/tests/unit/loopver
 		-Wl,--export-dynamic-symbol='epoll_*' $(CHECK_LIBS) -pthread
 
 PEERD_HARNESS := $(O)/obj/tests/unit/peerd.o $(filter-out %/exporter.o %/helper.o %/pair.o,$(HARNESS)) \
-	$(call objs,client/peerd/message.c client/peerd/seal.c $(FAKE_SRC))
+	$(call objs,client/peerd/gate.c client/peerd/message.c client/peerd/seal.c $(FAKE_SRC))
 
 $(UNIT_PEERD): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(PEERD_HARNESS) $(O)/daemon.a $(O)/librdmabroker.so
 	$(call say,LINK,$@)

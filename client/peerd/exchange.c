@@ -40,6 +40,7 @@ struct sealing {
 	struct message_head head;
 	size_t n;
 	char *text, *result;
+	struct gate_text gate_text;
 	struct answers answers; /* in RESULT */
 	bool is_right;
 	char error[SEAL_ERROR_MAX];
@@ -117,6 +118,8 @@ static void done_opening(struct job *job)
 	struct sealing *sealing = (struct sealing *)job;
 	struct exchange *exchange = sealing->exchange;
 
+	if (exchange && sealing->result)
+		gate_was_right(&exchange->tools->gate, &sealing->gate_text);
 	if (exchange)
 		exchange->sealing = NULL;
 	if (exchange && sealing->is_right) {
@@ -148,6 +151,27 @@ static void ask_again(struct exchange *exchange)
 		fail(exchange, "too many questions are being sealed already");
 }
 
+/* The answers are here. */
+static void open_answers(struct exchange *exchange)
+{
+	const struct sockaddr *peer = (const struct sockaddr *)&exchange->ends.peer;
+	const char *to = exchange->ends.to, *why;
+	char *text = transfer_take(exchange->transfer);
+	struct gate_text gate_text;
+
+	why = gate_check(&exchange->tools->gate, text, exchange->was_kept ? NULL : peer,
+			 &gate_text);
+	if (why) {
+		free(text);
+		refusals_print(&exchange->tools->refusals, "answers", to, why);
+		fail(exchange, "the answer of %s was refused: %s", to, why);
+	} else if (start_sealing(exchange, text, run_opening, done_opening) < 0) {
+		fail(exchange, "too many answers are being read already");
+	} else {
+		exchange->sealing->gate_text = gate_text;
+	}
+}
+
 static void on_transfer(void *userdata, int r)
 {
 	struct exchange *exchange = userdata;
@@ -165,9 +189,8 @@ static void on_transfer(void *userdata, int r)
 	} else if (!exchange->is_sent) {
 		exchange->is_sent = true;
 		transfer_receive(exchange->transfer, ANSWERS_TEXT_MAX);
-	} else if (start_sealing(exchange, transfer_take(exchange->transfer), run_opening,
-				 done_opening) < 0) {
-		fail(exchange, "too many answers are being read already");
+	} else {
+		open_answers(exchange);
 	}
 }
 

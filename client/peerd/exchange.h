@@ -15,6 +15,7 @@
 #include <netinet/in.h>
 
 #include "common/work.h"
+#include "gate.h"
 #include "kept.h"
 #include "message.h"
 #include "refusals.h"
@@ -28,6 +29,7 @@ struct exchange_tools {
 	const struct seal *seal;
 	struct work *work;
 	struct refusals refusals;
+	struct gate gate; /* for answers */
 	struct kept kept;
 };
 

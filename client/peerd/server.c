@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <utlist.h>
 
+#include "gate.h"
 #include "refusals.h"
 #include "server.h"
 #include "transfer.h"
@@ -25,6 +26,8 @@ struct answering {
 	struct brokerlink *link;
 	char from[64], to[64]; /* the connection's addresses: the other host's, and this one's */
 	char *questions; /* sealed */
+	bool is_right; /* their seal */
+	struct gate_text gate_text;
 	char *answers; /* sealed; NULL: ERROR says why there are none */
 	char error[SEAL_ERROR_MAX];
 };
@@ -34,6 +37,7 @@ struct connection {
 	struct transfer *transfer;
 	struct answering *answering; /* in the state WORKING */
 	enum state state;
+	struct sockaddr_storage address; /* the other host's */
 	char from[64], to[64];
 	struct connection *prev, *next; /* server.connections */
 };
@@ -50,6 +54,7 @@ struct server {
 	struct connection *connections;
 	unsigned n_connections;
 	struct refusals refusals;
+	struct gate gate;
 };
 
 static void connection_free(struct connection *connection)
@@ -112,6 +117,7 @@ static void run(struct job *job)
 	char *answers = NULL;
 	const char *why = text ? answer_text(answering, text, &answers) : answering->error;
 
+	answering->is_right = text;
 	if (answers)
 		answering->answers = seal_close(answering->seal, answers, answering->error);
 	else if (why != answering->error)
@@ -134,6 +140,8 @@ static void done(struct job *job)
 	struct answering *answering = (struct answering *)job;
 	struct connection *connection = answering->connection;
 
+	if (connection && answering->is_right)
+		gate_was_right(&connection->server->gate, &answering->gate_text);
 	if (connection)
 		connection->answering = NULL;
 	if (connection && answering->answers) {
@@ -150,10 +158,20 @@ static void done(struct job *job)
 static void answer(struct connection *connection)
 {
 	struct server *server = connection->server;
+	const struct sockaddr *from = (const struct sockaddr *)&connection->address;
 	struct answering *answering = calloc(1, sizeof(*answering));
+	const char *why;
 
 	if (!answering) {
 		refuse(connection, "out of memory");
+		return;
+	}
+	answering->questions = transfer_take(connection->transfer);
+	why = gate_check(&server->gate, answering->questions,
+			 connection->state == KEPT ? NULL : from, &answering->gate_text);
+	if (why) {
+		refuse(connection, why);
+		answering_free(answering);
 		return;
 	}
 	answering->job.run = run;
@@ -163,7 +181,6 @@ static void answer(struct connection *connection)
 	answering->link = server->link;
 	strcpy(answering->from, connection->from);
 	strcpy(answering->to, connection->to);
-	answering->questions = transfer_take(connection->transfer);
 	if (connection->state == KEPT)
 		transfer_set_timeout(connection->transfer, SERVER_MS);
 	connection->state = WORKING;
@@ -295,6 +312,7 @@ static void add(struct server *server, int fd, const struct sockaddr_storage *fr
 	}
 	message_address((struct sockaddr *)&to, to_text);
 	connection->server = server;
+	connection->address = *from;
 	strcpy(connection->from, from_text);
 	strcpy(connection->to, to_text);
 	DL_APPEND(server->connections, connection);
