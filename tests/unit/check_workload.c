@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -266,6 +267,43 @@ START_TEST(peers_of_the_same_job)
 }
 END_TEST
 
+static void *open_as_nobody(void *arg)
+{
+	/* The raw system call affects only this thread. */
+	ck_assert_int_eq(syscall(SYS_setresuid, -1, 65534, -1), 0);
+	*(bool *)arg = is_admitted("/system.slice/client.service");
+	return NULL;
+}
+
+/*
+ * The process has another user than the one who has connected, as after the exec of a set-user-ID program. This can have
+ * moved it to another control group.
+ */
+START_TEST(a_process_of_another_user)
+{
+	bool is = true;
+	pthread_t thread;
+
+	if (geteuid() != 0) {
+		fprintf(stderr, "Not run: only root can connect as another user.\n");
+		return;
+	}
+	set_policy("allow any unit client.service\n");
+	ck_assert_int_eq(chmod(harness.dir, 0755), 0);
+	ck_assert_int_eq(chmod(harness.doors_dir, 0755), 0);
+	ck_assert_int_eq(chmod(harness.common_path, 0666), 0);
+	ck_assert(is_admitted("/system.slice/client.service"));
+	ck_assert_int_eq(pthread_create(&thread, NULL, open_as_nobody, &is), 0);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	ck_assert(!is);
+	/* It is nothing but the names that is missing. */
+	set_policy("allow any\n");
+	ck_assert_int_eq(pthread_create(&thread, NULL, open_as_nobody, &is), 0);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	ck_assert(is);
+}
+END_TEST
+
 START_TEST(a_process_that_moves)
 {
 	set_policy("allow any unit client.service\n");
@@ -361,6 +399,6 @@ END_TEST
 
 UNIT_MAIN("workload", set_up_place, tear_down, rules_match_where_a_client_is,
 	  the_list_shows_where_clients_are, long_names_are_listed, notices_tell_where_clients_are,
-	  rights_without_a_rule_are_of_the_door, peers_of_the_same_job, a_process_that_moves,
-	  a_client_without_a_control_group, a_client_that_can_be_in_a_container,
-	  other_hosts_are_told_what_is_not_known)
+	  rights_without_a_rule_are_of_the_door, peers_of_the_same_job, a_process_of_another_user,
+	  a_process_that_moves, a_client_without_a_control_group,
+	  a_client_that_can_be_in_a_container, other_hosts_are_told_what_is_not_known)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <systemd/sd-login.h>
@@ -31,6 +32,7 @@ struct workload_lookup {
 	/* While the job runs, only its thread accesses these: */
 	const struct workloads *workloads;
 	pid_t pid;
+	uid_t uid;
 	struct workload found;
 };
 
@@ -170,6 +172,28 @@ struct workloads *workloads_free(struct workloads *workloads)
 	return NULL;
 }
 
+/*
+ * Whether UID is the effective user of the process; false also if that is not known. If it is not, the process has executed
+ * a set-user-ID program after it had connected, for example, and this program can have moved it to a control group to
+ * which UID could not, such as the session of another user.
+ */
+static bool is_of_user(pid_t pid, uid_t uid)
+{
+	char path[64], line[256];
+	unsigned effective = 0;
+	bool found = false;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	while (!found && fgets(line, sizeof(line), file))
+		found = sscanf(line, "Uid: %*u %u", &effective) == 1;
+	fclose(file);
+	return found && effective == uid;
+}
+
 static void run(struct offload_job *job)
 {
 	struct workload_lookup *lookup = container_of(job, struct workload_lookup, job);
@@ -179,8 +203,8 @@ static void run(struct offload_job *job)
 		workload_done(&lookup->found);
 		r = find(lookup->workloads, lookup->pid, &lookup->found);
 	}
-	/* The process does not stay in one place. */
-	if (r < 0)
+	/* The process does not stay in one place, or is not the client's any more. */
+	if (r < 0 || !is_of_user(lookup->pid, lookup->uid))
 		workload_done(&lookup->found);
 }
 
@@ -207,6 +231,7 @@ int workload_lookup_new(struct workload_lookup **ret, struct workloads *workload
 	lookup->userdata = userdata;
 	lookup->workloads = workloads;
 	lookup->pid = pid;
+	lookup->uid = uid;
 	lookup->job.run = run;
 	lookup->job.done = on_done;
 	r = offload_prepare(workloads->offload, &lookup->job, owner_of(uid));

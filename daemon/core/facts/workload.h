@@ -32,7 +32,8 @@ void workload_done(struct workload *workload);
 
 /*
  * Returns -EINPROGRESS: DONE will be called from the loop, and can take the names in FOUND. Or another negative errno.
- * FOUND is true of PID only if PID is still the same process. The look-ups for one UID run one after the other.
+ * FOUND is true of PID only if PID is still the same process. If UID is not its effective user, nothing is known. The
+ * look-ups for one UID run one after the other.
  */
 int workload_lookup_new(struct workload_lookup **ret, struct workloads *workloads, pid_t pid,
 			uid_t uid, void (*done)(void *userdata, struct workload *found),
