@@ -60,4 +60,32 @@ START_TEST(a_handle_of_the_callers_choice)
 }
 END_TEST
 
-UNIT_MAIN("handles", NULL, NULL, lowest_free_first, no_such_handle, a_handle_of_the_callers_choice)
+/* What a few objects take does not depend on their numbers, nor on how many there were. */
+START_TEST(memory_of_high_handles)
+{
+	struct handles h = { 0 };
+	size_t n_pages = 0;
+	uint32_t n;
+	int a;
+
+	for (uint32_t i = 0; i < 16384; i++)
+		ck_assert_int_eq(handles_add(&h, &a, &n), 0);
+	for (uint32_t i = 1; i < 16384; i++)
+		handles_remove(&h, i);
+	for (size_t i = 0; i < h.n_pages; i++)
+		n_pages += h.pages[i] != NULL;
+	ck_assert_uint_eq(n_pages, 1);
+	ck_assert_uint_le(h.n_pages, 16384 / HANDLES_PAGE);
+	ck_assert_uint_eq(handles_next(&h, 1), 16384);
+	ck_assert_uint_eq(handles_next(&h, 16384), 16384);
+	ck_assert_uint_eq(handles_next(&h, 16385), 0);
+	ck_assert_int_eq(handles_add(&h, &a, &n), 0);
+	ck_assert_uint_eq(n, 1);
+	handles_remove(&h, 1);
+	handles_remove(&h, 16384);
+	handles_done(&h);
+}
+END_TEST
+
+UNIT_MAIN("handles", NULL, NULL, lowest_free_first, no_such_handle, a_handle_of_the_callers_choice,
+	  memory_of_high_handles)

@@ -24,8 +24,10 @@ int idtable_add_request(struct idtable *table, struct rdmabroker_id *id, uint32_
 
 bool idtable_has_dying(const struct idtable *table)
 {
-	for (size_t i = 0; i < table->own.n_allocated; i++)
-		if (table->own.objects[i] == DYING)
+	uint32_t i = 0;
+
+	while ((i = handles_next(&table->own, i + 1)) > 0)
+		if (handles_get(&table->own, i) == DYING)
 			return true;
 	return false;
 }
@@ -51,7 +53,7 @@ void idtable_replace(struct idtable *table, uint32_t handle, struct rdmabroker_i
 {
 	struct handles *handles = choose(table, &handle);
 
-	handles->objects[handle - 1] = id;
+	handles_replace(handles, id, handle);
 }
 
 void idtable_set_dying(struct idtable *table, uint32_t handle)
@@ -68,18 +70,22 @@ void idtable_free(struct idtable *table, uint32_t handle)
 
 struct rdmabroker_id *idtable_next(const struct idtable *table, uint32_t *pos)
 {
-	const struct handles *requests = &table->requests, *own = &table->own;
+	const struct handles *handles = *pos < FIRST_REQUEST ? &table->own : &table->requests;
+	uint32_t first = *pos < FIRST_REQUEST ? 0 : FIRST_REQUEST, i = *pos - first;
 
-	while (*pos < requests->n_allocated + own->n_allocated) {
-		uint32_t i = (*pos)++;
-		struct rdmabroker_id *id = i < requests->n_allocated ?
-						   requests->objects[i] :
-						   own->objects[i - requests->n_allocated];
-
-		if (id && id != DYING)
-			return id;
+	for (;;) {
+		i = handles_next(handles, i + 1);
+		if (i == 0 && first)
+			return NULL;
+		if (i == 0) {
+			handles = &table->requests;
+			first = FIRST_REQUEST;
+			continue;
+		}
+		*pos = first + i;
+		if (handles_get(handles, i) != DYING)
+			return handles_get(handles, i);
 	}
-	return NULL;
 }
 
 void idtable_done(struct idtable *table)

@@ -8,7 +8,7 @@ static struct id *next_of(const struct handles *handles, uint32_t *last)
 {
 	uint32_t next = handles_next(handles, *last + 1);
 
-	*last = next > 0 ? next : (uint32_t)handles->n_allocated;
+	*last = next > 0 ? next : (uint32_t)(handles->n_pages * HANDLES_PAGE);
 	return handles_get(handles, next);
 }
 

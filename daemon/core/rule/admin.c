@@ -7,15 +7,10 @@
 #include "core/rule/revoke.h"
 #include "core/verbs/group.h"
 
-/* The first id whose handle is at least HANDLE. FIRST is the handle of IDS.objects[0]. */
+/* The first id whose handle is at least HANDLE. FIRST is the handle of the number 1 in IDS. */
 static struct id *id_from(const struct handles *ids, uint32_t first, uint32_t handle)
 {
-	uint32_t i = handle > first ? handle - first : 0;
-
-	for (; i < ids->n_allocated; i++)
-		if (ids->objects[i])
-			return ids->objects[i];
-	return NULL;
+	return handles_get(ids, handles_next(ids, handle > first ? handle - first + 1 : 1));
 }
 
 bool admin_next(struct admin_cursor *cursor, const struct core *core, struct session **ret_session,
