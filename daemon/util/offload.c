@@ -29,12 +29,23 @@
 #define RETRY_USEC (1 * 1000000ULL)
 #define STACK_SIZE (256 * 1024)
 
-struct offload_lane {
+struct offload_group {
 	struct offload *offload;
+	uint64_t key;
+	unsigned n_lanes; /* only the loop's thread uses it */
+	/* in offload.ready, while lanes are ready, and threads are left for the group */
+	struct list link;
+	struct list ready; /* offload_lane.link */
+	unsigned n_running; /* lanes */
+	UT_hash_handle hh;
+};
+
+struct offload_lane {
+	struct offload_group *group;
 	uint64_t key;
 	/* jobs that are prepared or submitted; only the loop's thread uses N_JOBS */
 	unsigned n_jobs;
-	struct list link; /* offload.ready, while jobs wait and none runs */
+	struct list link; /* offload_group.ready, while jobs wait and none runs */
 	struct list jobs; /* offload_job.link: jobs that wait */
 	bool runs;
 	UT_hash_handle hh;
@@ -52,6 +63,7 @@ struct offload {
 	struct hot *hot;
 	struct hot_io io; /* watches WAKE */
 	struct offload_lane *lanes; /* a uthash table, by key */
+	struct offload_group *groups; /* the same */
 	unsigned n_jobs;
 	unsigned max_jobs_per_key;
 	int wake; /* an eventfd */
@@ -59,11 +71,12 @@ struct offload {
 	sd_event_source *retry;
 	struct ratelimit log_limit;
 
-	pthread_mutex_t lock; /* protects the members below, and LINK, JOBS and RUNS of lanes */
+	/* protects the members below, LINK, JOBS and RUNS of lanes, and LINK, READY and N_RUNNING of groups */
+	pthread_mutex_t lock;
 	pthread_cond_t work; /* a lane is ready, or ENDING is set */
 	pthread_cond_t ended; /* a thread has ended */
-	struct list ready; /* offload_lane.link */
-	unsigned n_ready;
+	struct list ready; /* offload_group.link */
+	unsigned n_ready; /* lanes */
 	struct list finished; /* offload_job.link */
 	unsigned n_idle; /* threads that wait for work */
 	unsigned n_threads;
@@ -78,21 +91,38 @@ static void deadline_in(struct timespec *ret, unsigned seconds)
 	ret->tv_sec += seconds;
 }
 
+/* The group goes behind the others, if it has more to do. */
+static void queue_group(struct offload_group *group)
+{
+	unsigned max = group->offload->max_threads - group->offload->max_threads / 2;
+
+	list_remove(&group->link);
+	if (!list_is_empty(&group->ready) && group->n_running < max)
+		list_insert(&group->offload->ready, &group->link);
+}
+
 static struct offload_lane *next_lane(struct offload *offload)
 {
 	struct list *l = list_first(&offload->ready);
+	struct offload_group *group;
 
 	if (!l)
 		return NULL;
+	group = container_of(l, struct offload_group, link);
+	l = list_first(&group->ready);
 	list_remove(l);
 	offload->n_ready--;
+	group->n_running++;
+	queue_group(group);
 	return container_of(l, struct offload_lane, link);
 }
 
 static void make_ready(struct offload *offload, struct offload_lane *lane)
 {
-	list_insert(&offload->ready, &lane->link);
+	list_insert(&lane->group->ready, &lane->link);
 	offload->n_ready++;
+	if (list_is_empty(&lane->group->link))
+		queue_group(lane->group);
 }
 
 /* False: there was no work for IDLE_SECONDS, or the threads are to end. */
@@ -122,8 +152,11 @@ static void run_job(struct offload *offload, struct offload_lane *lane)
 	job->run(job);
 	pthread_mutex_lock(&offload->lock);
 	lane->runs = false;
+	lane->group->n_running--;
 	if (!list_is_empty(&lane->jobs))
 		make_ready(offload, lane);
+	else if (list_is_empty(&lane->group->link))
+		queue_group(lane->group);
 	list_insert(&offload->finished, &job->link);
 	/* Fails only if the counter is at its maximum; then the descriptor is readable anyway. */
 	n = write(offload->wake, &one, sizeof(one));
@@ -239,12 +272,46 @@ static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
+static struct offload_group *get_group(struct offload *offload, uint64_t key)
+{
+	struct offload_group *group;
+
+	HASH_FIND(hh, offload->groups, &key, sizeof(key), group);
+	if (!group) {
+		group = calloc(1, sizeof(*group));
+		if (!group)
+			return NULL;
+		group->offload = offload;
+		group->key = key;
+		list_init(&group->link);
+		list_init(&group->ready);
+		HASH_ADD(hh, offload->groups, key, sizeof(group->key), group);
+		if (!group->hh.tbl) {
+			free(group);
+			return NULL;
+		}
+	}
+	group->n_lanes++;
+	return group;
+}
+
+static void put_group(struct offload_group *group)
+{
+	if (--group->n_lanes > 0)
+		return;
+	HASH_DEL(group->offload->groups, group);
+	free(group);
+}
+
 static void put_lane(struct offload_lane *lane)
 {
+	struct offload_group *group = lane->group;
+
 	if (--lane->n_jobs > 0)
 		return;
-	HASH_DEL(lane->offload->lanes, lane);
+	HASH_DEL(group->offload->lanes, lane);
 	free(lane);
+	put_group(group);
 }
 
 static void finish(struct offload *offload, struct offload_job *job)
@@ -379,31 +446,49 @@ struct offload *offload_free(struct offload *offload)
 	return NULL;
 }
 
-int offload_prepare(struct offload *offload, struct offload_job *job, uint64_t key)
+static struct offload_lane *lane_new(struct offload *offload, uint64_t key, uint64_t group)
+{
+	struct offload_lane *lane = calloc(1, sizeof(*lane));
+
+	if (!lane)
+		return NULL;
+	lane->key = key;
+	list_init(&lane->link);
+	list_init(&lane->jobs);
+	lane->group = get_group(offload, group);
+	if (!lane->group) {
+		free(lane);
+		return NULL;
+	}
+	HASH_ADD(hh, offload->lanes, key, sizeof(lane->key), lane);
+	if (lane->hh.tbl)
+		return lane;
+	put_group(lane->group);
+	free(lane);
+	return NULL;
+}
+
+int offload_prepare_in_group(struct offload *offload, struct offload_job *job, uint64_t key,
+			     uint64_t group)
 {
 	struct offload_lane *lane;
 
 	HASH_FIND(hh, offload->lanes, &key, sizeof(key), lane);
-	if (!lane) {
-		lane = calloc(1, sizeof(*lane));
-		if (!lane)
-			return -ENOMEM;
-		lane->offload = offload;
-		lane->key = key;
-		list_init(&lane->link);
-		list_init(&lane->jobs);
-		HASH_ADD(hh, offload->lanes, key, sizeof(lane->key), lane);
-		if (!lane->hh.tbl) {
-			free(lane);
-			return -ENOMEM;
-		}
-	}
+	if (!lane)
+		lane = lane_new(offload, key, group);
+	if (!lane)
+		return -ENOMEM;
 	if (lane->n_jobs >= offload->max_jobs_per_key)
 		return -EDQUOT;
 	lane->n_jobs++;
 	job->lane = lane;
 	list_init(&job->link);
 	return 0;
+}
+
+int offload_prepare(struct offload *offload, struct offload_job *job, uint64_t key)
+{
+	return offload_prepare_in_group(offload, job, key, key);
 }
 
 void offload_release(struct offload_job *job)

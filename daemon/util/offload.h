@@ -4,7 +4,8 @@
 /*
  * Runs jobs that can block, in a few threads.
  *
- *   offload ── lane, lane, ...   one per key (a user): its jobs run one after the other, in order
+ *   offload ── group, ...        takes turns with other groups; has at most half of the threads
+ *      │         └── lane, ...   one per key (an owner): its jobs run one after the other, in order
  *      └────── thread, ...       at most MAX_THREADS; a thread is started when there is work for it
  *
  * run() is called in a thread, or by offload_free(), and must access only the job. done() is called later
@@ -19,7 +20,7 @@
 #include "util/list.h"
 
 struct offload;
-struct offload_lane;
+struct offload_lane; /* of a group of its own, unless it was prepared in another one */
 
 struct offload_job {
 	struct list link; /* offload_lane.jobs, then offload.finished */
@@ -47,6 +48,9 @@ struct offload *offload_free(struct offload *offload);
  * allocated.
  */
 int offload_prepare(struct offload *offload, struct offload_job *job, uint64_t key);
+/* The same. If KEY has no lane yet, its lane is one of GROUP. */
+int offload_prepare_in_group(struct offload *offload, struct offload_job *job, uint64_t key,
+			     uint64_t group);
 void offload_release(struct offload_job *job); /* does nothing if JOB is not prepared */
 /* JOB must be prepared, and is in use until its done() is called. Cannot fail. */
 void offload_submit(struct offload *offload, struct offload_job *job);

@@ -3,11 +3,13 @@
 /* Waiting for the jobs of threads, with an end. */
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <systemd/sd-event.h>
 
 #include "tests/unit/unit.h"
 #include "util/clock.h"
 #include "util/offload.h"
+#include "util/util.h"
 
 #define JOBS 20
 
@@ -79,4 +81,47 @@ START_TEST(the_wait_ends)
 }
 END_TEST
 
-UNIT_MAIN("offload", set_up, tear_down, all_jobs_are_awaited, the_wait_ends)
+/* A job that does not return until the test ends it. */
+struct stuck {
+	struct offload_job job;
+	sem_t *ends;
+};
+
+static void run_stuck(struct offload_job *job)
+{
+	sem_wait(container_of(job, struct stuck, job)->ends);
+}
+
+/* The lanes of a group, however many there are, leave half of the threads to others. */
+START_TEST(a_group_leaves_threads_to_others)
+{
+	struct stuck stuck[10];
+	struct offload_job other = { .run = run, .done = on_done };
+	sem_t ends;
+
+	sem_init(&ends, 0, 0);
+	submit_all();
+	ck_assert(offload_settle(offload, 20000));
+	n_done = 0;
+	for (unsigned i = 0; i < 10; i++) {
+		stuck[i] = (struct stuck){ .job = { .run = run_stuck, .done = on_done },
+					   .ends = &ends };
+		ck_assert_int_eq(offload_prepare_in_group(offload, &stuck[i].job, 100 + i, 100000),
+				 0);
+		offload_submit(offload, &stuck[i].job);
+	}
+	ck_assert_int_eq(offload_prepare(offload, &other, 1), 0);
+	offload_submit(offload, &other);
+	while (n_done == 0)
+		ck_assert_int_ge(sd_event_run(loop, UINT64_MAX), 0);
+	ck_assert_uint_eq(offload_n_jobs(offload), 10);
+	for (unsigned i = 0; i < 10; i++)
+		sem_post(&ends);
+	ck_assert(offload_settle(offload, 20000));
+	ck_assert_uint_eq(n_done, 11);
+	sem_destroy(&ends);
+}
+END_TEST
+
+UNIT_MAIN("offload", set_up, tear_down, all_jobs_are_awaited, the_wait_ends,
+	  a_group_leaves_threads_to_others)
