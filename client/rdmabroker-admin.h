@@ -180,7 +180,8 @@ struct rdmabroker_listed_session {
 	 */
 	bool lingers;
 	uint8_t unused[3]; /* 0 */
-	uint32_t charged_uid; /* whose quotas it uses: UID, or the owner of this subordinate uid */
+	/* whose quotas it uses: UID, or the owner of this subordinate uid, or the first uid of its container */
+	uint32_t charged_uid;
 	const char *
 		denied; /* of rdmabroker_get_list_tried(): what the rules would not allow, and why; NULL: nothing */
 };

@@ -42,10 +42,12 @@ static int read_owners(struct config *config, struct diag *diag)
 			diag, config->subuid_path, 0, 0, NULL, 0,
 			"cannot read the ranges of subordinate uids, so each uid counts as a user: %s",
 			strerror(-r));
-	if (owners_have_other_source(NSSWITCH))
+	if (owners_have_other_source(NSSWITCH)) {
+		owners_set_incomplete(config->owners);
 		diag_warn(diag, NSSWITCH, 0, 0, NULL, 0,
-			  "subordinate uids that come from another source than %s count as users",
+			  "subordinate uids that come from another source than %s are not read",
 			  config->subuid_path);
+	}
 	return 0;
 }
 

@@ -55,7 +55,7 @@ static void close_later(void *userdata, int fd)
 	struct closing *closing;
 
 	if (closing_new(&closing, closer, 1) == 0) {
-		if (closing_bind(closing, (uid_t)-1, CLOSER_STRANGER) == 0) {
+		if (closing_bind(closing, owner_of((uid_t)-1), CLOSER_STRANGER) == 0) {
 			closing_add(closing, fd);
 			closing_go(closing);
 			return;

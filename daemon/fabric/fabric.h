@@ -34,6 +34,7 @@
 #include "proto/path.h"
 #include "proto/maker.h"
 #include "util/list.h"
+#include "util/owner.h"
 
 struct fabric;
 struct fabric_id;
@@ -258,24 +259,25 @@ enum fabric_qp {
 
 /*
  * Finds out whether process PID created QP number QPN of DEVICE. A thread does it, because the driver can
- * query its firmware. The look-up counts for the user UID. Returns -EINPROGRESS and sets *RET if DONE will be
+ * query its firmware. The look-up counts for OWNER. Returns -EINPROGRESS and sets *RET if DONE will be
  * called. A result that is known at once is returned, and *RET is NULL.
  *
- * Results: an enum fabric_qp; -ENODEV: no such device; -EDQUOT: UID has too many look-ups pending; another
+ * Results: an enum fabric_qp; -ENODEV: no such device; -EDQUOT: OWNER has too many look-ups pending; another
  * negative errno: the look-up failed.
  */
 int fabric_qp_belongs(struct fabric_lookup **ret, struct fabric *fabric, const char *device,
-		      uint32_t qpn, pid_t pid, uid_t uid, fabric_answer_fn done, void *userdata);
+		      uint32_t qpn, pid_t pid, struct owner owner, fabric_answer_fn done,
+		      void *userdata);
 /* DONE is not called after this. Takes NULL; returns NULL. */
 struct fabric_lookup *fabric_lookup_cancel(struct fabric_lookup *lookup);
 
 /*
- * Creates an id. UID is charged for the id from fabric_id_free() until the kernel has destroyed it. -ENODEV:
- * rdma_cm or an RDMA device is missing; -EDQUOT: too many ids of UID are being destroyed; -EINPROGRESS:
+ * Creates an id. OWNER is charged for the id from fabric_id_free() until the kernel has destroyed it. -ENODEV:
+ * rdma_cm or an RDMA device is missing; -EDQUOT: too many ids of OWNER are being destroyed; -EINPROGRESS:
  * rdma_cm is not open yet, and devices are being opened.
  */
-int fabric_id_new(struct fabric_id **ret, struct fabric *fabric, uid_t uid, enum rdma_port_space ps,
-		  fabric_event_fn on_event, void *userdata);
+int fabric_id_new(struct fabric_id **ret, struct fabric *fabric, struct owner owner,
+		  enum rdma_port_space ps, fabric_event_fn on_event, void *userdata);
 /* How far a connection is. What has to be done at its end depends on that. */
 enum fabric_stage {
 	/* there is no connection to end when the id is destroyed; datagram ids are always in this stage */
@@ -291,7 +293,7 @@ enum fabric_stage {
  * An id that was taken over cannot be bound, listen, resolve or connect: these calls fail with -EINVAL. STAGE is how
  * far its connection is, PASSIVE: it began as a connection request. Returns 0 or a negative errno.
  */
-int fabric_id_restore(struct fabric_id **ret, struct fabric *fabric, uid_t uid,
+int fabric_id_restore(struct fabric_id **ret, struct fabric *fabric, struct owner owner,
 		      enum rdma_port_space ps, const struct fabric_id_info *info,
 		      enum fabric_stage stage, bool passive, fabric_event_fn on_event,
 		      void *userdata);
@@ -317,10 +319,11 @@ struct fabric_id *fabric_id_free(struct fabric_id *id);
  */
 void fabric_id_abandon(struct fabric_id *id);
 /*
- * Sets who gets the id's events. The id of a connection request has no callback at first. Without a callback,
+ * Sets who gets the id's events, and who is charged for it. The id of a connection request has no callback at first. Without a callback,
  * events are dropped.
  */
-void fabric_id_set_owner(struct fabric_id *id, uid_t uid, fabric_event_fn on_event, void *userdata);
+void fabric_id_set_owner(struct fabric_id *id, struct owner owner, fabric_event_fn on_event,
+			 void *userdata);
 void fabric_id_get_info(const struct fabric_id *id, struct fabric_id_info *ret);
 /*
  * Returns the number of the id's paths, which are known when its route is resolved, or if it is a connection request.

@@ -267,11 +267,9 @@ Rdmabroker__Workload *out_workload(struct out_workload *space, const struct sess
 	return out_names(space, names);
 }
 
-uint32_t out_charged(uid_t uid)
+uint32_t out_charged(uid_t uid, struct owner owner)
 {
-	uid_t owner = owner_of(uid);
-
-	return owner == uid ? 0 : owner;
+	return owner.uid == uid ? 0 : owner.uid;
 }
 
 const char *in_peer_identity(struct policy_peer *ret, const Rdmabroker__PeerIdentity *m)

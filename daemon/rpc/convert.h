@@ -69,7 +69,7 @@ struct out_notice {
 };
 
 /* Who is charged for UID; 0: UID itself. */
-uint32_t out_charged(uid_t uid);
+uint32_t out_charged(uid_t uid, struct owner owner);
 /* What the client of SESSION belongs to, besides its unit. NULL: nothing is known. */
 Rdmabroker__Workload *out_workload(struct out_workload *space, const struct session *session);
 /* RET points into M. */

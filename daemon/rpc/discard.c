@@ -8,7 +8,7 @@
 /* By default the kernel queues some 280 small packets. */
 #define UNREAD_MAX 512
 
-bool discard_unread(struct peers *peers, int sock, uid_t uid, enum closer_class class)
+bool discard_unread(struct peers *peers, int sock, struct owner owner, enum closer_class class)
 {
 	struct core *core = peers->core;
 
@@ -18,7 +18,7 @@ bool discard_unread(struct peers *peers, int sock, uid_t uid, enum closer_class 
 		size_t n_fds;
 		int r;
 
-		if (!closer_is_behind(core_get_closer(core), uid) &&
+		if (!closer_is_behind(core_get_closer(core), owner) &&
 		    !account_is_full(core_get_account(core), ACCOUNT_FDS))
 			room = peers_get_room(peers);
 		if (!room)
@@ -27,7 +27,7 @@ bool discard_unread(struct peers *peers, int sock, uid_t uid, enum closer_class 
 		if (n_fds == 0) {
 			peers_put_room(peers, room);
 		} else {
-			closing_bind(room, uid, class);
+			closing_bind(room, owner, class);
 			for (size_t k = 0; k < n_fds; k++)
 				closing_add(room, fds[k]);
 			closing_go(room);

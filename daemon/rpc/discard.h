@@ -20,4 +20,4 @@ struct peers;
  * the user wait to be closed, or after some hundred packets. Then the kernel closes the descriptors that are left when
  * the socket is closed.
  */
-bool discard_unread(struct peers *peers, int sock, uid_t uid, enum closer_class class);
+bool discard_unread(struct peers *peers, int sock, struct owner owner, enum closer_class class);

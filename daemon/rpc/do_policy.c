@@ -240,7 +240,7 @@ int do_explain(struct call *call)
 	if (verdict.reason)
 		result->reason = (char *)verdict.reason;
 	result->asks = early.answer == POLICY_ASK;
-	result->charged_uid = out_charged(question.uid);
+	result->charged_uid = out_charged(question.uid, owner_of(question.uid));
 	if (early.answer == POLICY_DEFER || early.answer == POLICY_ASK)
 		result->depends = out_rule(&space_of(call)->depends, early.rule,
 					   core_get_tally(core, early.rule));

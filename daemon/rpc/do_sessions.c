@@ -85,7 +85,7 @@ static Rdmabroker__ListedSession *out_session(struct out_listed_session *space,
 			     sizeof(space->restriction));
 	out->restriction = space->restriction;
 	out->lingers = session_lingers(session);
-	out->charged_uid = out_charged(session_get_uid(session));
+	out->charged_uid = out_charged(session_get_uid(session), session_get_owner(session));
 	return out;
 }
 

@@ -5,13 +5,15 @@
  * The newcomers are the clients that are connected, but whose session is not charged to their user yet. They are limited,
  * for each user and for all users together. A client that connects always becomes one. If its user then has too many, the
  * oldest of them has to go. If all users together have too many, the oldest one of the user with most has to go. So a user
- * with many silent connections displaces only its own clients.
+ * with many silent connections displaces only its own clients. A user is an owner, see util/owner.h; all owners of a range
+ * count as one user, of whom the owner with most has to let one go.
  */
 
 #include <stdbool.h>
 #include <sys/types.h>
 
 #include "util/list.h"
+#include "util/owner.h"
 
 #define NEWCOMERS_MAX 256 /* the clients of root and of the daemon's own user are not counted */
 #define NEWCOMERS_PER_USER 64
@@ -19,7 +21,7 @@
 struct newcomers_user;
 
 struct newcomers {
-	struct list users; /* newcomers_user.link */
+	struct list groups; /* newcomers_group.link */
 	unsigned n; /* places taken, except by clients of root and of OWN */
 	uid_t own; /* the uid that this process runs as */
 };
@@ -34,7 +36,7 @@ struct newcomers_place {
 void newcomers_init(struct newcomers *newcomers);
 void newcomers_done(struct newcomers *newcomers); /* there must be none any more */
 int newcomers_enter(struct newcomers *newcomers, struct newcomers_place *place,
-		    uid_t uid); /* 0 or -ENOMEM */
+		    struct owner owner); /* 0 or -ENOMEM */
 void newcomers_leave(struct newcomers_place *place); /* idempotent */
 /* The place whose client has to go because there are too many clients; NULL: there are not too many. */
 struct newcomers_place *newcomers_surplus(struct newcomers *newcomers);

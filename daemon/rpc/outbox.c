@@ -87,7 +87,7 @@ static void record(struct outbox *outbox, struct session *session, struct packet
 	/* A user whose clients do not read has no more than his share of the rows, so that others have some. */
 	if (account_charge(core_get_account(session_get_core(session)), &packet->rows,
 			   ACCOUNT_PACKETS, (packet->len + LEDGER_PART - 1) / LEDGER_PART,
-			   session_get_uid(session)) < 0) {
+			   session_get_owner(session)) < 0) {
 		packet->row->n_queued++;
 		return;
 	}
@@ -180,7 +180,7 @@ int outbox_add(struct outbox *outbox, struct session *session, const uint8_t *da
 		return r;
 	if (!id)
 		r = account_charge(core_get_account(session_get_core(session)), &packet->charge,
-				   ACCOUNT_BYTES, cost_of(len), session_get_uid(session));
+				   ACCOUNT_BYTES, cost_of(len), session_get_owner(session));
 	if (r < 0) {
 		closep(&packet->fd);
 		free(packet);
@@ -294,10 +294,10 @@ bool outbox_has_room_for_notice(const struct outbox *outbox, struct session *ses
 {
 	const size_t cost = cost_of(len);
 	const struct account *account = core_get_account(session_get_core(session));
-	uid_t uid = session_get_uid(session);
+	struct owner owner = session_get_owner(session);
 
 	return outbox->bytes + cost <= outbox->max_bytes / 2 &&
-	       account_get_used(account, ACCOUNT_BYTES, uid) + cost <=
+	       account_get_used(account, ACCOUNT_BYTES, owner) + cost <=
 		       account->limit_per_user[ACCOUNT_BYTES] / 2 &&
 	       account->used[ACCOUNT_BYTES] + cost <= account->limit[ACCOUNT_BYTES] / 2;
 }

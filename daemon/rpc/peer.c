@@ -27,7 +27,6 @@
 #include "takeover/ledger.h"
 #include "takeover/socketstore.h"
 #include "util/log.h"
-#include "util/owner.h"
 #include "util/util.h"
 
 #define HELLO_USEC (10 * 1000000ULL)
@@ -87,7 +86,7 @@ static void let_in(struct peer *peer)
 	peer->is_in = true;
 	leave_newcomers(peer);
 	/* If memory runs out, the class stays CLOSER_STRANGER. */
-	if (closing_bind(peer->closing, peer->uid, CLOSER_ADMITTED) == 0)
+	if (closing_bind(peer->closing, peer->owner, CLOSER_ADMITTED) == 0)
 		peer->class = CLOSER_ADMITTED;
 	packet_pass_fds(peer->sock, session_get_permits(session) & SESSION_PERMIT_CLIENT);
 }
@@ -120,7 +119,7 @@ static void close_received(struct peer *peer)
 {
 	if (!peer->received || (peer->waiting && !peer->ending))
 		return;
-	closing_bind(peer->received, peer->uid, peer->class);
+	closing_bind(peer->received, peer->owner, peer->class);
 	peer->received = closing_go(peer->received);
 }
 
@@ -277,7 +276,7 @@ static void receive(struct peer *peer, struct closing *room)
 		peers_put_room(peer->peers, room);
 	} else {
 		peer->received = room;
-		closing_bind(room, peer->uid, peer->class);
+		closing_bind(room, peer->owner, peer->class);
 	}
 	for (size_t i = 0; i < n_fds; i++)
 		closing_add(room, fds[i]);
@@ -325,7 +324,7 @@ void peer_on_io(struct peer *peer, uint32_t events)
 		stop_reading(peer, &full->unread);
 		return;
 	}
-	room = closer_is_behind(core_get_closer(session_get_core(peer->session)), peer->uid) ?
+	room = closer_is_behind(core_get_closer(session_get_core(peer->session)), peer->owner) ?
 		       NULL :
 		       peers_get_room(peer->peers);
 	if (room)
@@ -400,16 +399,16 @@ static int make(struct peer **ret, struct peers *peers, struct core *core, struc
 		return r;
 	if (row)
 		outbox_restore_count(&peer->outbox, row, session_get_row(peer->session));
-	peer->uid = owner_of(session_get_uid(peer->session));
+	peer->owner = session_get_owner(peer->session);
 	/* Let the client send descriptors if a proof can be required at Hello, because the proof is a descriptor. */
 	if (identity_doubt(session_get_identity(peer->session)) ||
 	    session_is_released(peer->session))
 		packet_pass_fds(sock, true);
-	r = closing_bind(closing, peer->uid, CLOSER_STRANGER);
+	r = closing_bind(closing, peer->owner, CLOSER_STRANGER);
 	if (r < 0)
 		return r;
 	closing_add(closing, sock);
-	r = peers_add(peers, peer, peer->uid);
+	r = peers_add(peers, peer, peer->owner);
 	if (r >= 0)
 		r = peers_await(peers, peer, EPOLLIN);
 	if (r < 0)
@@ -529,8 +528,8 @@ struct peer *peer_free(struct peer *peer)
 	if (closing_is_bound(peer->closing)) {
 		packet_end(peer->sock);
 		/* Empty sockets have closing threads of their own. If memory runs out, the socket keeps its class. */
-		if (discard_unread(peer->peers, peer->sock, peer->uid, peer->class))
-			closing_bind(peer->closing, peer->uid, CLOSER_EMPTY);
+		if (discard_unread(peer->peers, peer->sock, peer->owner, peer->class))
+			closing_bind(peer->closing, peer->owner, CLOSER_EMPTY);
 		sent_fds_land(peer->sent_fds, peer->closing);
 	} else {
 		peers_refuse(peer->closing, peer->sock);

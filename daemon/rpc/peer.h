@@ -65,7 +65,7 @@ struct peer {
 	bool is_in; /* Hello has succeeded, and let_in() has prepared the socket for further requests */
 	enum closer_class class; /* class of CLOSING */
 	bool apart; /* the reply to the request goes over another session's socket, see Request.apart */
-	uid_t uid; /* user of CLOSING */
+	struct owner owner; /* of the session, and of CLOSING */
 	/* closes the descriptors of the last packet, once its request is processed; NULL: none */
 	struct closing *received;
 	bool ending; /* the client is disconnected; its ids are still to be freed */

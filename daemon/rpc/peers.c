@@ -11,12 +11,12 @@
 
 #define UNPAUSED_A_TURN 64 /* at most this many clients are read again in one turn */
 
-#define NOBODY ((uid_t)-1)
+static const struct owner nobody = { .uid = (uid_t)-1, .range = OWNER_ALONE };
 
 void peers_refuse(struct closing *closing, int sock)
 {
 	/* This cannot fail, because peers.refused is bound to the same user and class. */
-	closing_bind(closing, NOBODY, CLOSER_STRANGER);
+	closing_bind(closing, nobody, CLOSER_STRANGER);
 	closing_add(closing, sock);
 	closing_go(closing);
 }
@@ -152,12 +152,12 @@ int peers_await(struct peers *peers, struct peer *peer, uint32_t events)
 	return r;
 }
 
-int peers_add(struct peers *peers, struct peer *peer, uid_t uid)
+int peers_add(struct peers *peers, struct peer *peer, struct owner owner)
 {
-	int r = turns_join(&peers->turns, &peer->turn, uid);
+	int r = turns_join(&peers->turns, &peer->turn, owner);
 
 	list_insert(&peers->list, &peer->link);
-	return r < 0 ? r : newcomers_enter(&peers->newcomers, &peer->place, uid);
+	return r < 0 ? r : newcomers_enter(&peers->newcomers, &peer->place, owner);
 }
 
 void peers_remove(struct peers *peers, struct peer *peer)
@@ -208,7 +208,7 @@ int peers_init(struct peers *peers, sd_event *loop, struct core *core, struct co
 		return r;
 	r = closing_new(&peers->refused, closer, 0);
 	if (r == 0)
-		r = closing_bind(peers->refused, NOBODY, CLOSER_STRANGER);
+		r = closing_bind(peers->refused, nobody, CLOSER_STRANGER);
 	if (r < 0)
 		return r;
 

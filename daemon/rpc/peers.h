@@ -48,7 +48,7 @@ struct peers {
 	struct closing *next; /* will close the socket of the next client; NULL: not created yet */
 	struct closing *room; /* for the next packet, see peers_get_room(); NULL: not created yet */
 	bool has_no_room; /* there was no memory for ROOM, so some clients are not read */
-	struct closing *refused; /* bound to NOBODY, so that peers_refuse() cannot fail to bind */
+	struct closing *refused; /* bound to no user, so that peers_refuse() cannot fail to bind */
 	const struct peers_ops *ops;
 	void *userdata;
 };
@@ -58,7 +58,7 @@ int peers_init(struct peers *peers, sd_event *loop, struct core *core, struct co
 	       const struct peers_ops *ops, void *userdata);
 void peers_done(struct peers *peers); /* all peers must be gone */
 
-int peers_add(struct peers *peers, struct peer *peer, uid_t uid); /* 0 or -ENOMEM */
+int peers_add(struct peers *peers, struct peer *peer, struct owner owner); /* 0 or -ENOMEM */
 void peers_remove(struct peers *peers, struct peer *peer);
 /* Makes the peers of PAUSED (peer.pausing) read from their clients again: some in each turn of the loop. */
 void peers_resume_list(struct peers *peers, struct list *paused);

@@ -11,14 +11,20 @@
 #include "rpc/turns.h"
 #include "util/hot.h"
 
+/* An owner with what has joined, or a range with its owners. */
 struct turn_owner {
-	UT_hash_handle hh; /* turns.owners */
-	uid_t uid;
-	unsigned n; /* that have joined */
+	UT_hash_handle hh; /* turns.owners or turns.ranges */
+	struct owner owner; /* of a range: any of its owners */
+	uint64_t key; /* owner_group() of a range */
+	bool is_range;
+	struct turn_owner *range; /* NULL: none */
+	unsigned n; /* of what has joined, or of owners */
 	uint64_t number; /* the turn of the loop in which WORK was used */
 	unsigned work;
-	struct list waiting; /* turns.waiting, while QUEUED has entries */
-	struct list queued; /* turn.queued */
+	/* in turns.waiting, or in the WAITING_OWNERS of the range, while there is put-off work */
+	struct list waiting;
+	struct list queued; /* turn.queued; of a range: none */
+	struct list waiting_owners; /* turn_owner.waiting; only of a range */
 };
 
 static void run_soon(struct turns *turns)
@@ -43,20 +49,71 @@ static struct turn *next(struct turn_owner *owner)
 	return l ? container_of(l, struct turn, queued) : NULL;
 }
 
-/* Serves one owner. He can leave meanwhile, with his last session. */
+static bool has_work(struct turn_owner *owner)
+{
+	return next(owner) || !list_is_empty(&owner->waiting_owners);
+}
+
+static void wait_last(struct list *waiting, struct turn_owner *owner)
+{
+	list_remove(&owner->waiting);
+	if (has_work(owner))
+		list_insert(waiting, &owner->waiting);
+}
+
+static void hold(struct turn_owner *owner)
+{
+	owner->n++;
+}
+
+static void put_range(struct turns *turns, struct turn_owner *range)
+{
+	if (!range || --range->n > 0)
+		return;
+	list_remove(&range->waiting);
+	HASH_DEL(turns->ranges, range);
+	free(range);
+}
+
+static void put(struct turns *turns, struct turn_owner *owner)
+{
+	if (owner->is_range) {
+		put_range(turns, owner);
+		return;
+	}
+	if (--owner->n > 0)
+		return;
+	list_remove(&owner->waiting);
+	HASH_DEL(turns->owners, owner);
+	turns->n_owners--;
+	put_range(turns, owner->range);
+	free(owner);
+}
+
+/* The owners of a range are served in rotation, one request of each. */
+static struct turn *take(struct turn_owner *owner)
+{
+	struct list *l = list_first(&owner->waiting_owners);
+	struct turn_owner *from = l ? container_of(l, struct turn_owner, waiting) : owner;
+	struct turn *turn = next(from);
+
+	if (turn)
+		list_remove(&turn->queued);
+	if (from != owner)
+		wait_last(&owner->waiting_owners, from);
+	return turn;
+}
+
+/* Serves a range, or an owner in none. He can leave meanwhile, with his last session. */
 static void serve_owner(struct turns *turns, struct turn_owner *owner)
 {
 	struct turn *turn;
 
-	owner->n++;
-	while ((turn = next(owner)) && has_budget(turns, owner)) {
-		list_remove(&turn->queued);
+	hold(owner);
+	while (has_budget(turns, owner) && (turn = take(owner)))
 		turns->serve(turn);
-	}
-	list_remove(&owner->waiting);
-	if (next(owner))
-		list_insert(&turns->waiting, &owner->waiting);
-	turns_leave(&(struct turn){ .turns = turns, .owner = owner });
+	wait_last(&turns->waiting, owner);
+	put(turns, owner);
 }
 
 /*
@@ -91,47 +148,87 @@ int turns_init(struct turns *turns, sd_event *loop, void (*serve)(struct turn *t
 
 void turns_done(struct turns *turns)
 {
-	assert(!turns->owners);
+	assert(!turns->owners && !turns->ranges);
 	sd_event_source_disable_unref(turns->source);
 	turns->hot = hot_unref(turns->hot);
 }
 
-static struct turn_owner *get_owner(struct turns *turns, uid_t uid)
+static struct turn_owner *owner_new(struct owner owner, bool is_range)
 {
-	struct turn_owner *owner;
+	struct turn_owner *ret = calloc(1, sizeof(*ret));
 
-	HASH_FIND(hh, turns->owners, &uid, sizeof(uid), owner);
-	if (owner)
-		return owner;
-	owner = calloc(1, sizeof(*owner));
-	if (!owner)
+	if (!ret)
 		return NULL;
-	owner->uid = uid;
-	list_init(&owner->waiting);
-	list_init(&owner->queued);
-	HASH_ADD(hh, turns->owners, uid, sizeof(owner->uid), owner);
-	if (!owner->hh.tbl) {
-		free(owner);
+	ret->owner = owner;
+	ret->key = owner_group(owner);
+	ret->is_range = is_range;
+	list_init(&ret->waiting);
+	list_init(&ret->queued);
+	list_init(&ret->waiting_owners);
+	return ret;
+}
+
+static struct turn_owner *get_range(struct turns *turns, struct owner owner)
+{
+	uint64_t key = owner_group(owner);
+	struct turn_owner *range;
+
+	HASH_FIND(hh, turns->ranges, &key, sizeof(key), range);
+	if (!range) {
+		range = owner_new(owner, /* is_range= */ true);
+		if (!range)
+			return NULL;
+		HASH_ADD(hh, turns->ranges, key, sizeof(range->key), range);
+		if (!range->hh.tbl) {
+			free(range);
+			return NULL;
+		}
+	}
+	hold(range);
+	return range;
+}
+
+static struct turn_owner *get_owner(struct turns *turns, struct owner owner)
+{
+	struct turn_owner *ret;
+
+	HASH_FIND(hh, turns->owners, &owner, sizeof(owner), ret);
+	if (ret)
+		return ret;
+	ret = owner_new(owner, /* is_range= */ false);
+	if (!ret)
+		return NULL;
+	if (owner.range != OWNER_ALONE) {
+		ret->range = get_range(turns, owner);
+		if (!ret->range) {
+			free(ret);
+			return NULL;
+		}
+	}
+	HASH_ADD(hh, turns->owners, owner, sizeof(ret->owner), ret);
+	if (!ret->hh.tbl) {
+		put_range(turns, ret->range);
+		free(ret);
 		return NULL;
 	}
 	turns->n_owners++;
-	return owner;
+	return ret;
 }
 
-int turns_join(struct turns *turns, struct turn *turn, uid_t owner)
+int turns_join(struct turns *turns, struct turn *turn, struct owner owner)
 {
 	*turn = (struct turn){ .owner = get_owner(turns, owner) };
 	list_init(&turn->queued);
 	if (!turn->owner)
 		return -ENOMEM;
 	turn->turns = turns;
-	turn->owner->n++;
+	hold(turn->owner);
 	return 0;
 }
 
+/* Of a range in which nobody waits any more, serve_owner() finds nothing to serve. */
 void turns_leave(struct turn *turn)
 {
-	struct turn_owner *owner = turn->owner;
 	struct turns *turns = turn->turns;
 
 	if (!turns)
@@ -139,18 +236,16 @@ void turns_leave(struct turn *turn)
 	if (turn->queued.next)
 		list_remove(&turn->queued);
 	turn->turns = NULL;
-	if (--owner->n > 0)
-		return;
-	list_remove(&owner->waiting);
-	HASH_DEL(turns->owners, owner);
-	turns->n_owners--;
-	free(owner);
+	put(turns, turn->owner);
 }
 
 bool turns_may_go(const struct turn *turn)
 {
+	const struct turn_owner *owner = turn->owner;
+
 	return turn->turns->n_owners == 1 ||
-	       (list_is_empty(&turn->owner->queued) && has_budget(turn->turns, turn->owner));
+	       (list_is_empty(&owner->queued) && has_budget(turn->turns, owner) &&
+		(!owner->range || has_budget(turn->turns, owner->range)));
 }
 
 bool turns_is_used_up(const struct turn *turn)
@@ -158,16 +253,22 @@ bool turns_is_used_up(const struct turn *turn)
 	return turn->turns->n_owners == 1 && !has_budget(turn->turns, turn->owner);
 }
 
+static void wait_for_turn(struct list *waiting, struct turn_owner *owner)
+{
+	if (list_is_empty(&owner->waiting))
+		list_insert(waiting, &owner->waiting);
+}
+
 void turns_put_off(struct turn *turn)
 {
-	struct turn_owner *owner = turn->owner;
+	struct turn_owner *owner = turn->owner, *range = owner->range;
 
 	if (turns_is_put_off(turn))
 		return;
 	list_insert(&owner->queued, &turn->queued);
-	if (!list_is_empty(&owner->waiting))
-		return;
-	list_insert(&turn->turns->waiting, &owner->waiting);
+	if (range)
+		wait_for_turn(&range->waiting_owners, owner);
+	wait_for_turn(&turn->turns->waiting, range ?: owner);
 	run_soon(turn->turns);
 }
 
@@ -176,14 +277,20 @@ bool turns_is_put_off(const struct turn *turn)
 	return !list_is_empty(&turn->queued);
 }
 
-void turns_charge(struct turn *turn, unsigned work)
+static void charge(struct turns *turns, struct turn_owner *owner, unsigned work)
 {
-	struct turn_owner *owner = turn->owner;
-	uint64_t number = get_number(turn->turns);
+	uint64_t number = get_number(turns);
 
 	if (owner->number != number) {
 		owner->number = number;
 		owner->work = 0;
 	}
 	owner->work += work;
+}
+
+void turns_charge(struct turn *turn, unsigned work)
+{
+	charge(turn->turns, turn->owner, work);
+	if (turn->owner->range)
+		charge(turn->turns, turn->owner->range, work);
 }

@@ -7,6 +7,9 @@
  * sessions an owner has, and whatever they request, another owner waits for one budget of each owner who has put-off
  * work, and not for all of their requests.
  *
+ * The owners of a range (util/owner.h) have one budget together, and one place in the rotation. When its turn has come,
+ * they are served in a rotation of their own.
+ *
  * While only one owner has sessions, nothing is put off.
  */
 
@@ -16,6 +19,7 @@
 #include <systemd/sd-event.h>
 
 #include "util/list.h"
+#include "util/owner.h"
 
 /* One unit is about what the smallest request costs; request.c's table has the others. */
 #define TURNS_BUDGET 32
@@ -27,9 +31,11 @@ struct turn;
 struct turn_owner;
 
 struct turns {
-	struct turn_owner *owners; /* a uthash table, by uid */
+	struct turn_owner *owners; /* a uthash table, by owner */
+	struct turn_owner *ranges; /* a uthash table, by owner_group() */
 	unsigned n_owners;
-	struct list waiting; /* turn_owner.waiting: those with put-off work, the next one first */
+	struct list
+		waiting; /* turn_owner.waiting: ranges, and owners in none, with put-off work; the next one first */
 	struct hot *hot;
 	sd_event_source *source; /* enabled while WAITING has entries */
 	void (*serve)(struct turn *turn);
@@ -46,7 +52,7 @@ struct turn {
 int turns_init(struct turns *turns, sd_event *loop, void (*serve)(struct turn *turn));
 void turns_done(struct turns *turns); /* all must have left */
 
-int turns_join(struct turns *turns, struct turn *turn, uid_t owner); /* 0 or -ENOMEM */
+int turns_join(struct turns *turns, struct turn *turn, struct owner owner); /* 0 or -ENOMEM */
 void turns_leave(struct turn *turn); /* idempotent */
 
 /* False: the owner has used up his budget, or has put-off work, so TURN has to be put off. */

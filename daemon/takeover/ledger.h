@@ -95,9 +95,8 @@ struct ledger_session {
 	 */
 	uint32_t restricted_permits;
 	uint32_t door; /* enum door; DOOR_COMMON if an older daemon has written the row */
-	uint32_t
-		charged_uid; /* whose quotas it uses; judged again by the next daemon, and here for people */
-	uint32_t reserved2;
+	uint32_t charged_uid,
+		charged_range; /* its owner; RANGE 0: an older daemon has written the row */
 	uint64_t replies_to; /* session.replies_to; 0 if an older daemon has written the row */
 	/*
 	 * The permits of a session with REPLIES_TO. They are not in the members above, because a daemon that does not
@@ -233,6 +232,7 @@ struct ledger_refused {
 	char unit[256], container[128], pod[128], job[128];
 	char rule[256]; /* "file:line" */
 	uint32_t gids[LEDGER_REFUSED_GIDS]; /* groups that all these processes were in; sorted */
+	uint32_t charged_uid, charged_range; /* as in struct ledger_session */
 };
 
 /*

@@ -9,17 +9,12 @@
 #include <uthash.h>
 
 #include "util/account.h"
-#include "util/owner.h"
 
-/* Added to the first uid of a range, to tell its key from that of an owner. */
-#define RANGE (UINT64_C(1) << 32)
-
-/* An owner, or a range of subordinate uids with many owners. */
+/* An owner, or a range with many owners. */
 struct account_user {
 	UT_hash_handle hh; /* account.users */
-	uint64_t key; /* the uid, or that of the range with RANGE */
-	unsigned n_charges; /* and, of a range, owners */
-	struct account_user *range; /* NULL: the owner is in none */
+	uint64_t key; /* the owner's uid, or owner_group() of the range */
+	unsigned n_charges;
 	uint64_t used[_ACCOUNT_SLOT_MAX];
 };
 
@@ -49,8 +44,6 @@ static void put(struct account *account, struct account_user *user)
 {
 	if (--user->n_charges > 0)
 		return;
-	if (user->range)
-		put(account, user->range);
 	HASH_DEL(account->users, user);
 	free(user);
 }
@@ -75,19 +68,25 @@ static struct account_user *get(struct account *account, uint64_t key)
 	return user;
 }
 
-/* As get(), for the owner UID and his range. */
-static struct account_user *get_owner(struct account *account, uid_t uid)
+static int get_both(struct account *account, struct owner owner, struct charge *ret)
 {
-	struct account_user *user = get(account, uid);
-	uid_t first;
+	struct account_user *user = get(account, owner.uid), *range = NULL;
 
-	if (!user || user->range || !owner_has_range(uid, &first))
-		return user;
-	user->range = get(account, RANGE | first);
-	if (user->range)
-		return user;
-	put(account, user);
-	return NULL;
+	if (user && owner.range != OWNER_ALONE)
+		range = get(account, owner_group(owner));
+	if (user && !range && owner.range != OWNER_ALONE) {
+		put(account, user);
+		return -ENOMEM;
+	}
+	*ret = (struct charge){ .account = account, .user = user, .range = range };
+	return user ? 0 : -ENOMEM;
+}
+
+static void put_both(struct charge *charge)
+{
+	put(charge->account, charge->user);
+	if (charge->range)
+		put(charge->account, charge->range);
 }
 
 /* USED can exceed LIMIT: limits can be lowered at any time, and some charges ignore them. */
@@ -115,57 +114,62 @@ static uint64_t share_of(const struct account *account, enum account_slot slot)
 	return account->limit[slot] - account->limit[slot] / 2;
 }
 
-static int add(struct account *account, struct charge *charge, enum account_slot slot,
-	       uint64_t amount, struct account_user *user)
+static int check(const struct charge *charge, enum account_slot slot, uint64_t amount,
+		 struct owner owner)
 {
-	*charge = (struct charge){
-		.account = account, .user = user, .range = user->range, .slot = slot
-	};
-	charge_grow(charge, amount);
-	return 0;
-}
+	const struct account *account = charge->account;
 
-static int check(const struct account *account, const struct account_user *user,
-		 enum account_slot slot, uint64_t amount, uid_t uid)
-{
-	if (!fits(user->used[slot], amount, account_get_limit(account, slot, uid)))
+	if (!fits(charge->user->used[slot], amount, account_get_limit(account, slot, owner)))
 		return -EDQUOT;
 	/* What an owner held before he was in a range is not in the range's sum. */
-	if (user->range && !fits(user->range->used[slot], amount, share_of(account, slot)))
+	if (charge->range && !fits(charge->range->used[slot], amount, share_of(account, slot)))
 		return -EDQUOT;
-	if (!fits(account->used[slot], amount, limit_of_all(account, slot, uid)))
+	if (!fits(account->used[slot], amount, limit_of_all(account, slot, owner.uid)))
 		return -EUSERS;
 	return 0;
 }
 
-int account_charge(struct account *account, struct charge *charge, enum account_slot slot,
-		   uint64_t amount, uid_t uid)
+static void set(struct charge *charge, const struct charge *new, enum account_slot slot,
+		uint64_t amount)
 {
-	struct account_user *user = get_owner(account, owner_of(uid));
-	int r;
+	*charge = *new;
+	charge->slot = slot;
+	charge_grow(charge, amount);
+}
 
-	if (!user)
-		return -ENOMEM;
-	r = check(account, user, slot, amount, uid);
+int account_charge(struct account *account, struct charge *charge, enum account_slot slot,
+		   uint64_t amount, struct owner owner)
+{
+	struct charge new;
+	int r = get_both(account, owner, &new);
+
+	if (r < 0)
+		return r;
+	r = check(&new, slot, amount, owner);
 	if (r == 0)
-		return add(account, charge, slot, amount, user);
-	put(account, user);
+		set(charge, &new, slot, amount);
+	else
+		put_both(&new);
 	return r;
 }
 
 int account_add(struct account *account, struct charge *charge, enum account_slot slot,
-		uint64_t amount, uid_t uid)
+		uint64_t amount, struct owner owner)
 {
-	struct account_user *user = get_owner(account, owner_of(uid));
+	struct charge new;
+	int r = get_both(account, owner, &new);
 
-	return user ? add(account, charge, slot, amount, user) : -ENOMEM;
+	if (r == 0)
+		set(charge, &new, slot, amount);
+	return r;
 }
 
-uint64_t account_get_limit(const struct account *account, enum account_slot slot, uid_t uid)
+uint64_t account_get_limit(const struct account *account, enum account_slot slot,
+			   struct owner owner)
 {
 	uint64_t limit = account->limit_per_user[slot], share = share_of(account, slot);
 
-	return limit <= share || is_reserved_for(account, uid) ? limit : share;
+	return limit <= share || is_reserved_for(account, owner.uid) ? limit : share;
 }
 
 bool account_is_full(const struct account *account, enum account_slot slot)
@@ -173,9 +177,9 @@ bool account_is_full(const struct account *account, enum account_slot slot)
 	return account->used[slot] >= limit_of_all(account, slot, account->own);
 }
 
-uint64_t account_get_used(const struct account *account, enum account_slot slot, uid_t uid)
+uint64_t account_get_used(const struct account *account, enum account_slot slot, struct owner owner)
 {
-	const struct account_user *user = find(account, owner_of(uid));
+	const struct account_user *user = find(account, owner.uid);
 
 	return user ? user->used[slot] : 0;
 }
@@ -200,6 +204,6 @@ void charge_done(struct charge *charge)
 	charge->account->used[charge->slot] -= charge->amount;
 	if (charge->range)
 		charge->range->used[charge->slot] -= charge->amount;
-	put(charge->account, user);
+	put_both(charge);
 	*charge = (struct charge){ 0 };
 }

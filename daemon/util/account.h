@@ -2,17 +2,18 @@
 #pragma once
 
 /*
- * An account counts how much of each resource each owner holds, see util/owner.h: what the processes of a uid hold is
- * charged to its owner. A charge is embedded in the object that it pays for; charge_done() gives the amount back.
- * account_done() asserts that all charges were given back.
+ * An account counts how much of each resource each owner holds, see util/owner.h. A charge is embedded in the object that
+ * it pays for; charge_done() gives the amount back. account_done() asserts that all charges were given back.
  *
- * Of what there is for all together, an owner can hold no more than half, and neither can all owners of one range of
- * subordinate uids together. Root and the daemon's own user are not limited by that.
+ * Of what there is for all together, an owner can hold no more than half, and neither can all owners of one range
+ * together. Root and the daemon's own user are not limited by that.
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+#include "util/owner.h"
 
 enum account_slot {
 	ACCOUNT_SESSIONS,
@@ -50,18 +51,20 @@ void account_init(struct account *account);
 void account_done(struct account *account);
 
 /*
- * Charges AMOUNT to the owner of UID. Returns 0; -EDQUOT: over the limit of the owner, or of the range; -EUSERS: over
+ * Charges AMOUNT to OWNER. Returns 0; -EDQUOT: over the limit of the owner, or of the range; -EUSERS: over
  * the limit of all users; or -ENOMEM.
  */
 int account_charge(struct account *account, struct charge *charge, enum account_slot slot,
-		   uint64_t amount, uid_t uid);
+		   uint64_t amount, struct owner owner);
 /* As account_charge(), but ignores limits. */
 int account_add(struct account *account, struct charge *charge, enum account_slot slot,
-		uint64_t amount, uid_t uid);
-/* What the owner of UID can hold of SLOT, if nobody else holds anything. */
-uint64_t account_get_limit(const struct account *account, enum account_slot slot, uid_t uid);
+		uint64_t amount, struct owner owner);
+/* What OWNER can hold of SLOT, if nobody else holds anything. */
+uint64_t account_get_limit(const struct account *account, enum account_slot slot,
+			   struct owner owner);
 /* True if the limit of all users and the reserve are used up. */
 bool account_is_full(const struct account *account, enum account_slot slot);
-uint64_t account_get_used(const struct account *account, enum account_slot slot, uid_t uid);
+uint64_t account_get_used(const struct account *account, enum account_slot slot,
+			  struct owner owner);
 void charge_grow(struct charge *charge, uint64_t amount); /* ignores limits */
 void charge_done(struct charge *charge); /* idempotent */

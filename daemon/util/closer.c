@@ -16,7 +16,7 @@
 #include <uthash.h>
 
 struct closer_user {
-	uid_t uid;
+	struct owner owner;
 	unsigned n_refs; /* closings that are bound to the user */
 	unsigned n_waiting; /* descriptors submitted and not closed yet */
 	UT_hash_handle hh;
@@ -27,7 +27,7 @@ struct closer {
 	void (*caught_up)(void *userdata);
 	void *userdata;
 	struct offload *offloads[_CLOSER_CLASS_MAX];
-	struct closer_user *users; /* a uthash table, by uid */
+	struct closer_user *users; /* a uthash table, by owner */
 	unsigned n_waiting;
 	struct list busy; /* closing.busy */
 };
@@ -95,24 +95,24 @@ struct closer *closer_free(struct closer *closer)
 	return NULL;
 }
 
-static struct closer_user *find_user(const struct closer *closer, uid_t uid)
+static struct closer_user *find_user(const struct closer *closer, struct owner owner)
 {
 	struct closer_user *user;
 
-	HASH_FIND(hh, closer->users, &uid, sizeof(uid), user);
+	HASH_FIND(hh, closer->users, &owner, sizeof(owner), user);
 	return user;
 }
 
-static int get_user(struct closer *closer, uid_t uid, struct closer_user **ret)
+static int get_user(struct closer *closer, struct owner owner, struct closer_user **ret)
 {
-	struct closer_user *user = find_user(closer, uid);
+	struct closer_user *user = find_user(closer, owner);
 
 	if (!user) {
 		user = calloc(1, sizeof(*user));
 		if (!user)
 			return -ENOMEM;
-		user->uid = uid;
-		HASH_ADD(hh, closer->users, uid, sizeof(user->uid), user);
+		user->owner = owner;
+		HASH_ADD(hh, closer->users, owner, sizeof(user->owner), user);
 		if (!user->hh.tbl) {
 			free(user);
 			return -ENOMEM;
@@ -131,9 +131,9 @@ static void put_user(struct closer *closer, struct closer_user *user)
 	free(user);
 }
 
-bool closer_is_behind(const struct closer *closer, uid_t uid)
+bool closer_is_behind(const struct closer *closer, struct owner owner)
 {
-	const struct closer_user *user = find_user(closer, uid);
+	const struct closer_user *user = find_user(closer, owner);
 
 	return user && user->n_waiting > CLOSER_MANY;
 }
@@ -183,7 +183,7 @@ int closing_new(struct closing **ret, struct closer *closer, size_t max)
 	return 0;
 }
 
-int closing_bind(struct closing *closing, uid_t uid, enum closer_class class)
+int closing_bind(struct closing *closing, struct owner owner, enum closer_class class)
 {
 	struct closer *closer = closing->closer;
 	struct offload *offload = closer->offloads[class];
@@ -191,10 +191,10 @@ int closing_bind(struct closing *closing, uid_t uid, enum closer_class class)
 	struct offload_job job = closing->job;
 	int r;
 
-	r = get_user(closer, uid, &user);
+	r = get_user(closer, owner, &user);
 	if (r < 0)
 		return r;
-	r = offload_prepare(offload, &job, uid);
+	r = offload_prepare_in_group(offload, &job, owner.uid, owner_group(owner));
 	if (r < 0) {
 		put_user(closer, user);
 		return r;
@@ -224,7 +224,7 @@ void closing_add(struct closing *closing, int fd)
 		charge_grow(&closing->charge, 1);
 	else
 		account_add(closing->closer->account, &closing->charge, ACCOUNT_FDS, 1,
-			    closing->user->uid);
+			    closing->user->owner);
 }
 
 struct closing *closing_go(struct closing *closing)

@@ -40,8 +40,8 @@ int closer_new(struct closer **ret, sd_event *loop, struct account *account);
  * its descriptors and CLOSER stay until the process ends. Takes NULL; returns NULL.
  */
 struct closer *closer_free(struct closer *closer);
-/* True if UID has more than CLOSER_MANY descriptors that wait to be closed. */
-bool closer_is_behind(const struct closer *closer, uid_t uid);
+/* True if OWNER has more than CLOSER_MANY descriptors that wait to be closed. */
+bool closer_is_behind(const struct closer *closer, struct owner owner);
 /* CAUGHT_UP is called when closer_is_behind() has become false for a user. NULL: none. */
 void closer_set_caught_up(struct closer *closer, void (*caught_up)(void *userdata), void *userdata);
 /* number of descriptors that wait to be closed, of all users */
@@ -53,10 +53,10 @@ unsigned closer_n_waiting(const struct closer *closer);
  */
 int closing_new(struct closing **ret, struct closer *closer, size_t max);
 /*
- * Binds CLOSING to UID and CLASS, in place of an earlier binding. Returns 0; or -ENOMEM, and the binding is
- * unchanged. -ENOMEM is possible only if no closing is bound to the same UID and CLASS.
+ * Binds CLOSING to OWNER and CLASS, in place of an earlier binding. Returns 0; or -ENOMEM, and the binding is
+ * unchanged. -ENOMEM is possible only if no closing is bound to the same OWNER and CLASS.
  */
-int closing_bind(struct closing *closing, uid_t uid, enum closer_class class);
+int closing_bind(struct closing *closing, struct owner owner, enum closer_class class);
 bool closing_is_bound(const struct closing *closing);
 /* Takes ownership of FD, which is charged to the user as ACCOUNT_FDS until it is closed. */
 void closing_add(struct closing *closing, int fd);

@@ -14,6 +14,7 @@
 #define ORDINARY_MIN 1000 /* lower uids are of the system */
 #define NOBODY 65534
 #define UNKNOWN ((uid_t)-1)
+#define SHIFTED_MIN 65536 /* containers with uids of their own have higher ones than these */
 #define ENTRY_MAX 4096 /* bytes of an entry of the user database */
 
 struct range {
@@ -25,6 +26,7 @@ struct range {
 struct owners {
 	struct range *ranges; /* sorted by FIRST when they are in force */
 	size_t n, n_allocated;
+	bool incomplete;
 };
 
 static struct owners *in_force;
@@ -264,6 +266,17 @@ bool owners_have_other_source(const char *path)
 	return found;
 }
 
+void owners_set_incomplete(struct owners *owners)
+{
+	if (owners)
+		owners->incomplete = true;
+}
+
+bool owners_are_incomplete(void)
+{
+	return in_force && in_force->incomplete;
+}
+
 void owners_use(struct owners *owners)
 {
 	owners_free(in_force);
@@ -283,19 +296,33 @@ static const struct range *find(uid_t uid)
 	return in_force->ranges[i - 1].last >= uid ? &in_force->ranges[i - 1] : NULL;
 }
 
-uid_t owner_of(uid_t uid)
+struct owner owner_of(uid_t uid)
 {
 	const struct range *range = find(uid);
 
-	return range && is_ordinary(range->owner) ? range->owner : uid;
+	if (!range)
+		return (struct owner){ .uid = uid, .range = OWNER_ALONE };
+	if (is_ordinary(range->owner))
+		return (struct owner){ .uid = range->owner, .range = OWNER_ALONE };
+	return (struct owner){ .uid = uid, .range = range->first };
 }
 
-bool owner_has_range(uid_t uid, uid_t *ret)
+bool owner_depends_on_namespace(uid_t uid)
 {
 	const struct range *range = find(uid);
 
-	if (!range || is_ordinary(range->owner))
-		return false;
-	*ret = range->first;
-	return true;
+	return range ? !is_ordinary(range->owner) : uid >= SHIFTED_MIN;
+}
+
+struct owner owner_of_stranger(uid_t uid, uid_t first)
+{
+	struct owner owner = owner_of(uid);
+
+	if (!owner_depends_on_namespace(uid))
+		return owner;
+	if (first >= SHIFTED_MIN)
+		owner.uid = first;
+	if (owner.range == OWNER_ALONE)
+		owner.range = OWNER_STRANGERS;
+	return owner;
 }

@@ -9,6 +9,7 @@
 #include "core/rule/enforce.h"
 #include "core/verbs/group.h"
 #include "rpc/peer.h"
+#include "tests/unit/ranges.h"
 #include "tests/unit/unit.h"
 #include "tests/unit/wire.h"
 
@@ -138,6 +139,7 @@ static void set_up(void)
 {
 	struct account *account;
 
+	owners_use(read_ranges("root:100000:65536\n"));
 	wire_start("allow any\n");
 	wire.core->settings.max_ids_per_session = 16384;
 	account = &wire.core->account;
@@ -158,6 +160,7 @@ static void tear_down(void)
 		if (clients[i].sock >= 0)
 			wire_close(&clients[i]);
 	wire_end();
+	owners_use(NULL);
 }
 
 /* Requests of CLIENT, whose replies it does not read, until so many bytes are queued or the daemon reads no more. */
@@ -278,7 +281,7 @@ START_TEST(many_uids)
 		wire_send(&clients[i], buf, wire_make(&clients[i], OP(GET_LIMITS), 0, buf), NULL);
 	}
 	watch(NULL);
-	print("1,000 uids request something");
+	print("1,000 uids of a container request something");
 }
 END_TEST
 

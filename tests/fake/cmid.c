@@ -13,13 +13,13 @@ void fake_drop_event(void *userdata, struct fabric_event *event)
 {
 }
 
-struct fabric_id *fake_id_new(struct fabric *fabric, uid_t uid, enum rdma_port_space ps)
+struct fabric_id *fake_id_new(struct fabric *fabric, struct owner owner, enum rdma_port_space ps)
 {
 	struct fabric_id *id = calloc(1, sizeof(*id));
 
 	assert(id);
 	id->fabric = fabric;
-	id->uid = uid;
+	id->owner = owner;
 	id->on_event = fake_drop_event;
 	id->ps = ps;
 	id->is_datagram = ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB;
@@ -30,8 +30,8 @@ struct fabric_id *fake_id_new(struct fabric *fabric, uid_t uid, enum rdma_port_s
 	return id;
 }
 
-int fabric_id_new(struct fabric_id **ret, struct fabric *fabric, uid_t uid, enum rdma_port_space ps,
-		  fabric_event_fn on_event, void *userdata)
+int fabric_id_new(struct fabric_id **ret, struct fabric *fabric, struct owner owner,
+		  enum rdma_port_space ps, fabric_event_fn on_event, void *userdata)
 {
 	int r = fake_outcome(fabric, FAKE_ID_NEW);
 
@@ -40,8 +40,8 @@ int fabric_id_new(struct fabric_id **ret, struct fabric *fabric, uid_t uid, enum
 	if (list_is_empty(&fabric->devices))
 		return -ENODEV;
 	fake_open(fabric);
-	*ret = fake_id_new(fabric, uid, ps);
-	fabric_id_set_owner(*ret, uid, on_event, userdata);
+	*ret = fake_id_new(fabric, owner, ps);
+	fabric_id_set_owner(*ret, owner, on_event, userdata);
 	return 0;
 }
 
@@ -86,9 +86,10 @@ void fabric_id_abandon(struct fabric_id *id)
 	fabric_id_free(id);
 }
 
-void fabric_id_set_owner(struct fabric_id *id, uid_t uid, fabric_event_fn on_event, void *userdata)
+void fabric_id_set_owner(struct fabric_id *id, struct owner owner, fabric_event_fn on_event,
+			 void *userdata)
 {
-	id->uid = uid;
+	id->owner = owner;
 	id->on_event = on_event;
 	id->userdata = userdata;
 }
@@ -289,7 +290,7 @@ int fabric_id_connect(struct fabric_id *id, const struct rdma_conn_param *param)
 		fake_post(id, RDMA_CM_EVENT_REJECTED, 8, NULL, NULL);
 		return 0;
 	}
-	request = fake_id_new(id->fabric, listener->uid, id->ps);
+	request = fake_id_new(id->fabric, listener->owner, id->ps);
 	request->is_request = true;
 	request->info.local = id->info.peer;
 	request->info.peer = id->info.local;

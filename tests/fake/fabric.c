@@ -436,7 +436,8 @@ static enum fabric_qp find_owner(const struct fabric *fabric, uint32_t qpn, pid_
 }
 
 int fabric_qp_belongs(struct fabric_lookup **ret, struct fabric *fabric, const char *device,
-		      uint32_t qpn, pid_t pid, uid_t uid, fabric_answer_fn done, void *userdata)
+		      uint32_t qpn, pid_t pid, struct owner owner, fabric_answer_fn done,
+		      void *userdata)
 {
 	struct fabric_lookup *lookup;
 	int r = fake_outcome(fabric, FAKE_QP_BELONGS);

@@ -85,7 +85,7 @@ struct fabric {
 struct fabric_id {
 	struct list link; /* fabric.ids */
 	struct fabric *fabric;
-	uid_t uid;
+	struct owner owner;
 	fabric_event_fn on_event;
 	void *userdata;
 	struct fabric_id_info info;
@@ -142,7 +142,7 @@ uint16_t fake_pkey_index(const struct fabric_id *id);
 void fake_set_path_gids(const struct fabric_id *id, struct ibv_sa_path_rec *path);
 
 void fake_drop_event(void *userdata, struct fabric_event *event);
-struct fabric_id *fake_id_new(struct fabric *fabric, uid_t uid, enum rdma_port_space ps);
+struct fabric_id *fake_id_new(struct fabric *fabric, struct owner owner, enum rdma_port_space ps);
 
 struct fabric_join *fake_join(struct fabric_id *id, void *userdata);
 

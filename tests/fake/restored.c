@@ -152,7 +152,7 @@ static struct fabric_id *find_left(struct fabric *fabric, const struct fabric_id
 	return NULL;
 }
 
-int fabric_id_restore(struct fabric_id **ret, struct fabric *fabric, uid_t uid,
+int fabric_id_restore(struct fabric_id **ret, struct fabric *fabric, struct owner owner,
 		      enum rdma_port_space ps, const struct fabric_id_info *info,
 		      enum fabric_stage stage, bool passive, fabric_event_fn on_event,
 		      void *userdata)
@@ -160,7 +160,7 @@ int fabric_id_restore(struct fabric_id **ret, struct fabric *fabric, uid_t uid,
 	struct fabric_id *id = find_left(fabric, info);
 
 	if (!id) {
-		id = fake_id_new(fabric, uid, ps);
+		id = fake_id_new(fabric, owner, ps);
 		id->is_gone = true;
 		id->info = *info;
 		id->info.device = NULL;
@@ -170,7 +170,7 @@ int fabric_id_restore(struct fabric_id **ret, struct fabric *fabric, uid_t uid,
 	list_remove(&id->link);
 	list_insert(&fabric->ids, &id->link);
 	id->is_inherited = true;
-	fabric_id_set_owner(id, uid, on_event, userdata);
+	fabric_id_set_owner(id, owner, on_event, userdata);
 	*ret = id;
 	return 0;
 }

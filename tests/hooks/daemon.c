@@ -214,12 +214,12 @@ LIBRARY(CM, fabric_lease_new,
 	(ret, device, uid, access, done, userdata))
 LIBRARY(CM, fabric_qp_belongs,
 	(struct fabric_lookup * *ret, struct fabric *fabric, const char *device, uint32_t qpn,
-	 pid_t pid, uid_t uid, fabric_answer_fn done, void *userdata),
-	(ret, fabric, device, qpn, pid, uid, done, userdata))
+	 pid_t pid, struct owner owner, fabric_answer_fn done, void *userdata),
+	(ret, fabric, device, qpn, pid, owner, done, userdata))
 LIBRARY(CM, fabric_id_new,
-	(struct fabric_id * *ret, struct fabric *fabric, uid_t uid, enum rdma_port_space ps,
-	 fabric_event_fn on_event, void *userdata),
-	(ret, fabric, uid, ps, on_event, userdata))
+	(struct fabric_id * *ret, struct fabric *fabric, struct owner owner,
+	 enum rdma_port_space ps, fabric_event_fn on_event, void *userdata),
+	(ret, fabric, owner, ps, on_event, userdata))
 LIBRARY(CM, fabric_id_bind, (struct fabric_id * id, const struct sockaddr *addr), (id, addr))
 LIBRARY(CM, fabric_id_listen, (struct fabric_id * id, int backlog), (id, backlog))
 LIBRARY(CM, fabric_id_resolve_addr,

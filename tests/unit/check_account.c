@@ -16,9 +16,9 @@ START_TEST(charges_are_given_back)
 	struct charge c[3] = { 0 };
 
 	account_init(&a);
-	ck_assert_int_eq(account_charge(&a, &c[0], ACCOUNT_IDS, 1, ALICE), 0);
-	ck_assert_int_eq(account_charge(&a, &c[1], ACCOUNT_IDS, 1, BOB), 0);
-	ck_assert_int_eq(account_charge(&a, &c[2], ACCOUNT_SESSIONS, 1, ALICE), 0);
+	ck_assert_int_eq(account_charge(&a, &c[0], ACCOUNT_IDS, 1, owner_of(ALICE)), 0);
+	ck_assert_int_eq(account_charge(&a, &c[1], ACCOUNT_IDS, 1, owner_of(BOB)), 0);
+	ck_assert_int_eq(account_charge(&a, &c[2], ACCOUNT_SESSIONS, 1, owner_of(ALICE)), 0);
 	ck_assert_uint_eq(a.used[ACCOUNT_IDS], 2);
 	for (int i = 0; i < 3; i++)
 		charge_done(&c[i]);
@@ -35,16 +35,16 @@ START_TEST(a_limit_for_each_user)
 
 	account_init(&a);
 	a.limit_per_user[ACCOUNT_IDS] = 2;
-	ck_assert_int_eq(account_charge(&a, &c[0], ACCOUNT_IDS, 1, ALICE), 0);
-	ck_assert_int_eq(account_charge(&a, &c[1], ACCOUNT_IDS, 1, ALICE), 0);
-	ck_assert_int_eq(account_charge(&a, &refused, ACCOUNT_IDS, 1, ALICE), -EDQUOT);
+	ck_assert_int_eq(account_charge(&a, &c[0], ACCOUNT_IDS, 1, owner_of(ALICE)), 0);
+	ck_assert_int_eq(account_charge(&a, &c[1], ACCOUNT_IDS, 1, owner_of(ALICE)), 0);
+	ck_assert_int_eq(account_charge(&a, &refused, ACCOUNT_IDS, 1, owner_of(ALICE)), -EDQUOT);
 	charge_done(&refused);
-	ck_assert_int_eq(account_charge(&a, &c[2], ACCOUNT_IDS, 1, BOB), 0);
-	ck_assert_uint_eq(account_get_used(&a, ACCOUNT_IDS, ALICE), 2);
-	ck_assert_uint_eq(account_get_used(&a, ACCOUNT_IDS, BOB), 1);
-	ck_assert_uint_eq(account_get_used(&a, ACCOUNT_IDS, CAROL), 0);
+	ck_assert_int_eq(account_charge(&a, &c[2], ACCOUNT_IDS, 1, owner_of(BOB)), 0);
+	ck_assert_uint_eq(account_get_used(&a, ACCOUNT_IDS, owner_of(ALICE)), 2);
+	ck_assert_uint_eq(account_get_used(&a, ACCOUNT_IDS, owner_of(BOB)), 1);
+	ck_assert_uint_eq(account_get_used(&a, ACCOUNT_IDS, owner_of(CAROL)), 0);
 	charge_done(&c[0]);
-	ck_assert_int_eq(account_charge(&a, &c[3], ACCOUNT_IDS, 1, ALICE), 0);
+	ck_assert_int_eq(account_charge(&a, &c[3], ACCOUNT_IDS, 1, owner_of(ALICE)), 0);
 	for (int i = 0; i < 4; i++)
 		charge_done(&c[i]);
 	account_done(&a);
@@ -61,17 +61,17 @@ START_TEST(half_of_what_there_is)
 	account_init(&a);
 	a.limit_per_user[ACCOUNT_FDS] = 8192;
 	a.limit[ACCOUNT_FDS] = 4;
-	ck_assert_int_eq(account_charge(&a, &c[0], ACCOUNT_FDS, 2, ALICE), 0);
-	ck_assert_int_eq(account_charge(&a, &refused, ACCOUNT_FDS, 1, ALICE), -EDQUOT);
-	ck_assert_uint_eq(account_get_limit(&a, ACCOUNT_FDS, ALICE), 2);
-	ck_assert_int_eq(account_charge(&a, &c[1], ACCOUNT_FDS, 2, BOB), 0);
-	ck_assert_int_eq(account_charge(&a, &refused, ACCOUNT_FDS, 1, CAROL), -EUSERS);
+	ck_assert_int_eq(account_charge(&a, &c[0], ACCOUNT_FDS, 2, owner_of(ALICE)), 0);
+	ck_assert_int_eq(account_charge(&a, &refused, ACCOUNT_FDS, 1, owner_of(ALICE)), -EDQUOT);
+	ck_assert_uint_eq(account_get_limit(&a, ACCOUNT_FDS, owner_of(ALICE)), 2);
+	ck_assert_int_eq(account_charge(&a, &c[1], ACCOUNT_FDS, 2, owner_of(BOB)), 0);
+	ck_assert_int_eq(account_charge(&a, &refused, ACCOUNT_FDS, 1, owner_of(CAROL)), -EUSERS);
 	/* Root is not limited by that. */
 	charge_done(&c[1]);
-	ck_assert_uint_eq(account_get_limit(&a, ACCOUNT_FDS, 0), 8192);
-	ck_assert_int_eq(account_charge(&a, &c[2], ACCOUNT_FDS, 2, 0), 0);
+	ck_assert_uint_eq(account_get_limit(&a, ACCOUNT_FDS, owner_of(0)), 8192);
+	ck_assert_int_eq(account_charge(&a, &c[2], ACCOUNT_FDS, 2, owner_of(0)), 0);
 	charge_done(&c[0]);
-	ck_assert_int_eq(account_charge(&a, &c[3], ACCOUNT_FDS, 2, 0), 0);
+	ck_assert_int_eq(account_charge(&a, &c[3], ACCOUNT_FDS, 2, owner_of(0)), 0);
 	charge_done(&c[2]);
 	charge_done(&c[3]);
 	account_done(&a);
@@ -85,10 +85,10 @@ START_TEST(a_limit_for_all_users)
 
 	account_init(&a);
 	a.limit[ACCOUNT_SESSIONS] = 1;
-	ck_assert_int_eq(account_charge(&a, &c[0], ACCOUNT_SESSIONS, 1, 1), 0);
-	ck_assert_int_eq(account_charge(&a, &c[1], ACCOUNT_SESSIONS, 1, 2), -EUSERS);
+	ck_assert_int_eq(account_charge(&a, &c[0], ACCOUNT_SESSIONS, 1, owner_of(1)), 0);
+	ck_assert_int_eq(account_charge(&a, &c[1], ACCOUNT_SESSIONS, 1, owner_of(2)), -EUSERS);
 	charge_done(&c[0]);
-	ck_assert_int_eq(account_charge(&a, &c[1], ACCOUNT_SESSIONS, 1, 2), 0);
+	ck_assert_int_eq(account_charge(&a, &c[1], ACCOUNT_SESSIONS, 1, owner_of(2)), 0);
 	charge_done(&c[1]);
 	account_done(&a);
 }
@@ -101,13 +101,13 @@ START_TEST(charges_of_any_amount)
 
 	account_init(&a);
 	a.limit_per_user[ACCOUNT_BYTES] = 100;
-	ck_assert_int_eq(account_charge(&a, &c, ACCOUNT_BYTES, 60, 1), 0);
-	ck_assert_int_eq(account_charge(&a, &refused, ACCOUNT_BYTES, 41, 1), -EDQUOT);
-	ck_assert_int_eq(account_charge(&a, &refused, ACCOUNT_BYTES, 40, 1), 0);
+	ck_assert_int_eq(account_charge(&a, &c, ACCOUNT_BYTES, 60, owner_of(1)), 0);
+	ck_assert_int_eq(account_charge(&a, &refused, ACCOUNT_BYTES, 41, owner_of(1)), -EDQUOT);
+	ck_assert_int_eq(account_charge(&a, &refused, ACCOUNT_BYTES, 40, owner_of(1)), 0);
 	charge_done(&refused);
 	/* A lower limit does not affect existing charges. */
 	a.limit_per_user[ACCOUNT_BYTES] = 10;
-	ck_assert_int_eq(account_charge(&a, &refused, ACCOUNT_BYTES, 1, 1), -EDQUOT);
+	ck_assert_int_eq(account_charge(&a, &refused, ACCOUNT_BYTES, 1, owner_of(1)), -EDQUOT);
 	charge_done(&c);
 	ck_assert_uint_eq(a.used[ACCOUNT_BYTES], 0);
 	account_done(&a);

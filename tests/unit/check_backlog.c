@@ -11,6 +11,7 @@
 #include "core/verbs/listen.h"
 #include "core/verbs/resolve_addr.h"
 #include "core/verbs/session_life.h"
+#include "tests/unit/be_user.h"
 #include "tests/unit/pair.h"
 #include "tests/unit/stopped.h"
 
@@ -247,7 +248,7 @@ START_TEST(a_listener_that_is_handed_over)
 
 	fill(requests, 3);
 	/* After the hand-over the rule of the new owner limits the backlog. */
-	client.session->identity.uid = 4242;
+	be_user(client.session, 4242);
 	pair_set_policy("allow session\nallow listen user 4242 backlog 2\nallow any\n");
 	moved = hand_over(listener);
 	ck_assert_int_eq(moved->state, ID_LISTENING);

@@ -227,19 +227,19 @@ START_TEST(a_client_with_many_closings_waits)
 	struct wire_client again, *const clients[] = { &again };
 	uint8_t buf[PACKET_MAX];
 
-	ck_assert(!closer_is_behind(wire.core->closer, geteuid()));
+	ck_assert(!closer_is_behind(wire.core->closer, owner_of(geteuid())));
 	wire_connect(&again);
 	wire_ask(&again, OP(HELLO), 0);
 	for (unsigned i = 0; i <= CLOSER_MANY; i++) {
 		struct closing *closing;
 
 		ck_assert_int_eq(closing_new(&closing, wire.core->closer, 1), 0);
-		ck_assert_int_eq(closing_bind(closing, geteuid(), CLOSER_ADMITTED), 0);
+		ck_assert_int_eq(closing_bind(closing, owner_of(geteuid()), CLOSER_ADMITTED), 0);
 		closing_add(closing, i == 0 ? lingering_socket() : dup(0));
 		closing_go(closing);
 	}
 	wire.n_stuck = CLOSER_MANY + 1;
-	ck_assert(closer_is_behind(wire.core->closer, geteuid()));
+	ck_assert(closer_is_behind(wire.core->closer, owner_of(geteuid())));
 	wire_ask(&again, OP(LIST_DEVICES), 0);
 	ck_assert_uint_eq(again.n_answers, 0);
 	let_go();
@@ -344,12 +344,12 @@ START_TEST(users_without_session_delay_each_other_alone)
 
 	for (unsigned i = 0; i <= CLOSER_THREADS_FOR_STRANGERS; i++) {
 		ck_assert_int_eq(closing_new(&closing, wire.core->closer, 1), 0);
-		ck_assert_int_eq(closing_bind(closing, 70000 + i, CLOSER_STRANGER), 0);
+		ck_assert_int_eq(closing_bind(closing, owner_of(70000 + i), CLOSER_STRANGER), 0);
 		closing_add(closing, lingering_socket());
 		closing_go(closing);
 	}
 	ck_assert_int_eq(closing_new(&closing, wire.core->closer, 1), 0);
-	ck_assert_int_eq(closing_bind(closing, 70000, CLOSER_ADMITTED), 0);
+	ck_assert_int_eq(closing_bind(closing, owner_of(70000), CLOSER_ADMITTED), 0);
 	closing_add(closing, dup(0));
 	closing_go(closing);
 	while (closer_n_waiting(wire.core->closer) > CLOSER_THREADS_FOR_STRANGERS + 1)
@@ -366,7 +366,7 @@ START_TEST(stuck_users_delay_no_empty_socket)
 
 	for (unsigned i = 0; i < CLOSER_THREADS; i++) {
 		ck_assert_int_eq(closing_new(&closing, wire.core->closer, 1), 0);
-		ck_assert_int_eq(closing_bind(closing, 70000 + i, CLOSER_ADMITTED), 0);
+		ck_assert_int_eq(closing_bind(closing, owner_of(70000 + i), CLOSER_ADMITTED), 0);
 		closing_add(closing, lingering_socket());
 		closing_go(closing);
 	}
@@ -421,7 +421,7 @@ START_TEST(users_without_session_delay_no_proof)
 
 	for (unsigned i = 0; i < CLOSER_THREADS_FOR_STRANGERS; i++) {
 		ck_assert_int_eq(closing_new(&closing, wire.core->closer, 1), 0);
-		ck_assert_int_eq(closing_bind(closing, 70000 + i, CLOSER_STRANGER), 0);
+		ck_assert_int_eq(closing_bind(closing, owner_of(70000 + i), CLOSER_STRANGER), 0);
 		closing_add(closing, lingering_socket());
 		closing_go(closing);
 	}
@@ -461,25 +461,53 @@ START_TEST(the_user_with_most_places_loses_the_oldest)
 	newcomers_init(&newcomers);
 	newcomers.own = 1;
 	for (unsigned i = 0; i < NEWCOMERS_PER_USER; i++)
-		ck_assert_int_eq(newcomers_enter(&newcomers, &places[i], 1000), 0);
+		ck_assert_int_eq(newcomers_enter(&newcomers, &places[i], owner_of(1000)), 0);
 	ck_assert_ptr_null(newcomers_surplus(&newcomers));
 	/* With one more client, the user's oldest client has to go. */
-	ck_assert_int_eq(newcomers_enter(&newcomers, &places[NEWCOMERS_PER_USER], 1000), 0);
+	ck_assert_int_eq(newcomers_enter(&newcomers, &places[NEWCOMERS_PER_USER], owner_of(1000)),
+			 0);
 	ck_assert_ptr_eq(newcomers_surplus(&newcomers), &places[0]);
 	newcomers_leave(&places[0]);
 	ck_assert_ptr_null(newcomers_surplus(&newcomers));
 	/* Many users take one place each, until all places are taken. */
 	for (unsigned i = NEWCOMERS_PER_USER + 1; i <= NEWCOMERS_MAX; i++)
-		ck_assert_int_eq(newcomers_enter(&newcomers, &places[i], 2000 + i), 0);
+		ck_assert_int_eq(newcomers_enter(&newcomers, &places[i], owner_of(2000 + i)), 0);
 	ck_assert_uint_eq(newcomers.n, NEWCOMERS_MAX);
 	ck_assert_ptr_null(newcomers_surplus(&newcomers));
 	/* Root and the daemon's own user do not take a place. */
-	ck_assert_int_eq(newcomers_enter(&newcomers, &places[0], 0), 0);
+	ck_assert_int_eq(newcomers_enter(&newcomers, &places[0], owner_of(0)), 0);
 	ck_assert_ptr_null(newcomers_surplus(&newcomers));
-	ck_assert_int_eq(newcomers_enter(&newcomers, &places[NEWCOMERS_MAX + 1], 3000), 0);
+	ck_assert_int_eq(newcomers_enter(&newcomers, &places[NEWCOMERS_MAX + 1], owner_of(3000)),
+			 0);
 	surplus = newcomers_surplus(&newcomers);
 	ck_assert_ptr_eq(surplus, &places[1]);
 	for (unsigned i = 0; i < NEWCOMERS_MAX + 2; i++)
+		newcomers_leave(&places[i]);
+	newcomers_done(&newcomers);
+}
+END_TEST
+
+/* The uids of a container take no more places than one user, and the one with most of them loses the oldest. */
+START_TEST(a_range_with_most_places_loses_one)
+{
+	struct newcomers_place places[NEWCOMERS_PER_USER + 2] = { 0 };
+	struct newcomers newcomers;
+	unsigned n = 0;
+
+	newcomers_init(&newcomers);
+	ck_assert_int_eq(newcomers_enter(&newcomers, &places[n++], owner_of(1000)), 0);
+	for (; n < NEWCOMERS_PER_USER; n++)
+		ck_assert_int_eq(newcomers_enter(&newcomers, &places[n],
+						 (struct owner){ 100000 + n, 100000 }),
+				 0);
+	for (; n < NEWCOMERS_PER_USER + 2; n++) {
+		ck_assert_ptr_null(newcomers_surplus(&newcomers));
+		ck_assert_int_eq(newcomers_enter(&newcomers, &places[n],
+						 (struct owner){ 165536, 100000 }),
+				 0);
+	}
+	ck_assert_ptr_eq(newcomers_surplus(&newcomers), &places[NEWCOMERS_PER_USER]);
+	for (unsigned i = 0; i < n; i++)
 		newcomers_leave(&places[i]);
 	newcomers_done(&newcomers);
 }
@@ -579,4 +607,5 @@ UNIT_MAIN("blocking", set_up, tear_down, a_descriptor_before_hello, a_descriptor
 	  a_stuck_job_delays_its_lane_alone, users_without_session_delay_each_other_alone,
 	  stuck_users_delay_no_empty_socket, users_without_session_delay_no_proof,
 	  the_daemon_ends_during_a_proof, the_user_with_most_places_loses_the_oldest,
-	  silent_connections, descriptors_in_flight_are_charged, too_many_descriptors_in_flight)
+	  a_range_with_most_places_loses_one, silent_connections, descriptors_in_flight_are_charged,
+	  too_many_descriptors_in_flight)

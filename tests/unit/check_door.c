@@ -5,6 +5,7 @@
 #include "core/verbs/lease.h"
 #include "core/verbs/session_life.h"
 #include "takeover/ledger.h"
+#include "tests/unit/be_user.h"
 #include "tests/unit/pair.h"
 
 /* Rights that need no rule are those of the socket to which a client has connected. */
@@ -114,9 +115,9 @@ START_TEST(loans_need_the_door)
 	ck_assert_int_eq(lease_lend(client.session, "fake0", 4711, &why), STATUS_NOT_PERMITTED);
 	client.session->door = DOOR_ADMIN;
 	ck_assert_int_eq(lease_lend(client.session, "fake0", 4711, &why), 0);
-	client.session->identity.uid++;
+	be_user(client.session, client.session->identity.uid + 1);
 	ck_assert_int_eq(lease_lend(client.session, "fake0", 4711, &why), STATUS_NOT_PERMITTED);
-	client.session->identity.uid--;
+	be_user(client.session, client.session->identity.uid - 1);
 }
 END_TEST
 

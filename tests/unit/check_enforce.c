@@ -7,6 +7,7 @@
 
 #include "core/rule/enforce.h"
 #include "core/object/session.h"
+#include "tests/unit/be_user.h"
 #include "tests/unit/harness.h"
 
 /* OnReload=enforce: what a new policy does to what exists. */
@@ -32,7 +33,7 @@ static void do_estrange_last(void *arg)
 {
 	struct session *last = container_of(harness.core->sessions.prev, struct session, link);
 
-	last->identity.uid = 65533;
+	be_user(last, 65533);
 	last->door = DOOR_COMMON;
 }
 

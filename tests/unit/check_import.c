@@ -13,6 +13,7 @@
 #include "core/verbs/listen.h"
 #include "core/verbs/resolve_addr.h"
 #include "core/verbs/resolve_route.h"
+#include "tests/unit/be_user.h"
 #include "tests/unit/pair.h"
 #include "tests/unit/stopped.h"
 
@@ -28,7 +29,7 @@ static struct session *from, *to;
 
 static void become(struct session *session, uid_t uid, pid_t pid, const char *unit)
 {
-	session->identity.uid = uid;
+	be_user(session, uid);
 	session->identity.pid = pid;
 	workload_done(&session->identity.workload);
 	for (int i = 0; i < _WORKLOAD_MAX; i++)

@@ -11,6 +11,7 @@
 #include "core/rule/core_life.h"
 #include "core/rule/enforce.h"
 #include "tests/patience.h"
+#include "tests/unit/be_user.h"
 #include "tests/unit/unit.h"
 #include "tests/unit/wire.h"
 
@@ -295,7 +296,7 @@ START_TEST(other_user)
 {
 	lose_socket();
 	wire_connect(&second);
-	second.session->identity.uid = 4711;
+	be_user(second.session, 4711);
 	greet(&second, 4);
 	ck_assert_int_eq(second.status, 0);
 	counts(2, 1);

@@ -9,8 +9,9 @@
 #include "core/verbs/conn.h"
 #include "core/object/id.h"
 #include "core/object/session.h"
+#include "tests/unit/be_user.h"
 #include "tests/unit/program.h"
-#include "util/owner.h"
+#include "tests/unit/ranges.h"
 
 /* How admins see and change sessions and ids, by the library and by rdmabrokerctl. */
 
@@ -653,17 +654,11 @@ END_TEST
 /* The newest session is of a subordinate uid of user 4711. */
 static void do_use_ranges(void *unused)
 {
-	char path[] = "/tmp/check_live.XXXXXX";
-	int fd = mkstemp(path);
-	struct owners *owners;
+	char text[32];
 
-	ck_assert_int_ge(fd, 0);
-	ck_assert_int_gt(dprintf(fd, "4711:%u:1\n", SUBORDINATE), 0);
-	close(fd);
-	ck_assert_int_eq(owners_read(&owners, path, "/etc/passwd", /* diag= */ NULL), 0);
-	unlink(path);
-	owners_use(owners);
-	container_of(harness.core->sessions.prev, struct session, link)->identity.uid = SUBORDINATE;
+	snprintf(text, sizeof(text), "4711:%u:1\n", SUBORDINATE);
+	owners_use(read_ranges(text));
+	be_user(container_of(harness.core->sessions.prev, struct session, link), SUBORDINATE);
 }
 
 static void do_use_none(void *unused)

@@ -74,19 +74,19 @@ static void assert_said(FILE *log, const char *text)
 START_TEST(users_are_limited_separately)
 {
 	for (uid_t uid = 1000; uid < 2000; uid++)
-		exhaust(core_log_limit(core, uid, NULL), 0);
-	ck_assert(!pass(core_log_limit(core, 1000, NULL)));
+		exhaust(core_log_limit(core, owner_of(uid), NULL), 0);
+	ck_assert(!pass(core_log_limit(core, owner_of(1000), NULL)));
 }
 END_TEST
 
 START_TEST(rules_are_limited_separately)
 {
 	pair_set_policy("reject listen\nreject connect\n");
-	exhaust(core_log_limit(core, 1000, NULL), 0);
+	exhaust(core_log_limit(core, owner_of(1000), NULL), 0);
 	/* The policy has two rules. tally(2) stands for "no rule". */
 	for (size_t i = 0; i < 3; i++)
-		exhaust(core_log_limit(core, 1000, tally(i)), 0);
-	ck_assert(!pass(core_log_limit(core, 1000, NULL)));
+		exhaust(core_log_limit(core, owner_of(1000), tally(i)), 0);
+	ck_assert(!pass(core_log_limit(core, owner_of(1000), NULL)));
 }
 END_TEST
 
@@ -98,7 +98,7 @@ START_TEST(subjects_are_limited_separately)
 	exhaust(session_log_limit_about(session, LOG_ABOUT_DOUBT), 0);
 	exhaust(session_log_limit(session), 0);
 	exhaust(session_log_limit_about(session, LOG_ABOUT_LIMIT), 0);
-	ck_assert(!pass(core_log_limit(core, session->identity.uid, NULL)));
+	ck_assert(!pass(core_log_limit(core, owner_of(session->identity.uid), NULL)));
 }
 END_TEST
 
@@ -106,16 +106,16 @@ END_TEST
 START_TEST(limits_survive_reloads)
 {
 	pair_set_policy("reject listen\nreject connect\n");
-	exhaust(core_log_limit(core, 1000, tally(0)), 0);
+	exhaust(core_log_limit(core, owner_of(1000), tally(0)), 0);
 	pair_set_policy("reject join\nreject listen\nreject connect\n");
-	ck_assert(pass(core_log_limit(core, 1000, tally(0))));
-	ck_assert(!pass(core_log_limit(core, 1000, tally(1))));
-	ck_assert(pass(core_log_limit(core, 1000, tally(2))));
+	ck_assert(pass(core_log_limit(core, owner_of(1000), tally(0))));
+	ck_assert(!pass(core_log_limit(core, owner_of(1000), tally(1))));
+	ck_assert(pass(core_log_limit(core, owner_of(1000), tally(2))));
 	/* A rule that is removed and added again is a new one. */
 	pair_set_policy("reject join\n");
 	for (int i = 0; i < 100; i++)
 		pair_set_policy(i % 2 ? "reject listen\n" : "reject connect\n");
-	ck_assert(pass(core_log_limit(core, 1000, tally(0))));
+	ck_assert(pass(core_log_limit(core, owner_of(1000), tally(0))));
 }
 END_TEST
 
@@ -137,9 +137,9 @@ START_TEST(an_id_that_a_reload_overtakes)
 	pair_set_policy("reject join\nallow connect rate 1/s burst 1\nallow any\n");
 	ck_assert_int_eq(conn_connect(a, &p, NULL, &why), 0);
 	ck_assert_int_eq(conn_connect(b, &q, NULL, &why), STATUS_BUSY);
-	ck_assert_uint_eq(core_log_limit(core, uid, tally(1))->n, 1);
-	ck_assert_uint_eq(core_log_limit(core, uid, tally(0))->n, 0);
-	ck_assert_uint_eq(core_log_limit(core, uid, gone)->n, 0);
+	ck_assert_uint_eq(core_log_limit(core, owner_of(uid), tally(1))->n, 1);
+	ck_assert_uint_eq(core_log_limit(core, owner_of(uid), tally(0))->n, 0);
+	ck_assert_uint_eq(core_log_limit(core, owner_of(uid), gone)->n, 0);
 	tally_unref(gone);
 	pair_expect(&server, 0, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
 }
@@ -149,7 +149,7 @@ END_TEST
 START_TEST(unused_pairs_are_removed)
 {
 	for (uid_t uid = 0; uid < 10000; uid++) {
-		struct ratelimit *limit = log_limits_get(&limits, uid, 1);
+		struct ratelimit *limit = log_limits_get(&limits, owner_of(uid), 1);
 
 		ck_assert(pass(limit));
 		limit->begin_usec -= WINDOW_USEC;
@@ -160,20 +160,20 @@ END_TEST
 
 START_TEST(dropped_lines_are_reported)
 {
-	struct ratelimit *limit = log_limits_get(&limits, 1000, 1);
+	struct ratelimit *limit = log_limits_get(&limits, owner_of(1000), 1);
 	unsigned n;
 
 	exhaust(limit, 4);
 	limit->begin_usec -= WINDOW_USEC;
 	for (uid_t uid = 0; uid < 900; uid++)
-		ck_assert(pass(log_limits_get(&limits, uid, 1)));
-	limit = log_limits_get(&limits, 1000, 1);
+		ck_assert(pass(log_limits_get(&limits, owner_of(uid), 1)));
+	limit = log_limits_get(&limits, owner_of(1000), 1);
 	ck_assert(ratelimit_pass(limit, &n));
 	ck_assert_uint_eq(n, 5);
 	/* The pair is limited again. Its dropped lines are not reported a second time. */
 	for (unsigned i = 1; i < RATELIMIT_BURST; i++)
-		ck_assert(pass(log_limits_get(&limits, 1000, 1)));
-	ck_assert(!pass(log_limits_get(&limits, 1000, 1)));
+		ck_assert(pass(log_limits_get(&limits, owner_of(1000), 1)));
+	ck_assert(!pass(log_limits_get(&limits, owner_of(1000), 1)));
 	ck_assert_uint_eq(log_limits_count(&limits), 901);
 }
 END_TEST
@@ -184,7 +184,7 @@ START_TEST(many_users_cost_little)
 	log_set_level(LOG_WARNING);
 	for (uid_t uid = 0; uid < 8192; uid++)
 		for (uint64_t rule = 0; rule < 3; rule++) {
-			exhaust(log_limits_get(&limits, uid, rule), 0);
+			exhaust(log_limits_get(&limits, owner_of(uid), rule), 0);
 			ck_assert_uint_le(log_limits_count(&limits), LOG_LIMITS_MAX);
 		}
 }
@@ -193,36 +193,36 @@ END_TEST
 /* If the table is full, the oldest pair of the user with the most pairs is removed. */
 START_TEST(many_rules_cost_their_own_user)
 {
-	exhaust(log_limits_get(&limits, 1000, 1), 0);
-	exhaust(log_limits_get(&limits, 1000, 2), 0);
+	exhaust(log_limits_get(&limits, owner_of(1000), 1), 0);
+	exhaust(log_limits_get(&limits, owner_of(1000), 2), 0);
 	for (uint64_t rule = 1; rule <= 5 * LOG_LIMITS_MAX; rule++)
-		ck_assert(pass(log_limits_get(&limits, 1001, rule)));
+		ck_assert(pass(log_limits_get(&limits, owner_of(1001), rule)));
 	ck_assert_uint_eq(log_limits_count(&limits), LOG_LIMITS_MAX);
-	ck_assert(!pass(log_limits_get(&limits, 1000, 1)));
-	ck_assert(!pass(log_limits_get(&limits, 1000, 2)));
-	ck_assert_uint_eq(log_limits_get(&limits, 1001, 5 * LOG_LIMITS_MAX)->n, 1);
-	ck_assert_uint_eq(log_limits_get(&limits, 1001, 4 * LOG_LIMITS_MAX + 10)->n, 1);
-	ck_assert_uint_eq(log_limits_get(&limits, 1001, 1)->n, 0);
+	ck_assert(!pass(log_limits_get(&limits, owner_of(1000), 1)));
+	ck_assert(!pass(log_limits_get(&limits, owner_of(1000), 2)));
+	ck_assert_uint_eq(log_limits_get(&limits, owner_of(1001), 5 * LOG_LIMITS_MAX)->n, 1);
+	ck_assert_uint_eq(log_limits_get(&limits, owner_of(1001), 4 * LOG_LIMITS_MAX + 10)->n, 1);
+	ck_assert_uint_eq(log_limits_get(&limits, owner_of(1001), 1)->n, 0);
 }
 END_TEST
 
 /* A pair that only has dropped lines to report is removed before a pair that is limited now. */
 START_TEST(removed_pairs_report_their_dropped_lines)
 {
-	struct ratelimit *limit = log_limits_get(&limits, 1000, 1);
+	struct ratelimit *limit = log_limits_get(&limits, owner_of(1000), 1);
 	FILE *log;
 
 	exhaust(limit, 6);
 	limit->begin_usec -= WINDOW_USEC;
-	exhaust(log_limits_get(&limits, 1001, 1), 0);
+	exhaust(log_limits_get(&limits, owner_of(1001), 1), 0);
 	log = listen_to_log();
 	for (uint64_t rule = 2; rule < LOG_LIMITS_MAX; rule++)
-		ck_assert(pass(log_limits_get(&limits, 1001, rule)));
+		ck_assert(pass(log_limits_get(&limits, owner_of(1001), rule)));
 	ck_assert_int_eq(fseek(log, 0, SEEK_END), 0);
 	ck_assert_int_eq(ftell(log), 0);
-	ck_assert(pass(log_limits_get(&limits, 1002, 1)));
+	ck_assert(pass(log_limits_get(&limits, owner_of(1002), 1)));
 	assert_said(log, "(7 entries about uid 1000 were left out)\n");
-	ck_assert(!pass(log_limits_get(&limits, 1001, 1)));
+	ck_assert(!pass(log_limits_get(&limits, owner_of(1001), 1)));
 }
 END_TEST
 
@@ -234,12 +234,12 @@ START_TEST(all_lines_of_a_user)
 	stop_time();
 	limits.max_of_user = 100;
 	for (uint64_t rule = 0; rule < 100; rule++)
-		ck_assert(pass(log_limits_get(&limits, 1000, rule)));
+		ck_assert(pass(log_limits_get(&limits, owner_of(1000), rule)));
 	for (uint64_t rule = 100; rule < 130; rule++)
-		ck_assert(!pass(log_limits_get(&limits, 1000, rule)));
-	ck_assert(pass(log_limits_get(&limits, 1001, 1)));
+		ck_assert(!pass(log_limits_get(&limits, owner_of(1000), rule)));
+	ck_assert(pass(log_limits_get(&limits, owner_of(1001), 1)));
 	stopped_usec += WINDOW_USEC;
-	ck_assert(pass(log_limits_get(&limits, 1000, 1000)));
+	ck_assert(pass(log_limits_get(&limits, owner_of(1000), 1000)));
 	assert_said(log, "(30 entries about uid 1000 were left out)\n");
 }
 END_TEST
@@ -252,13 +252,76 @@ START_TEST(all_lines_of_all_users)
 	stop_time();
 	limits.max = 500;
 	for (uid_t uid = 1000; uid < 1500; uid++)
-		ck_assert(pass(log_limits_get(&limits, uid, 1)));
+		ck_assert(pass(log_limits_get(&limits, owner_of(uid), 1)));
 	for (uid_t uid = 1500; uid < 1600; uid++)
-		ck_assert(!pass(log_limits_get(&limits, uid, 1)));
+		ck_assert(!pass(log_limits_get(&limits, owner_of(uid), 1)));
 	stopped_usec += WINDOW_USEC;
-	ck_assert(pass(log_limits_get(&limits, 1600, 1)));
+	ck_assert(pass(log_limits_get(&limits, owner_of(1600), 1)));
 	assert_said(log,
 		    "(100 entries about users were left out: there were more than 500 in 10 s)\n");
+}
+END_TEST
+
+/* The uids of a container have as many lines as one user, and leave the rest to others. */
+START_TEST(all_lines_of_a_range)
+{
+	FILE *log = listen_to_log();
+	unsigned n = 0;
+
+	stop_time();
+	limits.max_of_user = LOG_LINES_OF_USER;
+	limits.max = LOG_LINES;
+	for (uid_t uid = 100000; uid < 100120; uid++)
+		for (unsigned i = 0; i < 12; i++)
+			n += pass(log_limits_get(&limits, (struct owner){ uid, 100000 }, 1));
+	ck_assert_uint_eq(n, LOG_LINES_OF_USER);
+	ck_assert(pass(log_limits_get(&limits, owner_of(1000), 1)));
+	stopped_usec += WINDOW_USEC;
+	ck_assert(pass(log_limits_get(&limits, (struct owner){ 100500, 100000 }, 1)));
+	assert_said(log, "(1320 entries about the range of uid 100000 were left out)\n");
+}
+END_TEST
+
+/* Nor do the lines that tell of those that were left out. */
+START_TEST(left_out_of_a_range)
+{
+	FILE *log = listen_to_log();
+
+	stop_time();
+	limits.max_of_user = LOG_LINES_OF_USER;
+	for (uid_t uid = 100000; uid < 100000 + 2 * LOG_LIMITS_MAX; uid++)
+		for (unsigned i = 0; i <= RATELIMIT_BURST; i++)
+			pass(log_limits_get(&limits, (struct owner){ uid, 100000 }, 1));
+	stopped_usec += WINDOW_USEC;
+	ck_assert(pass(log_limits_get(&limits, (struct owner){ 100000, 100000 }, 2)));
+	assert_said(log, "(22428 entries about the range of uid 100000 were left out)\n");
+}
+END_TEST
+
+/* One of them leaves half to the others. */
+START_TEST(lines_in_a_range)
+{
+	unsigned n = 0;
+
+	stop_time();
+	limits.max_of_user = LOG_LINES_OF_USER;
+	for (uint64_t rule = 0; rule < 200; rule++)
+		n += pass(log_limits_get(&limits, (struct owner){ 100000, 100000 }, rule));
+	ck_assert_uint_eq(n, LOG_LINES_OF_USER / 2);
+	ck_assert(pass(log_limits_get(&limits, (struct owner){ 165536, 100000 }, 1)));
+}
+END_TEST
+
+/* Pairs of many uids of a range displace each other, and not those of a user with fewer. */
+START_TEST(many_uids_cost_their_own_range)
+{
+	exhaust(log_limits_get(&limits, owner_of(1000), 1), 0);
+	exhaust(log_limits_get(&limits, owner_of(1000), 2), 0);
+	for (uid_t uid = 100000; uid < 100000 + 2 * LOG_LIMITS_MAX; uid++)
+		pass(log_limits_get(&limits, (struct owner){ uid, OWNER_STRANGERS }, 1));
+	ck_assert_uint_eq(log_limits_count(&limits), LOG_LIMITS_MAX);
+	ck_assert(!pass(log_limits_get(&limits, owner_of(1000), 1)));
+	ck_assert(!pass(log_limits_get(&limits, owner_of(1000), 2)));
 }
 END_TEST
 
@@ -266,4 +329,5 @@ UNIT_MAIN("loglimit", set_up, tear_down, users_are_limited_separately, rules_are
 	  subjects_are_limited_separately, limits_survive_reloads, an_id_that_a_reload_overtakes,
 	  unused_pairs_are_removed, dropped_lines_are_reported, many_users_cost_little,
 	  many_rules_cost_their_own_user, removed_pairs_report_their_dropped_lines,
-	  all_lines_of_a_user, all_lines_of_all_users)
+	  all_lines_of_a_user, all_lines_of_all_users, all_lines_of_a_range, left_out_of_a_range,
+	  lines_in_a_range, many_uids_cost_their_own_range)

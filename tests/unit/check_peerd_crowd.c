@@ -9,6 +9,7 @@
 #include "core/object/inquiry.h"
 #include "core/object/session.h"
 #include "tests/unit/asking.h"
+#include "tests/unit/be_user.h"
 #include "util/util.h"
 
 /* Many questions at once. */
@@ -91,7 +92,7 @@ END_TEST
 
 static void do_become_somebody(void *arg)
 {
-	container_of(harness.core->sessions.prev, struct session, link)->identity.uid = 65533;
+	be_user(container_of(harness.core->sessions.prev, struct session, link), 65533);
 }
 
 /* Whether TEXT asks about the peer of PORT. */

@@ -17,7 +17,7 @@
  * the test adds.
  */
 
-#define UID 1000
+#define OWNER owner_of(1000)
 #define N_MANY 100
 
 static sd_event *loop;
@@ -96,7 +96,7 @@ static void on_answer(void *userdata, int answer)
 static void ask(struct question *question, uint32_t qpn, pid_t pid)
 {
 	*question = (struct question){ 0 };
-	ck_assert_int_eq(fabric_qp_belongs(&question->lookup, fabric, "rxe0", qpn, pid, UID,
+	ck_assert_int_eq(fabric_qp_belongs(&question->lookup, fabric, "rxe0", qpn, pid, OWNER,
 					   on_answer, question),
 			 -EINPROGRESS);
 }

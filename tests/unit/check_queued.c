@@ -125,7 +125,7 @@ START_TEST(short_packets_are_charged_as_objects)
 	ck_assert_uint_gt(n, 0);
 	ck_assert_uint_le(n, QUEUED_MAX / PACKET_COST_MIN);
 	ck_assert_uint_ge(account_get_used(&wire.core->account, ACCOUNT_BYTES,
-					   session_get_uid(clients[0].session)),
+					   session_get_owner(clients[0].session)),
 			  (uint64_t)n * PACKET_COST_MIN);
 }
 END_TEST

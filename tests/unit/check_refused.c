@@ -25,12 +25,9 @@ static void tear_down(void)
 	core.refused = refused_free(core.refused);
 }
 
-static void note_in(uid_t uid, gid_t *gids, size_t n_gids, uint32_t peer, int port)
+static void note_as(struct identity identity, uint32_t peer, int port)
 {
-	struct session session = {
-		.core = &core,
-		.identity = { .uid = uid, .gids = gids, .n_gids = n_gids },
-	};
+	struct session session = { .core = &core, .identity = identity };
 	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(peer) };
 	struct intent intent = {
 		.question = { .operation = POLICY_CONNECT,
@@ -40,6 +37,14 @@ static void note_in(uid_t uid, gid_t *gids, size_t n_gids, uint32_t peer, int po
 	struct policy_verdict verdict = { .answer = POLICY_REJECT, .reason = "no-rule" };
 
 	refused_note(&session, &intent, &verdict, NULL);
+}
+
+static void note_in(uid_t uid, gid_t *gids, size_t n_gids, uint32_t peer, int port)
+{
+	note_as(
+		(struct identity){
+			.uid = uid, .owner = { uid, OWNER_ALONE }, .gids = gids, .n_gids = n_gids },
+		peer, port);
 }
 
 static void note_at(uid_t uid, uint32_t peer, int port)
@@ -224,5 +229,59 @@ START_TEST(full_table)
 }
 END_TEST
 
+static void note_of(uid_t uid, uid_t range, int port)
+{
+	note_as((struct identity){ .uid = uid, .owner = { uid, range } }, 0x0a090001, port);
+}
+
+/* The uids of a container have the share of one user, so they cost others nothing. */
+START_TEST(share_of_a_range)
+{
+	unsigned n = 0;
+
+	for (int port = 1; port <= 10; port++)
+		note_at(1000, 0x0a090001, port);
+	for (uid_t uid = 100000; uid < 104200; uid++)
+		note_of(uid, 100000, 1);
+	ck_assert_uint_eq(count_rows(1000), 10);
+	for (uid_t uid = 100000; uid < 104200; uid++)
+		n += count_rows(uid);
+	ck_assert_uint_eq(n, REFUSED_OF_OWNER);
+}
+END_TEST
+
+/* Within the range, who has most loses one. */
+START_TEST(shares_in_a_range)
+{
+	for (int port = 1; port <= 10; port++)
+		note_of(100000, 100000, port);
+	for (int port = 1; port <= 2 * REFUSED_OF_OWNER; port++)
+		note_of(165536, 100000, port);
+	ck_assert_uint_eq(count_rows(100000), 10);
+	ck_assert_uint_eq(count_rows(165536), REFUSED_OF_OWNER - 10);
+}
+END_TEST
+
+/* The next process of the daemon knows whose the rows are, though it does not see the clients. */
+START_TEST(a_restart_keeps_owners)
+{
+	struct ledger_refused rows[20] = { 0 };
+	const struct ledger_refused *row;
+	struct old_ledger old = { .refused = rows };
+
+	for (uid_t uid = 100000; uid < 100020; uid++)
+		note_of(uid, OWNER_STRANGERS, 1);
+	for (uint64_t at = 0; (row = core_refused_from(&core, at)); at = row->number + 1)
+		rows[old.n_refused++] = *row;
+	refused_free(core.refused);
+	ck_assert_int_eq(refused_new(&core.refused), 0);
+	core_restore_refused(&core, &old);
+	for (int port = 1; port <= REFUSED_OF_OWNER; port++)
+		note_of(200000, OWNER_STRANGERS, port);
+	ck_assert_uint_eq(count_rows(200000), REFUSED_OF_OWNER - 20);
+}
+END_TEST
+
 UNIT_MAIN("refused", set_up, tear_down, common_bits, alike, groups_of_all, peers_are_joined,
-	  random_peers, share_of_a_user, full_table)
+	  random_peers, share_of_a_user, full_table, share_of_a_range, shares_in_a_range,
+	  a_restart_keeps_owners)

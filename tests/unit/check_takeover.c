@@ -6,6 +6,8 @@
 #include <rdmabroker-admin.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "takeover/ledger.h"
@@ -14,8 +16,20 @@
 #include "tests/hooks/hooks.h"
 #include "tests/unit/manager.h"
 #include "tests/unit/place.h"
+#include "tests/unit/ranges.h"
 #include "tests/unit/succession.h"
 #include "tests/unit/unit.h"
+
+static uid_t shown_uid; /* of whoever connects; 0: the test's own */
+
+int getsockopt(int fd, int level, int option, void *value, socklen_t *len)
+{
+	int r = (int)syscall(SYS_getsockopt, fd, level, option, value, len);
+
+	if (r == 0 && shown_uid != 0 && level == SOL_SOCKET && option == SO_PEERCRED)
+		((struct ucred *)value)->uid = shown_uid;
+	return r;
+}
 
 START_TEST(connections_and_listeners_go_on)
 {
@@ -675,6 +689,35 @@ START_TEST(restricted_session_and_an_earlier_version)
 }
 END_TEST
 
+/* UID is charged for one session. */
+static void assert_charged(struct rdmabroker *session, uid_t uid)
+{
+	struct rdmabroker_list *list;
+	unsigned n = 0;
+
+	ck_assert_int_eq(rdmabroker_get_list(session, &list), 0);
+	for (size_t i = 0; i < list->n_sessions; i++)
+		n += list->sessions[i]->charged_uid == uid;
+	ck_assert_uint_eq(n, 1);
+	rdmabroker_free_list(list);
+}
+
+/* Who has to answer for a session is decided once: later the client, and what makes its uid his, can be gone. */
+START_TEST(session_keeps_its_owner)
+{
+	struct rdmabroker *session;
+
+	owners_use(read_ranges("4711:300000:65536\n"));
+	shown_uid = 300007;
+	session = open_session();
+	assert_charged(session, 4711);
+	owners_use(NULL);
+	restart();
+	assert_charged(server, 4711);
+	rdmabroker_close(session);
+}
+END_TEST
+
 UNIT_MAIN("takeover", succession_set_up, succession_tear_down, connections_and_listeners_go_on,
 	  connection_whose_route_was_not_requested, device_that_comes_later,
 	  manager_that_does_not_read, start_without_a_manager_that_reads,
@@ -685,4 +728,4 @@ UNIT_MAIN("takeover", succession_set_up, succession_tear_down, connections_and_l
 	  multicast_groups, client_that_does_not_read, client_that_calls_and_does_not_read,
 	  policy_on_disk_is_in_force, policy_on_disk_has_an_error, connection_whose_peer_was_asked,
 	  request_whose_peer_was_not_asked, restricted_sessions, released_session,
-	  restricted_session_and_an_earlier_version)
+	  restricted_session_and_an_earlier_version, session_keeps_its_owner)

@@ -11,6 +11,7 @@
 #include "core/verbs/id_life.h"
 #include "core/verbs/resolve_addr.h"
 #include "core/verbs/resolve_route.h"
+#include "tests/unit/be_user.h"
 #include "tests/unit/pair.h"
 #include "tests/unit/stopped.h"
 
@@ -420,7 +421,7 @@ START_TEST(a_time_wait_of_another_user)
 	pair_enter_time_wait(&active, &passive);
 	n = fake_count(core->fabric, FAKE_CONNECT);
 	ck_assert(!is_sent_to(2, "10.9.0.1"));
-	client.session->identity.uid++;
+	be_user(client.session, client.session->identity.uid + 1);
 	ck_assert(!is_sent_to(3, "10.9.0.1"));
 	step_time(TIMEWAIT_OTHERS_USEC - 1);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n);
@@ -431,7 +432,7 @@ START_TEST(a_time_wait_of_another_user)
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n + 2);
 	step_time(1);
 	ck_assert_uint_eq(fake_count(core->fabric, FAKE_CONNECT), n + 3);
-	client.session->identity.uid--;
+	be_user(client.session, client.session->identity.uid - 1);
 }
 END_TEST
 
@@ -463,9 +464,9 @@ START_TEST(held_connects_are_sent_in_slices)
 	stop_time();
 	pair_enter_time_wait(&active, &passive);
 	hold_many(2, N_HELD);
-	client.session->identity.uid++;
+	be_user(client.session, client.session->identity.uid + 1);
 	hold_many(2 + N_HELD, 1);
-	client.session->identity.uid--;
+	be_user(client.session, client.session->identity.uid - 1);
 	ck_assert_int_eq(table_find(client.session, 2 + N_HELD, &last, &why), 0);
 	n_before = n = fake_count(core->fabric, FAKE_CONNECT);
 	timewait_exit(active);
@@ -532,10 +533,10 @@ START_TEST(time_waits_of_one_owner_are_bounded)
 		timewait_forget(id);
 	}
 	ck_assert_uint_eq(core->timewaits->n, TIMEWAIT_PER_OWNER);
-	client.session->identity.uid++;
+	be_user(client.session, client.session->identity.uid + 1);
 	timewait_enter(id);
 	timewait_forget(id);
-	client.session->identity.uid--;
+	be_user(client.session, client.session->identity.uid - 1);
 	ck_assert_uint_eq(core->timewaits->n, TIMEWAIT_PER_OWNER + 1);
 	step_time(TIMEWAIT_MAX_USEC);
 	ck_assert_uint_eq(core->timewaits->n, 0);

@@ -12,6 +12,7 @@ static struct client {
 	struct turn turn;
 	unsigned owner, n_served;
 } clients[2][N];
+static bool in_range; /* each session of the first owner is one of another owner, in one range */
 static unsigned work, n_served[2], max_in_a_row, in_a_row, last = 2;
 
 /* Each session always has another request. */
@@ -31,8 +32,14 @@ static void serve(struct turn *turn)
 static void join(unsigned owner, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
+		bool is_tenant = in_range && owner == 0;
+
 		clients[owner][i].owner = owner;
-		ck_assert_int_eq(turns_join(&turns, &clients[owner][i].turn, 1000 + owner), 0);
+		ck_assert_int_eq(
+			turns_join(&turns, &clients[owner][i].turn,
+				   (struct owner){ .uid = is_tenant ? 100000 + i : 1000 + owner,
+						   .range = is_tenant ? 100000 : OWNER_ALONE }),
+			0);
 	}
 }
 
@@ -103,6 +110,46 @@ START_TEST(a_modest_owner_goes_at_once)
 }
 END_TEST
 
+/* However many uids a container has, they have one budget, and one place in the rotation. */
+START_TEST(a_range_is_as_one_owner)
+{
+	in_range = true;
+	share_work(1);
+	ck_assert_uint_eq(turns.n_owners, N + 1);
+	turns_charge(&clients[0][0].turn, TURNS_BUDGET);
+	ck_assert(!turns_may_go(&clients[0][1].turn));
+	ck_assert(turns_may_go(&clients[1][0].turn) || turns_is_put_off(&clients[1][0].turn));
+}
+END_TEST
+
+/* Who is alone with many of one owner in a range does not wait for all of them. */
+START_TEST(owners_of_a_range_take_turns)
+{
+	struct owner many = { 100000, 100000 }, modest = { 165536, 100000 };
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < N; i++) {
+		ck_assert_int_eq(turns_join(&turns, &clients[0][i].turn, many), 0);
+		turns_put_off(&clients[0][i].turn);
+	}
+	ck_assert_int_eq(turns_join(&turns, &clients[1][0].turn, modest), 0);
+	clients[1][0].owner = 1;
+	turns_put_off(&clients[1][0].turn);
+	while (n_served[1] == 0 && n++ < N)
+		ck_assert_int_gt(sd_event_run(loop, UINT64_MAX), 0);
+	ck_assert_uint_le(n, 1);
+	ck_assert_uint_lt(n_served[0], TURNS_BUDGET);
+	/* Nor does one turn belong to who has put off most. */
+	for (unsigned i = 0; i < 10; i++)
+		ck_assert_int_gt(sd_event_run(loop, UINT64_MAX), 0);
+	ck_assert_uint_ge(n_served[1] + TURNS_BUDGET, n_served[0]);
+	for (unsigned i = 0; i < N; i++)
+		turns_leave(&clients[0][i].turn);
+	ck_assert_uint_eq(turns.n_owners, 1);
+	ck_assert_int_gt(sd_event_run(loop, UINT64_MAX), 0);
+}
+END_TEST
+
 START_TEST(a_single_owner_is_not_put_off)
 {
 	join(0, 2);
@@ -131,4 +178,5 @@ START_TEST(who_leaves_has_no_turn)
 END_TEST
 
 UNIT_MAIN("turns", set_up, tear_down, owners_share_the_work, owners_share_costly_work,
-	  a_modest_owner_goes_at_once, a_single_owner_is_not_put_off, who_leaves_has_no_turn)
+	  a_modest_owner_goes_at_once, a_range_is_as_one_owner, owners_of_a_range_take_turns,
+	  a_single_owner_is_not_put_off, who_leaves_has_no_turn)

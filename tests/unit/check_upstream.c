@@ -8,6 +8,7 @@
 #include "core/object/session.h"
 #include "instance.h"
 #include "rpc/upstream.h"
+#include "tests/unit/be_user.h"
 #include "tests/unit/harness.h"
 #include "util/diag.h"
 #include "util/util.h"
@@ -161,7 +162,7 @@ static void be_another(void *arg)
 {
 	struct list *l = list_first(&harness.core->sessions);
 
-	container_of(l, struct session, link)->identity.uid = 4242;
+	be_user(container_of(l, struct session, link), 4242);
 }
 
 START_TEST(only_the_daemons_own_user)

@@ -15,6 +15,7 @@
 #include "core/rule/enforce.h"
 #include "core/object/session.h"
 #include "core/admit/watch.h"
+#include "tests/unit/be_user.h"
 #include "tests/unit/program.h"
 #include "tests/unit/watch.h"
 
@@ -322,7 +323,7 @@ static void do_enforce_on_stranger(void *arg)
 {
 	struct session *last = container_of(harness.core->sessions.prev, struct session, link);
 
-	last->identity.uid = 65533;
+	be_user(last, 65533);
 	last->door = DOOR_COMMON;
 	enforce_start(harness.core);
 	enforce_start(harness.core);

@@ -167,7 +167,7 @@ static void write_down(struct session *session, const struct intent *intent,
 	const char *object = intent_object(intent, buf);
 	struct audit audit;
 
-	if (!audit_begin(&audit, core_log_limit(session->core, identity->uid, tally)))
+	if (!audit_begin(&audit, core_log_limit(session->core, identity->owner, tally)))
 		return;
 	if (rule)
 		snprintf(by, sizeof(by), "%s:%u", rule->file, rule->line);
@@ -252,7 +252,8 @@ int decide_admit_within(struct session *session, const struct intent *intent,
 {
 	struct overflow overflow;
 	int r = tally_admit(core_get_tally(session->core, rule), settings, clock_ns(),
-			    session->identity.uid, intent->question.peer, pending, ret, &overflow);
+			    session->identity.owner.uid, intent->question.peer, pending, ret,
+			    &overflow);
 
 	return r == -EBUSY ? decide_busy(session, intent, rule, &overflow, failure) :
 			     failure_errno(failure, r);

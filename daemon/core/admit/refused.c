@@ -39,26 +39,38 @@ struct group {
 	unsigned n;
 };
 
-struct owner {
-	UT_hash_handle hh; /* refused_table.owners */
-	uid_t uid;
-	struct list rows; /* row.of_owner; the one that was noted last is the last */
-	unsigned n;
+/* The owners of a range, or an owner who is in none. */
+struct party {
+	UT_hash_handle hh; /* refused_table.parties */
+	uint64_t key; /* owner_group() */
+	struct list shares; /* share.of_party */
+	unsigned n; /* rows */
 	struct list by_count; /* refused_table.by_count[n] */
+};
+
+/* What an owner has. */
+struct share {
+	UT_hash_handle hh; /* refused_table.shares */
+	struct owner owner;
+	struct list rows; /* row.of_share; the one that was noted last is the last */
+	unsigned n;
+	struct party *party;
+	struct list of_party;
 };
 
 struct row {
 	struct ledger_refused *at; /* in the ledger, or allocated */
-	struct list of_group, of_owner;
+	struct list of_group, of_share;
 	struct group *group;
-	struct owner *owner;
+	struct share *share;
 	bool is_kept; /* AT is in the ledger */
 };
 
 struct refused_table {
 	struct group *groups;
-	struct owner *owners;
-	struct list by_count[REFUSED_OF_OWNER + 1]; /* owners by the number of their rows */
+	struct share *shares;
+	struct party *parties;
+	struct list by_count[REFUSED_OF_OWNER + 1]; /* parties by the number of their rows */
 	struct roster rows; /* by number */
 	unsigned n;
 	uint64_t last_number;
@@ -74,33 +86,45 @@ int refused_new(struct refused_table **ret)
 	return 0;
 }
 
-static void count_row(struct refused_table *table, struct owner *owner, int n)
+static void count_row(struct refused_table *table, struct share *share, int n)
 {
-	owner->n = (unsigned)((int)owner->n + n);
-	list_remove(&owner->by_count);
-	list_insert(&table->by_count[owner->n], &owner->by_count);
+	struct party *party = share->party;
+
+	share->n = (unsigned)((int)share->n + n);
+	party->n = (unsigned)((int)party->n + n);
+	list_remove(&party->by_count);
+	list_insert(&table->by_count[party->n], &party->by_count);
+}
+
+static void drop_empty(struct refused_table *table, struct group *group, struct share *share)
+{
+	if (group && group->n == 0) {
+		HASH_DEL(table->groups, group);
+		free(group);
+	}
+	if (share && share->n == 0) {
+		if (share->party->n == 0) {
+			list_remove(&share->party->by_count);
+			HASH_DEL(table->parties, share->party);
+			free(share->party);
+		} else {
+			list_remove(&share->of_party);
+		}
+		HASH_DEL(table->shares, share);
+		free(share);
+	}
 }
 
 /* LEDGER NULL: the row stays in it. */
 static void row_free(struct refused_table *table, struct ledger *ledger, struct row *row)
 {
-	struct group *group = row->group;
-	struct owner *owner = row->owner;
-
 	roster_remove(&table->rows, row->at->number);
 	table->n--;
 	list_remove(&row->of_group);
-	if (--group->n == 0) {
-		HASH_DEL(table->groups, group);
-		free(group);
-	}
-	list_remove(&row->of_owner);
-	count_row(table, owner, -1);
-	if (owner->n == 0) {
-		list_remove(&owner->by_count);
-		HASH_DEL(table->owners, owner);
-		free(owner);
-	}
+	row->group->n--;
+	list_remove(&row->of_share);
+	count_row(table, row->share, -1);
+	drop_empty(table, row->group, row->share);
 	if (!row->is_kept)
 		free(row->at);
 	else if (ledger)
@@ -185,40 +209,81 @@ static struct group *get_group(struct refused_table *table, const struct key *ke
 	return NULL;
 }
 
-static struct owner *get_owner(struct refused_table *table, uid_t uid)
+static struct party *get_party(struct refused_table *table, struct owner owner)
 {
-	struct owner *owner;
+	uint64_t key = owner_group(owner);
+	struct party *party;
 
-	HASH_FIND(hh, table->owners, &uid, sizeof(uid), owner);
-	if (owner)
-		return owner;
-	owner = calloc(1, sizeof(*owner));
-	if (!owner)
+	HASH_FIND(hh, table->parties, &key, sizeof(key), party);
+	if (party)
+		return party;
+	party = calloc(1, sizeof(*party));
+	if (!party)
 		return NULL;
-	owner->uid = uid;
-	list_init(&owner->rows);
-	list_init(&owner->by_count);
-	HASH_ADD(hh, table->owners, uid, sizeof(owner->uid), owner);
-	if (owner->hh.tbl)
-		return owner;
-	free(owner);
+	party->key = key;
+	list_init(&party->shares);
+	list_init(&party->by_count);
+	HASH_ADD(hh, table->parties, key, sizeof(party->key), party);
+	if (party->hh.tbl)
+		return party;
+	free(party);
 	return NULL;
 }
 
-static void drop_empty(struct refused_table *table, struct group *group, struct owner *owner)
+static void put_party(struct refused_table *table, struct party *party)
 {
-	if (group && group->n == 0) {
-		HASH_DEL(table->groups, group);
-		free(group);
-	}
-	if (owner && owner->n == 0) {
-		list_remove(&owner->by_count);
-		HASH_DEL(table->owners, owner);
-		free(owner);
-	}
+	if (party->n > 0)
+		return;
+	HASH_DEL(table->parties, party);
+	free(party);
 }
 
-/* The owner with the most rows loses his oldest one. */
+/* NULL: no memory. What it returns goes by drop_empty(), or with its last row. */
+static struct share *get_share(struct refused_table *table, struct owner owner)
+{
+	struct party *party;
+	struct share *share;
+
+	HASH_FIND(hh, table->shares, &owner, sizeof(owner), share);
+	if (share)
+		return share;
+	party = get_party(table, owner);
+	share = party ? calloc(1, sizeof(*share)) : NULL;
+	if (share) {
+		share->owner = owner;
+		HASH_ADD(hh, table->shares, owner, sizeof(share->owner), share);
+		if (!share->hh.tbl) {
+			free(share);
+			share = NULL;
+		}
+	}
+	if (!share) {
+		if (party)
+			put_party(table, party);
+		return NULL;
+	}
+	list_init(&share->rows);
+	share->party = party;
+	list_insert(&party->shares, &share->of_party);
+	return share;
+}
+
+/* The owner with the most rows in PARTY loses his oldest one. */
+static void drop_oldest(struct refused_table *table, struct ledger *ledger,
+			const struct party *party)
+{
+	struct share *most = NULL;
+	struct list *l;
+
+	list_for_each(l, &party->shares) {
+		struct share *share = container_of(l, struct share, of_party);
+
+		if (!most || share->n > most->n)
+			most = share;
+	}
+	row_free(table, ledger, container_of(list_first(&most->rows), struct row, of_share));
+}
+
 static void make_room(struct refused_table *table, struct ledger *ledger)
 {
 	struct list *l = NULL;
@@ -226,8 +291,14 @@ static void make_room(struct refused_table *table, struct ledger *ledger)
 	for (unsigned n = REFUSED_OF_OWNER; !l && n > 0; n--)
 		l = list_first(&table->by_count[n]);
 	assert(l);
-	l = list_first(&container_of(l, struct owner, by_count)->rows);
-	row_free(table, ledger, container_of(l, struct row, of_owner));
+	drop_oldest(table, ledger, container_of(l, struct party, by_count));
+}
+
+/* As it was charged, or as it is now if the row is of an older daemon. */
+static struct owner get_owner(const struct ledger_refused *row)
+{
+	return row->charged_range != 0 ? (struct owner){ row->charged_uid, row->charged_range } :
+					 owner_of(row->uid);
 }
 
 static struct ledger_refused *new_place(struct ledger *ledger, bool *ret_is_kept)
@@ -243,25 +314,28 @@ static struct row *add(struct refused_table *table, struct ledger *ledger,
 		       const struct ledger_refused *from)
 {
 	struct key key;
-	struct owner *owner = get_owner(table, owner_of(from->uid));
+	struct owner owner = get_owner(from);
+	struct party *party;
+	struct share *share;
 	struct group *group;
 	struct row *row;
+	uint64_t party_key = owner_group(owner);
 
 	/* Not what it is to be added to: a group or an owner without rows is gone. */
-	if (owner && owner->n == REFUSED_OF_OWNER)
-		row_free(table, ledger,
-			 container_of(list_first(&owner->rows), struct row, of_owner));
+	HASH_FIND(hh, table->parties, &party_key, sizeof(party_key), party);
+	if (party && party->n == REFUSED_OF_OWNER)
+		drop_oldest(table, ledger, party);
 	else if (table->n == LEDGER_REFUSED)
 		make_room(table, ledger);
-	owner = get_owner(table, owner_of(from->uid));
+	share = get_share(table, owner);
 	make_key(&key, from);
 	group = get_group(table, &key);
-	row = owner && group ? calloc(1, sizeof(*row)) : NULL;
+	row = share && group ? calloc(1, sizeof(*row)) : NULL;
 	if (row)
 		row->at = new_place(ledger, &row->is_kept);
 	if (!row || !row->at) {
 		free(row);
-		drop_empty(table, group, owner);
+		drop_empty(table, group, share);
 		return NULL;
 	}
 	memcpy((char *)row->at + sizeof(row->at->number), (const char *)from + sizeof(from->number),
@@ -274,18 +348,18 @@ static struct row *add(struct refused_table *table, struct ledger *ledger,
 		else
 			free(row->at);
 		free(row);
-		drop_empty(table, group, owner);
+		drop_empty(table, group, share);
 		return NULL;
 	}
 	if (row->at->number > table->last_number)
 		table->last_number = row->at->number;
 	table->n++;
 	row->group = group;
-	row->owner = owner;
+	row->share = share;
 	list_insert(&group->rows, &row->of_group);
 	group->n++;
-	list_insert(&owner->rows, &row->of_owner);
-	count_row(table, owner, 1);
+	list_insert(&share->rows, &row->of_share);
+	count_row(table, share, 1);
 	return row;
 }
 
@@ -515,6 +589,8 @@ static void fill(struct ledger_refused *ret, const struct session *session,
 
 	*ret = (struct ledger_refused){
 		.uid = session->identity.uid,
+		.charged_uid = session->identity.owner.uid,
+		.charged_range = session->identity.owner.range,
 		.operation = (uint8_t)question->operation,
 		.outcome = (uint8_t)outcome_of(verdict, overflow),
 		.ps = (uint16_t)question->port_space,
@@ -559,6 +635,6 @@ void refused_note(struct session *session, const struct intent *intent,
 	row->at->n++;
 	row->at->last_ms = new.last_ms;
 	keep_gids(row->at, session->identity.gids, session->identity.n_gids);
-	list_remove(&row->of_owner);
-	list_insert(&row->owner->rows, &row->of_owner);
+	list_remove(&row->of_share);
+	list_insert(&row->share->rows, &row->of_share);
 }

@@ -5,7 +5,8 @@
  * What was refused, or allowed with a warning, in words that a rule could match: the admin reads here what the policy
  * lacks. The rows are in the ledger, so that a restart keeps them.
  *
- *   owner ── row, row, ...   an owner of uids has a share of the table; when it is full, his oldest row leaves
+ *   owner ── row, row, ...   an owner has a share of the table; when it is full, his oldest row leaves. The owners of a
+ *                            range have one share together: of them, the owner with the most rows loses one
  *   group ── row, row, ...   alike but for the peer, for each of which there is a row; when there are too many, the
  *                            nearest two are joined to a prefix
  *

@@ -9,7 +9,6 @@
 
 #include "core/facts/admission.h"
 #include "proto/addr.h"
-#include "util/owner.h"
 #include "util/util.h"
 
 /* If memory runs out, uthash does not add an element, and sets the element's hh.tbl to NULL. */
@@ -350,7 +349,7 @@ static int check(struct tally *tally, const struct policy_settings *s, uint64_t 
 }
 
 int tally_admit(struct tally *tally, const struct policy_settings *settings, uint64_t now_ns,
-		uid_t uid, const struct sockaddr *peer_addr, bool pending, struct admitted *ret,
+		uid_t owner, const struct sockaddr *peer_addr, bool pending, struct admitted *ret,
 		struct overflow *ret_overflow)
 {
 	bool by_user = settings->max_per_user > 0 || settings->rate_per_user.per_second > 0;
@@ -361,7 +360,7 @@ int tally_admit(struct tally *tally, const struct policy_settings *settings, uin
 
 	sweep(tally, now_ns);
 	if (by_user)
-		r = get_user(tally, owner_of(uid), now_ns, &user);
+		r = get_user(tally, owner, now_ns, &user);
 	if (r == 0 && by_peer)
 		r = get_peer(tally, peer_addr, now_ns, &peer);
 	if (r == -EBUSY)
@@ -394,16 +393,15 @@ void admitted_answered(struct admitted *admitted)
 	admitted->pending = false;
 }
 
-void admitted_move(struct admitted *from, struct admitted *to, uid_t uid)
+void admitted_move(struct admitted *from, struct admitted *to, uid_t owner)
 {
 	*to = *from;
 	*from = (struct admitted){ 0 };
-	uid = owner_of(uid);
-	if (!to->user || to->user->uid == uid)
+	if (!to->user || to->user->uid == owner)
 		return;
 	to->user->n_now--;
 	/* If the table is full, or memory runs out, the object is counted for no user. */
-	if (get_user(to->tally, uid, /* now= */ 0, &to->user) == 0)
+	if (get_user(to->tally, owner, /* now= */ 0, &to->user) == 0)
 		to->user->n_now++;
 	else
 		to->user = NULL;

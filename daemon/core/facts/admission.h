@@ -77,10 +77,10 @@ unsigned tally_count_keys(const struct tally *tally);
  * set.
  */
 int tally_admit(struct tally *tally, const struct policy_settings *settings, uint64_t now_ns,
-		uid_t uid, const struct sockaddr *peer, bool pending, struct admitted *ret,
+		uid_t owner, const struct sockaddr *peer, bool pending, struct admitted *ret,
 		struct overflow *ret_overflow);
 /* The connection request was answered. Idempotent. */
 void admitted_answered(struct admitted *admitted);
 /* Moves an admission to another object, of user UID, without checking limits. */
-void admitted_move(struct admitted *from, struct admitted *to, uid_t uid);
+void admitted_move(struct admitted *from, struct admitted *to, uid_t owner);
 void admitted_done(struct admitted *admitted); /* idempotent */

@@ -23,6 +23,8 @@
 #define SO_PEERPIDFD 77 /* since Linux 6.5 */
 #endif
 
+#define UID_MAP_MAX 16384 /* bytes; the kernel allows 340 lines of up to 33 */
+
 static int get_gids(struct identity *identity, int sock, gid_t primary)
 {
 	gid_t space[IDENTITY_GIDS_MAX];
@@ -75,6 +77,81 @@ void identity_set_workload(struct identity *identity, struct workload *found)
 		workload_move(&identity->workload, found);
 }
 
+/* Scans the lines of a file of /proc/PID for FORMAT, which has one conversion. */
+__attribute__((format(scanf, 3, 4))) static bool scan_proc(pid_t pid, const char *name,
+							   const char *format, ...)
+{
+	char path[64], line[256];
+	bool found = false;
+	va_list ap;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	while (!found && fgets(line, sizeof(line), file)) {
+		va_start(ap, format);
+		found = vsscanf(line, format, ap) == 1;
+		va_end(ap);
+	}
+	fclose(file);
+	return found;
+}
+
+/* The whole uid_map of a process. False: it is not known. */
+static bool read_uid_map(const char *path, char ret[UID_MAP_MAX])
+{
+	FILE *file = fopen(path, "re");
+	size_t n = file ? fread(ret, 1, UID_MAP_MAX, file) : 0;
+
+	if (file)
+		fclose(file);
+	if (n == 0 || n == UID_MAP_MAX)
+		return false;
+	ret[n] = 0;
+	return true;
+}
+
+/* The first uid and the number of uids of the line that has UID. False: there is none. */
+static bool find_uid_line(char *map, uid_t uid, uid_t *ret_first, uid_t *ret_n)
+{
+	char *save;
+
+	for (char *line = strtok_r(map, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+		if (sscanf(line, "%*u %u %u", ret_first, ret_n) == 2 && uid >= *ret_first &&
+		    uid - *ret_first < *ret_n)
+			return true;
+	return false;
+}
+
+/* If the process has ended, this can be of another one that has its pid now. */
+static struct owner find_owner(uid_t uid, pid_t pid)
+{
+	static char own[UID_MAP_MAX]; /* it does not change */
+	char map[UID_MAP_MAX], path[64];
+	uid_t first, n;
+	int inner;
+
+	if (!owner_depends_on_namespace(uid))
+		return owner_of(uid);
+	snprintf(path, sizeof(path), "/proc/%d/uid_map", pid);
+	if ((!own[0] && !read_uid_map("/proc/self/uid_map", own)) || !read_uid_map(path, map))
+		return owner_of_stranger(uid, uid);
+	if (strcmp(map, own) == 0)
+		return owner_of(uid);
+	if (!find_uid_line(map, uid, &first, &n))
+		return owner_of_stranger(uid, uid);
+	/*
+	 * Everybody can make a user namespace with his own uid alone, and many programs do. In a container, whose root
+	 * can do so as one uid after the other, there is a pid namespace, too. But who has a range needs none.
+	 */
+	if (n == 1 && !owners_are_incomplete() &&
+	    !scan_proc(pid, "status", "NSpid: %*d %d", &inner))
+		return owner_of(uid);
+	return owner_of_stranger(uid, first);
+}
+
 int identity_init(struct identity *identity, int sock)
 {
 	struct ucred cred;
@@ -87,6 +164,9 @@ int identity_init(struct identity *identity, int sock)
 	r = get_gids(identity, sock, cred.gid);
 	if (r == 0)
 		r = get_pidfd(identity, sock);
+	identity->owner = find_owner(cred.uid, cred.pid);
+	if (owner_depends_on_namespace(cred.uid) && !identity_is_alive(identity))
+		identity->owner = owner_of_stranger(cred.uid, cred.uid);
 	return r;
 }
 
@@ -179,28 +259,6 @@ void identity_done(struct identity *identity)
 	identity->gids = NULL;
 	workload_done(&identity->workload);
 	identity->n_gids = 0;
-}
-
-/* Scans the lines of a file of /proc/PID for FORMAT, which has one conversion. */
-__attribute__((format(scanf, 3, 4))) static bool scan_proc(pid_t pid, const char *name,
-							   const char *format, ...)
-{
-	char path[64], line[256];
-	bool found = false;
-	va_list ap;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
-	file = fopen(path, "re");
-	if (!file)
-		return false;
-	while (!found && fgets(line, sizeof(line), file)) {
-		va_start(ap, format);
-		found = vsscanf(line, format, ap) == 1;
-		va_end(ap);
-	}
-	fclose(file);
-	return found;
 }
 
 bool identity_may_bind_low(const struct identity *identity)

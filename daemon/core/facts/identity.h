@@ -17,6 +17,7 @@
 #include <sys/types.h>
 
 #include "core/facts/workload.h"
+#include "util/owner.h"
 
 /*
  * A user can have 65,536 groups in a user namespace of his own. The groups of a process with more than this number are
@@ -26,6 +27,7 @@
 
 struct identity {
 	uid_t uid;
+	struct owner owner; /* who has to answer for it; a restart keeps him */
 	pid_t pid;
 	/* of the client or, unless PROVEN, possibly of a later process with its pid; -1: none could be opened */
 	int pidfd;

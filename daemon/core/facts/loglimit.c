@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "core/facts/loglimit.h"
-#include "util/owner.h"
 
 /* If memory runs out, uthash does not add an element, and sets the element's hh.tbl to NULL. */
 #define HASH_NONFATAL_OOM 1
@@ -12,12 +11,21 @@
 /* The struct must have no padding, because uthash hashes its bytes. */
 struct key {
 	uint64_t subject;
-	uint64_t uid;
+	struct owner owner;
+};
+
+/* All owners of a range. It is kept when they have no pairs: there are few ranges, and its limit goes on. */
+struct log_range {
+	uid_t first;
+	unsigned n; /* pairs */
+	struct ratelimit lines;
+	UT_hash_handle hh;
 };
 
 struct log_user {
-	uid_t uid;
-	unsigned n;
+	struct owner owner;
+	struct log_range *range; /* NULL: none */
+	unsigned n; /* pairs */
 	struct list pairs; /* log_limit.of_user, the oldest at the front */
 	struct ratelimit lines; /* of all pairs */
 	UT_hash_handle hh;
@@ -39,34 +47,71 @@ void log_limits_init(struct log_limits *limits)
 	list_init(&limits->pending);
 }
 
-static void tell_left_out(unsigned n, uid_t uid)
+/* Those of a range are told together: it can have more users than lines. */
+static void tell_left_out(unsigned n, const struct log_user *user)
 {
-	if (n > 0)
-		log_notice("(%u entries about uid %u were left out)", n, uid);
+	if (user->range)
+		user->range->lines.n_suppressed += n;
+	else if (n > 0)
+		log_notice("(%u entries about uid %u were left out)", n, user->owner.uid);
+}
+
+static void tell_left_out_of_range(unsigned n, uid_t first)
+{
+	if (n > 0 && first == OWNER_STRANGERS)
+		log_notice("(%u entries about uids of containers were left out)", n);
+	else if (n > 0)
+		log_notice("(%u entries about the range of uid %u were left out)", n, first);
+}
+
+/* NULL: there is no memory. */
+static struct log_range *get_range(struct log_limits *limits, uid_t first)
+{
+	struct log_range *range;
+
+	HASH_FIND(hh, limits->ranges, &first, sizeof(first), range);
+	if (range)
+		return range;
+	range = calloc(1, sizeof(*range));
+	if (!range)
+		return NULL;
+	range->first = first;
+	HASH_ADD(hh, limits->ranges, first, sizeof(range->first), range);
+	if (range->hh.tbl)
+		return range;
+	free(range);
+	return NULL;
 }
 
 static void put_user(struct log_limits *limits, struct log_user *user)
 {
 	if (user->n > 0)
 		return;
-	tell_left_out(user->lines.n_suppressed, user->uid);
+	tell_left_out(user->lines.n_suppressed, user);
 	HASH_DEL(limits->users, user);
 	free(user);
 }
 
-static struct log_user *get_user(struct log_limits *limits, uid_t uid)
+static struct log_user *get_user(struct log_limits *limits, struct owner owner)
 {
 	struct log_user *user;
 
-	HASH_FIND(hh, limits->users, &uid, sizeof(uid), user);
+	HASH_FIND(hh, limits->users, &owner, sizeof(owner), user);
 	if (user)
 		return user;
 	user = calloc(1, sizeof(*user));
 	if (!user)
 		return NULL;
-	user->uid = uid;
+	user->owner = owner;
 	list_init(&user->pairs);
-	HASH_ADD(hh, limits->users, uid, sizeof(user->uid), user);
+	if (owner.range != OWNER_ALONE) {
+		user->range = get_range(limits, owner.range);
+		if (!user->range) {
+			free(user);
+			return NULL;
+		}
+	}
+	HASH_ADD(hh, limits->users, owner, sizeof(user->owner), user);
 	if (!user->hh.tbl) {
 		free(user);
 		return NULL;
@@ -74,12 +119,19 @@ static struct log_user *get_user(struct log_limits *limits, uid_t uid)
 	return user;
 }
 
+static void count_pair(struct log_user *user, int n)
+{
+	user->n = (unsigned)((int)user->n + n);
+	if (user->range)
+		user->range->n = (unsigned)((int)user->range->n + n);
+}
+
 static void drop(struct log_limits *limits, struct log_limit *pair)
 {
 	HASH_DEL(limits->pairs, pair);
 	list_remove(&pair->link);
 	list_remove(&pair->of_user);
-	pair->user->n--;
+	count_pair(pair->user, -1);
 	put_user(limits, pair->user);
 	free(pair);
 }
@@ -87,9 +139,16 @@ static void drop(struct log_limits *limits, struct log_limit *pair)
 void log_limits_done(struct log_limits *limits)
 {
 	struct log_limit *pair, *next;
+	struct log_range *range, *next_range;
 
 	HASH_ITER(hh, limits->pairs, pair, next)
 	drop(limits, pair);
+	HASH_ITER(hh, limits->ranges, range, next_range)
+	{
+		tell_left_out_of_range(range->lines.n_suppressed, range->first);
+		HASH_DEL(limits->ranges, range);
+		free(range);
+	}
 }
 
 static void drop_finished(struct log_limits *limits)
@@ -110,13 +169,21 @@ static void drop_finished(struct log_limits *limits)
 	}
 }
 
+/* Of all ranges and of the users in none, the one with the most pairs, and of the range the user. */
 static struct log_user *find_greatest(struct log_limits *limits)
 {
-	struct log_user *user, *next, *greatest = limits->users;
+	struct log_user *user, *next, *greatest = NULL;
+	unsigned most = 0;
 
 	HASH_ITER(hh, limits->users, user, next)
-	if (user->n > greatest->n)
-		greatest = user;
+	{
+		unsigned n = user->range ? user->range->n : user->n;
+
+		if (!greatest || n > most || (n == most && user->n > greatest->n)) {
+			most = n;
+			greatest = user;
+		}
+	}
 	return greatest;
 }
 
@@ -130,13 +197,13 @@ static void make_room(struct log_limits *limits)
 	else
 		pair = container_of(list_first(&find_greatest(limits)->pairs), struct log_limit,
 				    of_user);
-	tell_left_out(pair->limit.n_suppressed, pair->user->uid);
+	tell_left_out(pair->limit.n_suppressed, pair->user);
 	drop(limits, pair);
 }
 
 static struct log_limit *add(struct log_limits *limits, const struct key *key)
 {
-	struct log_user *user = get_user(limits, (uid_t)key->uid);
+	struct log_user *user = get_user(limits, key->owner);
 	struct log_limit *pair = user ? calloc(1, sizeof(*pair)) : NULL;
 
 	if (pair) {
@@ -153,10 +220,26 @@ static struct log_limit *add(struct log_limits *limits, const struct key *key)
 		return NULL;
 	}
 	pair->user = user;
-	user->n++;
+	count_pair(user, 1);
 	list_init(&pair->link);
 	list_init(&pair->of_user);
 	return pair;
+}
+
+/* A user of a range has half of its lines, so that one container does not take those of all others. */
+static bool pass_user(struct log_limits *limits, struct log_user *user)
+{
+	unsigned n, max = limits->max_of_user;
+
+	if (!ratelimit_pass_burst(&user->lines, user->range ? max - max / 2 : max, &n))
+		return false;
+	tell_left_out(n, user);
+	if (!user->range)
+		return true;
+	if (!ratelimit_pass_burst(&user->range->lines, max, &n))
+		return false;
+	tell_left_out_of_range(n, user->range->first);
+	return true;
 }
 
 /*
@@ -171,9 +254,8 @@ static struct ratelimit *limit_of(struct log_limits *limits, struct log_limit *p
 	if (!ratelimit_is_over(&pair->limit) && pair->limit.n >= RATELIMIT_BURST)
 		return &pair->limit;
 	ratelimit_mute(&limits->mute);
-	if (!ratelimit_pass_burst(&user->lines, limits->max_of_user, &n))
+	if (!pass_user(limits, user))
 		return &limits->mute;
-	tell_left_out(n, user->uid);
 	if (!ratelimit_pass_burst(&limits->all, limits->max, &n))
 		return &limits->mute;
 	if (n > 0)
@@ -183,9 +265,9 @@ static struct ratelimit *limit_of(struct log_limits *limits, struct log_limit *p
 	return &pair->limit;
 }
 
-struct ratelimit *log_limits_get(struct log_limits *limits, uid_t uid, uint64_t subject)
+struct ratelimit *log_limits_get(struct log_limits *limits, struct owner owner, uint64_t subject)
 {
-	const struct key key = { .subject = subject, .uid = owner_of(uid) };
+	const struct key key = { .subject = subject, .owner = owner };
 	struct log_limit *pair;
 
 	drop_finished(limits);

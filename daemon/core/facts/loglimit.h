@@ -14,7 +14,8 @@
  * once.
  *
  * The lines of all pairs of a user have a limit, too, and so have those of all users, because journald would drop other
- * lines. How many are left out is told.
+ * lines. A user is an owner, see util/owner.h; all owners of a range together count as one user, for the pairs and for
+ * the lines. How many are left out is told.
  */
 
 #include <stdint.h>
@@ -22,6 +23,7 @@
 
 #include "util/list.h"
 #include "util/log.h"
+#include "util/owner.h"
 
 #define LOG_LIMITS_MAX 1024
 #define LOG_LINES_OF_USER 100 /* in 10 s */
@@ -33,11 +35,13 @@
 #define LOG_ABOUT_LIMIT (UINT64_MAX - 1) /* no further session can be opened */
 
 struct log_limit;
+struct log_range;
 struct log_user;
 
 struct log_limits {
 	struct log_limit *pairs; /* a uthash table, by user and subject */
-	struct log_user *users; /* a uthash table, by uid: users with pairs */
+	struct log_user *users; /* a uthash table, by owner: users with pairs */
+	struct log_range *ranges; /* a uthash table, by the first uid */
 	struct list limiting; /* log_limit.link, in the order in which their windows began */
 	struct list pending; /* log_limit.link, in the order in which their windows ended */
 	struct ratelimit spare; /* returned if there is no memory for a pair */
@@ -48,6 +52,6 @@ struct log_limits {
 
 void log_limits_init(struct log_limits *limits);
 void log_limits_done(struct log_limits *limits);
-/* The limit for the next line about UID and SUBJECT. Valid for one line only. */
-struct ratelimit *log_limits_get(struct log_limits *limits, uid_t uid, uint64_t subject);
+/* The limit for the next line about OWNER and SUBJECT. Valid for one line only. */
+struct ratelimit *log_limits_get(struct log_limits *limits, struct owner owner, uint64_t subject);
 unsigned log_limits_count(const struct log_limits *limits);

@@ -219,8 +219,8 @@ static void on_done(struct offload_job *job)
 }
 
 int workload_lookup_new(struct workload_lookup **ret, struct workloads *workloads, pid_t pid,
-			uid_t uid, void (*done)(void *userdata, struct workload *found),
-			void *userdata)
+			uid_t uid, struct owner owner,
+			void (*done)(void *userdata, struct workload *found), void *userdata)
 {
 	struct workload_lookup *lookup = calloc(1, sizeof(*lookup));
 	int r;
@@ -234,7 +234,8 @@ int workload_lookup_new(struct workload_lookup **ret, struct workloads *workload
 	lookup->uid = uid;
 	lookup->job.run = run;
 	lookup->job.done = on_done;
-	r = offload_prepare(workloads->offload, &lookup->job, owner_of(uid));
+	r = offload_prepare_in_group(workloads->offload, &lookup->job, owner.uid,
+				     owner_group(owner));
 	if (r < 0) {
 		free(lookup);
 		return r;

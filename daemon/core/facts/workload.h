@@ -12,6 +12,7 @@
 #include <systemd/sd-event.h>
 
 #include "proto/names.h"
+#include "util/owner.h"
 
 /* By enum workload_name. "": the process belongs to none; NULL: not known. */
 struct workload {
@@ -33,10 +34,10 @@ void workload_done(struct workload *workload);
 /*
  * Returns -EINPROGRESS: DONE will be called from the loop, and can take the names in FOUND. Or another negative errno.
  * FOUND is true of PID only if PID is still the same process. If UID is not its effective user, nothing is known. The
- * look-ups for one UID run one after the other.
+ * look-ups for OWNER, who answers for UID, run one after the other.
  */
 int workload_lookup_new(struct workload_lookup **ret, struct workloads *workloads, pid_t pid,
-			uid_t uid, void (*done)(void *userdata, struct workload *found),
-			void *userdata);
+			uid_t uid, struct owner owner,
+			void (*done)(void *userdata, struct workload *found), void *userdata);
 /* DONE will not be called. Takes NULL; returns NULL. */
 struct workload_lookup *workload_lookup_cancel(struct workload_lookup *lookup);

@@ -134,13 +134,13 @@ int core_set_policy(struct core *core, struct policy *policy);
 uint64_t core_count_fds(struct core *core);
 
 /*
- * The rate limit for the next log line about UID and a decision by TALLY's rule. TALLY NULL: the line is not about a
+ * The rate limit for the next log line about OWNER and a decision by TALLY's rule. TALLY NULL: the line is not about a
  * decision.
  */
-static inline struct ratelimit *core_log_limit(struct core *core, uid_t uid,
+static inline struct ratelimit *core_log_limit(struct core *core, struct owner owner,
 					       const struct tally *tally)
 {
-	return log_limits_get(&core->log_limits, uid, tally ? tally->number : LOG_ABOUT_OTHER);
+	return log_limits_get(&core->log_limits, owner, tally ? tally->number : LOG_ABOUT_OTHER);
 }
 
 /* Getters for rpc/, which does not access the members: */

@@ -23,12 +23,12 @@ void grant_forget(struct grant *grant)
 	grant->tally = tally_unref(grant->tally);
 }
 
-void grant_move(struct grant *to, struct grant *from, uid_t uid)
+void grant_move(struct grant *to, struct grant *from, uid_t owner)
 {
 	to->policy = TAKE_PTR(from->policy);
 	to->rule = TAKE_PTR(from->rule);
 	to->tally = TAKE_PTR(from->tally);
-	admitted_move(&from->admitted, &to->admitted, uid);
+	admitted_move(&from->admitted, &to->admitted, owner);
 }
 
 void grant_done(struct grant *grant)

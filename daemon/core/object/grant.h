@@ -22,4 +22,4 @@ void grant_set(struct grant *grant, struct policy *policy, const struct policy_r
 /* Policy decides again at the id's next step. The admission stays. */
 void grant_forget(struct grant *grant);
 /* UID: the user of the new owner. */
-void grant_move(struct grant *to, struct grant *from, uid_t uid);
+void grant_move(struct grant *to, struct grant *from, uid_t owner);

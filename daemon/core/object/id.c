@@ -10,7 +10,7 @@
 void id_own_fabric(struct id *id, struct fabric_id *fabric)
 {
 	id->fabric = fabric;
-	fabric_id_set_owner(fabric, id->session->identity.uid, id->session->core->on_event, id);
+	fabric_id_set_owner(fabric, id->session->identity.owner, id->session->core->on_event, id);
 }
 
 void id_set_peerid(struct id *id, struct peerid *peerid)

@@ -226,23 +226,23 @@ static void put_share(struct inquiries *inquiries, struct inquiry_share *share)
 }
 
 /* NULL: there is none. */
-static struct inquiry_share *find_share(const struct inquiries *inquiries, uid_t uid,
+static struct inquiry_share *find_share(const struct inquiries *inquiries, struct owner owner,
 					const struct sockaddr *peer, struct share_key *ret_key)
 {
 	struct inquiry_share *share;
 
-	ret_key->uid = owner_of(uid);
+	ret_key->uid = owner.uid;
 	addr_host(peer, ret_key->address);
 	HASH_FIND(hh, inquiries->shares, ret_key, sizeof(*ret_key), share);
 	return share;
 }
 
 /* NULL: out of memory. */
-static struct inquiry_share *get_share(struct inquiries *inquiries, uid_t uid,
+static struct inquiry_share *get_share(struct inquiries *inquiries, struct owner owner,
 				       const struct sockaddr *peer)
 {
 	struct share_key key;
-	struct inquiry_share *share = find_share(inquiries, uid, peer, &key);
+	struct inquiry_share *share = find_share(inquiries, owner, peer, &key);
 
 	if (share) {
 		share->n++;
@@ -275,12 +275,12 @@ static struct peerid *charge(struct session *session, const struct sockaddr *pee
 	int r;
 
 	*ret_charged = false;
-	share = find_share(session->core->inquiries, uid, peer, &ignored);
+	share = find_share(session->core->inquiries, session->identity.owner, peer, &ignored);
 	if (share && share->n >= (limit + 1) / 2)
 		return peerid_new_unknown(
 			"%u programs at the address of %s are being asked about already for programs of uid %u",
 			share->n, addr_to_string(peer, text), uid);
-	r = account_charge(account, ret, ACCOUNT_INQUIRIES, 1, uid);
+	r = account_charge(account, ret, ACCOUNT_INQUIRIES, 1, session->identity.owner);
 	*ret_charged = r == 0;
 	if (r == -EDQUOT)
 		return peerid_new_unknown(
@@ -308,7 +308,7 @@ static struct inquiry *create(struct session *session, const struct policy_quest
 	memcpy(&inquiry->local, question->local, addr_len(question->local));
 	memcpy(&inquiry->peer, question->peer, addr_len(question->peer));
 	inquiry->peer_qpn = peer_qpn;
-	inquiry->share = get_share(inquiries, session->identity.uid, question->peer);
+	inquiry->share = get_share(inquiries, session->identity.owner, question->peer);
 	inquiry->number = ++inquiries->last;
 	inquiry->until_ms = clock_ms() + inquiries->wait_ms;
 	if (inquiry->share)

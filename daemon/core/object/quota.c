@@ -30,15 +30,15 @@ static const struct resource *find(enum account_slot slot)
 bool quota_get(const struct session *session, size_t i, struct quota *ret)
 {
 	const struct account *account = &session->core->account;
-	uid_t uid = session->identity.uid;
+	struct owner owner = session->identity.owner;
 
 	if (i >= ELEMENTS_OF(resources))
 		return false;
 	*ret = (struct quota){
 		.what = resources[i].what,
 		.key = resources[i].key,
-		.used = account_get_used(account, resources[i].slot, uid),
-		.limit = account_get_limit(account, resources[i].slot, uid),
+		.used = account_get_used(account, resources[i].slot, owner),
+		.limit = account_get_limit(account, resources[i].slot, owner),
 	};
 	return true;
 }
@@ -49,8 +49,9 @@ int quota_charge(struct session *session, struct charge *charge, enum account_sl
 	struct account *account = &session->core->account;
 	const struct resource *resource = find(slot);
 	uid_t uid = session->identity.uid;
-	uint64_t limit = account_get_limit(account, slot, uid);
-	int r = account_charge(account, charge, slot, amount, uid);
+	struct owner owner = session->identity.owner;
+	uint64_t limit = account_get_limit(account, slot, owner);
+	int r = account_charge(account, charge, slot, amount, owner);
 
 	if (r == -EDQUOT && limit < account->limit_per_user[slot])
 		return failure_set(failure, STATUS_QUOTA,

@@ -6,7 +6,6 @@
 #include "core/object/session.h"
 #include "proto/text.h"
 #include "takeover/ledger.h"
-#include "util/owner.h"
 
 void session_begin_request(struct session *session)
 {
@@ -146,7 +145,8 @@ void session_save(struct session *session)
 	save_permits(session);
 	row->proven = identity->proven;
 	row->door = session->door;
-	row->charged_uid = owner_of(session->identity.uid);
+	row->charged_uid = identity->owner.uid;
+	row->charged_range = identity->owner.range;
 	row->watches = session->watch != NULL || session->lends || session->serves;
 	save_workload(row, &identity->workload);
 	row->number = session->number;

@@ -167,7 +167,7 @@ void session_set_end_reason(struct session *session, const char *why);
 /* SUBJECT: LOG_ABOUT_*. */
 static inline struct ratelimit *session_log_limit_about(struct session *session, uint64_t subject)
 {
-	return log_limits_get(&session->core->log_limits, session->identity.uid, subject);
+	return log_limits_get(&session->core->log_limits, session->identity.owner, subject);
 }
 
 static inline struct ratelimit *session_log_limit(struct session *session)
@@ -195,6 +195,11 @@ static inline struct identity *session_get_identity(struct session *session)
 static inline uid_t session_get_uid(const struct session *session)
 {
 	return session->identity.uid;
+}
+
+static inline struct owner session_get_owner(const struct session *session)
+{
+	return session->identity.owner;
 }
 
 static inline pid_t session_get_pid(const struct session *session)

@@ -15,7 +15,6 @@
 #include "proto/addr.h"
 #include "proto/text.h"
 #include "proto/timer.h"
-#include "util/owner.h"
 #include "util/util.h"
 
 /* The timer that ends time waits expires only at multiples of this, once for many. */
@@ -440,7 +439,7 @@ void timewait_enter(struct id *id)
 	if (id->handshake.timewait || id->handshake.timewait_over || id->handshake.qpn == 0 ||
 	    !get_key(id, id->handshake.qpn, &key))
 		return;
-	share = get_share(timewaits, &key, owner_of(id->session->identity.uid));
+	share = get_share(timewaits, &key, id->session->identity.owner.uid);
 	if (!share)
 		return;
 	if (share->owner->n > TIMEWAIT_PER_OWNER) {
@@ -519,7 +518,7 @@ static struct share *find(struct id *id, uint32_t qpn, int *ret_r)
 	HASH_FIND(hh, timewaits->places, &key, length_of(&key), place);
 	if (!place)
 		return NULL;
-	share = get_share(timewaits, &key, owner_of(id->session->identity.uid));
+	share = get_share(timewaits, &key, id->session->identity.owner.uid);
 	*ret_r = share ? 0 : -ENOMEM;
 	if (!share)
 		return NULL;

@@ -135,7 +135,7 @@ static int inherit(struct id *id, const struct ledger_id *row)
 	struct fabric_id_info info;
 
 	info_of(&info, row);
-	return fabric_id_restore(&id->fabric, core->fabric, id->session->identity.uid, id->ps,
+	return fabric_id_restore(&id->fabric, core->fabric, id->session->identity.owner, id->ps,
 				 &info, stage_of(row), row->passive, core->on_event, id);
 }
 
@@ -316,7 +316,7 @@ static void settle(struct id *id, const struct left_id *left_id)
 static int make_anew(struct id *id, const struct ledger_id *row, bool bind)
 {
 	struct core *core = id->session->core;
-	int r = fabric_id_new(&id->fabric, core->fabric, id->session->identity.uid, id->ps,
+	int r = fabric_id_new(&id->fabric, core->fabric, id->session->identity.owner, id->ps,
 			      core->on_event, id);
 
 	id->options.now[OPTION_TOS] = -1;

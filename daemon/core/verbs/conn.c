@@ -197,8 +197,8 @@ static int check_held(struct held *held, struct failure *failure)
 	if (!held->is_answered) {
 		held->asked_by = session->number;
 		held->answer = fabric_qp_belongs(&held->lookup, session->core->fabric, info.device,
-						 qpn, session->identity.pid, session->identity.uid,
-						 on_owner, held);
+						 qpn, session->identity.pid,
+						 session->identity.owner, on_owner, held);
 		if (held->answer == -EINPROGRESS)
 			return -EINPROGRESS;
 	}

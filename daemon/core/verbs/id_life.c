@@ -76,10 +76,10 @@ DEFINE_CLEANUP(struct id *, id_free)
 static int make_fabric_id(struct id *id, struct failure *failure)
 {
 	struct core *core = id->session->core;
-	uid_t uid = id->session->identity.uid;
+	const struct identity *identity = &id->session->identity;
 	int r;
 
-	r = fabric_id_new(&id->fabric, core->fabric, uid, id->ps, core->on_event, id);
+	r = fabric_id_new(&id->fabric, core->fabric, identity->owner, id->ps, core->on_event, id);
 	if (r == -EINPROGRESS)
 		return wait_for_devices(id->session, "create_id", failure);
 	if (r == -ENODEV)
@@ -87,7 +87,7 @@ static int make_fabric_id(struct id *id, struct failure *failure)
 	if (r == -EDQUOT)
 		return failure_set(failure, STATUS_QUOTA,
 				   "uid %u has too many ids that are not destroyed completely yet",
-				   uid);
+				   identity->uid);
 	return r < 0 ? failure_set_fabric(failure, r, "create an id") : 0;
 }
 
@@ -259,7 +259,7 @@ int id_move(struct id **ret, struct session *session, struct id *from, struct fa
 	id_own_fabric(id, TAKE_PTR(from->fabric));
 	id->any_port = from->any_port;
 	id->options = from->options;
-	grant_move(&id->grant, &from->grant, session->identity.uid);
+	grant_move(&id->grant, &from->grant, session->identity.owner.uid);
 	route_move(&id->route, &from->route);
 	handshake_move(&id->handshake, &from->handshake);
 	timewait_move(from, id);

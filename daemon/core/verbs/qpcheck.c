@@ -36,7 +36,7 @@ static int ask_about_qp(struct id *id, const char *device, uint32_t qpn)
 	check->qpn = qpn;
 	text_copy(check->device, sizeof(check->device), device);
 	return fabric_qp_belongs(&check->lookup, session->core->fabric, device, qpn,
-				 session->identity.pid, session->identity.uid, on_qp_answer, id);
+				 session->identity.pid, session->identity.owner, on_qp_answer, id);
 }
 
 /* The look-up goes by the pid, which must be the client's. */

@@ -266,7 +266,7 @@ static int replace_fabric(struct id *id, struct failure *failure)
 	struct core *core = id->session->core;
 	struct fabric_id_info info;
 	struct fabric_id *fabric;
-	int r = fabric_id_new(&fabric, core->fabric, id->session->identity.uid, id->ps,
+	int r = fabric_id_new(&fabric, core->fabric, id->session->identity.owner, id->ps,
 			      core->on_event, id);
 
 	if (r < 0)

@@ -309,7 +309,8 @@ int session_find_workload(struct session *session, struct failure *failure)
 	session->workload_asked = true;
 	return failure_errno(failure, workload_lookup_new(&session->workload_lookup,
 							  session->core->workloads, identity->pid,
-							  identity->uid, on_workload, session));
+							  identity->uid, identity->owner,
+							  on_workload, session));
 }
 
 int session_greet(struct session *session, struct failure *failure)
@@ -374,6 +375,8 @@ void session_restore(struct session *session, int pidfd, const struct ledger_ses
 
 	renumber(session, row->number);
 	session->since_ms = row->since_ms;
+	if (row->charged_range != 0)
+		identity->owner = (struct owner){ row->charged_uid, row->charged_range };
 	if (pidfd >= 0) {
 		closep(&identity->pidfd);
 		identity->pidfd = pidfd;

@@ -182,14 +182,14 @@ bool fabric_takeover_was_accepted(struct fabric *fabric, enum rdma_port_space ps
 	return fabric->scanned && cmscan_has(fabric->scanned, ps, &info->local, &info->peer);
 }
 
-static int alloc(struct fabric_id **ret, struct fabric *fabric, uid_t uid, bool is_request)
+static int alloc(struct fabric_id **ret, struct fabric *fabric, struct owner owner, bool is_request)
 {
 	struct restored *restored = calloc(1, sizeof(*restored));
 	int r;
 
 	if (!restored)
 		return -ENOMEM;
-	r = fabric_id_alloc(ret, fabric, uid, is_request);
+	r = fabric_id_alloc(ret, fabric, owner, is_request);
 	if (r < 0) {
 		free(restored);
 		return r;
@@ -205,7 +205,7 @@ static int take_request(struct fabric *fabric, struct leftover *leftover, enum r
 	const struct ucm_addresses *addresses = leftover_get_addresses(leftover);
 	struct restored *restored;
 	struct fabric_id *id;
-	int r = alloc(&id, fabric, geteuid(), /* is_request= */ true);
+	int r = alloc(&id, fabric, owner_of(geteuid()), /* is_request= */ true);
 
 	if (r < 0)
 		return r;
@@ -274,7 +274,7 @@ static void end(struct fabric *fabric, struct leftover *leftover, const void *bu
 	const struct ucm_addresses *addresses = leftover_get_addresses(leftover);
 	struct fabric_id *id;
 
-	if (alloc(&id, fabric, geteuid(), /* is_request= */ false) < 0) {
+	if (alloc(&id, fabric, owner_of(geteuid()), /* is_request= */ false) < 0) {
 		leftover_forget(leftover);
 		return;
 	}
@@ -335,14 +335,14 @@ int fabric_get_files(struct fabric *fabric, int *ret_cm, int *ret_leftovers)
 	return r;
 }
 
-int fabric_id_restore(struct fabric_id **ret, struct fabric *fabric, uid_t uid,
+int fabric_id_restore(struct fabric_id **ret, struct fabric *fabric, struct owner owner,
 		      enum rdma_port_space ps, const struct fabric_id_info *info,
 		      enum fabric_stage stage, bool passive, fabric_event_fn on_event,
 		      void *userdata)
 {
 	struct restored *restored;
 	struct fabric_id *id;
-	int r = alloc(&id, fabric, uid, /* is_request= */ false);
+	int r = alloc(&id, fabric, owner, /* is_request= */ false);
 
 	if (r < 0)
 		return r;

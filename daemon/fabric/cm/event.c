@@ -122,7 +122,7 @@ void fabric_take_event(struct fabric *fabric, struct rdma_cm_event *event)
 		     event->event == RDMA_CM_EVENT_MULTICAST_ERROR);
 	rdma_ack_cm_event(event);
 
-	if (request && fabric_id_adopt(&copied.request, fabric, id->uid, request) < 0) {
+	if (request && fabric_id_adopt(&copied.request, fabric, id->owner, request) < 0) {
 		/* There is no memory for a job, so no thread can destroy it. */
 		rdma_destroy_id(request);
 		return;

@@ -34,7 +34,7 @@ struct fabric_id {
 	 */
 	struct rdma_cm_id *cm; /* NULL: a previous process has made the id */
 	struct restored *restored; /* NULL: this process made the id */
-	uid_t uid;
+	struct owner owner;
 	fabric_event_fn on_event; /* NULL: the id's events are dropped */
 	void *userdata;
 	char device[64]; /* name of its device; "": not bound to one */
@@ -71,9 +71,10 @@ void fabric_id_on_event(struct fabric_id *id, struct fabric_event *event);
 /* idlife.c */
 void fabric_init_ids(struct fabric *fabric);
 /* Makes a fabric_id without an rdma_cm_id. IS_REQUEST: it is a connection request. */
-int fabric_id_alloc(struct fabric_id **ret, struct fabric *fabric, uid_t uid, bool is_request);
+int fabric_id_alloc(struct fabric_id **ret, struct fabric *fabric, struct owner owner,
+		    bool is_request);
 /* Makes a fabric_id for CM, a connection request. On failure CM stays the caller's. */
-int fabric_id_adopt(struct fabric_id **ret, struct fabric *fabric, uid_t uid,
+int fabric_id_adopt(struct fabric_id **ret, struct fabric *fabric, struct owner owner,
 		    struct rdma_cm_id *cm);
 /* Copies the name of the id's device. Call wherever librdmacm may have bound the id to a device. */
 void fabric_id_note_device(struct fabric_id *id);

@@ -8,7 +8,6 @@
 #include "fabric/cm/restored.h"
 #include "fabric/device/device.h"
 #include "proto/text.h"
-#include "util/owner.h"
 #include "util/util.h"
 
 /* How ids begin and end. A thread destroys them, because rdma_destroy_id() can wait for the kernel. */
@@ -78,7 +77,8 @@ static void on_destroyed(struct offload_job *job)
 		fabric->ops->can_go_on(fabric->userdata, port);
 }
 
-int fabric_id_alloc(struct fabric_id **ret, struct fabric *fabric, uid_t uid, bool is_request)
+int fabric_id_alloc(struct fabric_id **ret, struct fabric *fabric, struct owner owner,
+		    bool is_request)
 {
 	struct fabric_id *id = calloc(1, sizeof(*id));
 	int r;
@@ -86,7 +86,7 @@ int fabric_id_alloc(struct fabric_id **ret, struct fabric *fabric, uid_t uid, bo
 	if (!id)
 		return -ENOMEM;
 	id->fabric = fabric;
-	id->uid = uid;
+	id->owner = owner;
 	id->job.run = destroy;
 	id->job.done = on_destroyed;
 	for (int i = 0; i < FABRIC_OPTIONS; i++)
@@ -95,8 +95,9 @@ int fabric_id_alloc(struct fabric_id **ret, struct fabric *fabric, uid_t uid, bo
 	list_init(&id->leaving);
 	id->is_unwanted = is_request;
 	id->is_request = is_request;
-	r = offload_prepare(fabric->undertaker, &id->job,
-			    owner_of(uid) | (is_request ? LANE_OF_UNWANTED : 0));
+	r = offload_prepare_in_group(fabric->undertaker, &id->job,
+				     owner.uid | (is_request ? LANE_OF_UNWANTED : 0),
+				     owner_group(owner));
 	if (r < 0) {
 		free(id);
 		return r;
@@ -105,8 +106,8 @@ int fabric_id_alloc(struct fabric_id **ret, struct fabric *fabric, uid_t uid, bo
 	return 0;
 }
 
-int fabric_id_new(struct fabric_id **ret, struct fabric *fabric, uid_t uid, enum rdma_port_space ps,
-		  fabric_event_fn on_event, void *userdata)
+int fabric_id_new(struct fabric_id **ret, struct fabric *fabric, struct owner owner,
+		  enum rdma_port_space ps, fabric_event_fn on_event, void *userdata)
 {
 	struct fabric_id *id;
 	int r;
@@ -114,9 +115,9 @@ int fabric_id_new(struct fabric_id **ret, struct fabric *fabric, uid_t uid, enum
 	r = fabric_open_channel(fabric);
 	if (r < 0)
 		return r;
-	if (account_get_used(&fabric->ending, ACCOUNT_IDS, uid) >= ENDING_PER_USER)
+	if (account_get_used(&fabric->ending, ACCOUNT_IDS, owner) >= ENDING_PER_USER)
 		return -EDQUOT;
-	r = fabric_id_alloc(&id, fabric, uid, /* is_request= */ false);
+	r = fabric_id_alloc(&id, fabric, owner, /* is_request= */ false);
 	if (r < 0)
 		return r;
 	id->on_event = on_event;
@@ -131,10 +132,11 @@ int fabric_id_new(struct fabric_id **ret, struct fabric *fabric, uid_t uid, enum
 	return 0;
 }
 
-int fabric_id_adopt(struct fabric_id **ret, struct fabric *fabric, uid_t uid, struct rdma_cm_id *cm)
+int fabric_id_adopt(struct fabric_id **ret, struct fabric *fabric, struct owner owner,
+		    struct rdma_cm_id *cm)
 {
 	struct fabric_id *id;
-	int r = fabric_id_alloc(&id, fabric, uid, /* is_request= */ true);
+	int r = fabric_id_alloc(&id, fabric, owner, /* is_request= */ true);
 
 	if (r < 0)
 		return r;
@@ -161,7 +163,7 @@ struct fabric_id *fabric_id_free(struct fabric_id *id)
 		id->port = id->is_request ? 0 : restored_get_port(id);
 	}
 	/* If memory runs out, the id is not charged to its user. */
-	account_add(&id->fabric->ending, &id->ending, ACCOUNT_IDS, 1, id->uid);
+	account_add(&id->fabric->ending, &id->ending, ACCOUNT_IDS, 1, id->owner);
 	list_insert(dying_with(id->fabric, id->port), &id->dying);
 	count_dying(id, 1);
 	if (id->call)
@@ -171,20 +173,22 @@ struct fabric_id *fabric_id_free(struct fabric_id *id)
 	return NULL;
 }
 
-void fabric_id_set_owner(struct fabric_id *id, uid_t uid, fabric_event_fn on_event, void *userdata)
+void fabric_id_set_owner(struct fabric_id *id, struct owner owner, fabric_event_fn on_event,
+			 void *userdata)
 {
-	bool moves = uid != id->uid || id->is_unwanted;
+	bool moves = !owner_is(owner, id->owner) || id->is_unwanted;
 	struct offload_job job;
 
 	id->on_event = on_event;
 	id->userdata = userdata;
 	id->is_unwanted = false;
-	/* If memory runs out, the id keeps its lane and its uid. */
-	if (!moves || offload_prepare(id->fabric->undertaker, &job, owner_of(uid)) < 0)
+	/* If memory runs out, the id keeps its lane and its owner. */
+	if (!moves || offload_prepare_in_group(id->fabric->undertaker, &job, owner.uid,
+					       owner_group(owner)) < 0)
 		return;
 	offload_release(&id->job);
 	id->job.lane = job.lane;
-	id->uid = uid;
+	id->owner = owner;
 }
 
 static bool is_being_freed(struct fabric *fabric, enum rdma_port_space ps, in_port_t port)

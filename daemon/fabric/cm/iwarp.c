@@ -6,7 +6,6 @@
 
 #include "fabric/cm/id.h"
 #include "fabric/cm/iwarp.h"
-#include "util/owner.h"
 #include "util/util.h"
 
 /* At most so many of fabric.callers work for a user, so that some are left for other users: each has so many lanes. */
@@ -87,10 +86,10 @@ bool iwarp_is_calling(const struct fabric_id *id)
 	return id->call && id->stage == STAGE_ASKED;
 }
 
-/* The lane of UID with the fewest connects. */
-static uint64_t choose_lane(const struct offload *callers, uid_t uid)
+/* The lane of OWNER with the fewest connects. */
+static uint64_t choose_lane(const struct offload *callers, struct owner owner)
 {
-	uint64_t first = (uint64_t)uid * CALLERS_PER_USER, ret = first;
+	uint64_t first = (uint64_t)owner.uid * CALLERS_PER_USER, ret = first;
 
 	for (uint64_t key = first; key < first + CALLERS_PER_USER; key++)
 		if (offload_n_jobs_of(callers, key) < offload_n_jobs_of(callers, ret))
@@ -109,8 +108,9 @@ int iwarp_connect(struct fabric_id *id, const struct rdma_conn_param *param)
 	call = calloc(1, sizeof(*call));
 	if (!call)
 		return -ENOMEM;
-	r = offload_prepare(fabric->callers, &call->job,
-			    choose_lane(fabric->callers, owner_of(id->uid)));
+	r = offload_prepare_in_group(fabric->callers, &call->job,
+				     choose_lane(fabric->callers, id->owner),
+				     owner_group(id->owner));
 	if (r < 0) {
 		free(call);
 		return r;

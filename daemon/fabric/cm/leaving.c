@@ -69,7 +69,7 @@ static uint64_t patience_usec(const struct fabric_id *id)
 static int keep(struct fabric_id *id)
 {
 	struct fabric *fabric = id->fabric;
-	int r = account_charge(&fabric->kept, &id->kept, ACCOUNT_IDS, 1, id->uid);
+	int r = account_charge(&fabric->kept, &id->kept, ACCOUNT_IDS, 1, id->owner);
 
 	if (r == 0)
 		r = timer_new(&id->leaving_timer, fabric->loop, 1000, on_late, id);

@@ -6,7 +6,6 @@
 #include "fabric/device/device.h"
 #include "fabric/internal.h"
 #include "fabric/owner/qpscan.h"
-#include "util/owner.h"
 #include "util/util.h"
 
 /*
@@ -26,7 +25,7 @@ struct fabric_lookup {
 	char name[64];
 	struct nldev_device device;
 	struct qpscan_wait wait; /* has the QP number and the process */
-	uid_t uid;
+	struct owner owner;
 	int answer;
 };
 
@@ -85,7 +84,8 @@ static void on_done(struct offload_job *job)
 	}
 	put_nldev(lookup->fabric, TAKE_PTR(lookup->nldev));
 	/* The job is not submitted again. While the job is prepared, it counts among the user's look-ups. */
-	r = offload_prepare(lookup->fabric->lookups, &lookup->job, owner_of(lookup->uid));
+	r = offload_prepare_in_group(lookup->fabric->lookups, &lookup->job, lookup->owner.uid,
+				     owner_group(lookup->owner));
 	if (r == 0)
 		qpscan_ask(lookup->fabric->qpscan, &lookup->wait);
 	else
@@ -93,7 +93,8 @@ static void on_done(struct offload_job *job)
 }
 
 int fabric_qp_belongs(struct fabric_lookup **ret, struct fabric *fabric, const char *name,
-		      uint32_t qpn, pid_t pid, uid_t uid, fabric_answer_fn done, void *userdata)
+		      uint32_t qpn, pid_t pid, struct owner owner, fabric_answer_fn done,
+		      void *userdata)
 {
 	struct fabric_device *device = fabric_find_device(fabric, name);
 	struct fabric_lookup *lookup;
@@ -110,14 +111,14 @@ int fabric_qp_belongs(struct fabric_lookup **ret, struct fabric *fabric, const c
 	lookup->userdata = userdata;
 	strcpy(lookup->name, name);
 	lookup->device = device->nldev;
-	lookup->uid = uid;
+	lookup->owner = owner;
 	lookup->wait.device = lookup->name;
 	lookup->wait.want.qpn = qpn;
 	lookup->wait.want.pid = pid;
 	lookup->wait.done = on_scanned;
 	lookup->job.run = run;
 	lookup->job.done = on_done;
-	r = offload_prepare(fabric->lookups, &lookup->job, owner_of(uid));
+	r = offload_prepare_in_group(fabric->lookups, &lookup->job, owner.uid, owner_group(owner));
 	if (r < 0) {
 		lookup_free(lookup);
 		return r;
