@@ -129,6 +129,19 @@ void newcomers_leave(struct newcomers_place *place)
 	put_group(group);
 }
 
+unsigned newcomers_count(const struct newcomers *newcomers, struct owner owner)
+{
+	struct list *l;
+
+	list_for_each(l, &newcomers->groups) {
+		const struct newcomers_group *group = container_of(l, struct newcomers_group, link);
+
+		if (group->key == owner_group(owner))
+			return group->n;
+	}
+	return 0;
+}
+
 static struct newcomers_place *oldest_of(struct newcomers_group *group)
 {
 	struct newcomers_user *most = NULL;

@@ -38,5 +38,7 @@ void newcomers_done(struct newcomers *newcomers); /* there must be none any more
 int newcomers_enter(struct newcomers *newcomers, struct newcomers_place *place,
 		    struct owner owner); /* 0 or -ENOMEM */
 void newcomers_leave(struct newcomers_place *place); /* idempotent */
+/* The number of clients of all who count as one user with OWNER. */
+unsigned newcomers_count(const struct newcomers *newcomers, struct owner owner);
 /* The place whose client has to go because there are too many clients; NULL: there are not too many. */
 struct newcomers_place *newcomers_surplus(struct newcomers *newcomers);

@@ -14,6 +14,7 @@
 #include "core/object/restriction.h"
 #include "proto/packet.h"
 #include "proto/timer.h"
+#include "rpc/arrivals.h"
 #include "rpc/control.h"
 #include "rpc/peer.h"
 #include "rpc/peers.h"
@@ -26,6 +27,7 @@
 #include "util/util.h"
 
 #define PAUSE_USEC (1 * 1000000ULL)
+#define ACCEPTED_AT_ONCE 64
 
 /* A listening socket. */
 struct entrance {
@@ -42,6 +44,7 @@ struct server {
 	sd_event_source *resume; /* timer that ends a pause of accepting */
 	size_t max_queued_bytes;
 	struct peers peers;
+	struct arrivals arrivals;
 	struct published_sockets published_sockets;
 	struct control control;
 	struct ratelimit log_limit;
@@ -85,24 +88,20 @@ static int accept_client(struct server *server, int fd)
 	if (r < 0)
 		return r;
 	/* Keep enough descriptors free to receive those of any packet. */
-	if (account_is_full(core_get_account(server->core), ACCOUNT_FDS))
+	if (account_is_full(core_get_account(server->core), ACCOUNT_FDS) ||
+	    arrivals_are_full(&server->arrivals))
 		return -EMFILE;
 	sock = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	return sock < 0 ? -errno : sock;
 }
 
-static int add_client(struct server *server, int sock, enum door door,
-		      struct restriction *restriction, bool adopts)
+static int serve_client(struct server *server, struct closing *closing, int sock, enum door door,
+			struct restriction *restriction, bool adopts)
 {
 	struct newcomers_place *surplus;
-	int r = peers_make_closings(&server->peers);
+	int r = peer_new(&server->peers, server->loop, server->core, closing, sock, door,
+			 server->max_queued_bytes, restriction, adopts);
 
-	if (r < 0) {
-		close(sock);
-		return r;
-	}
-	r = peer_new(&server->peers, server->loop, server->core, TAKE_PTR(server->peers.next), sock,
-		     door, server->max_queued_bytes, restriction, adopts);
 	while ((surplus = newcomers_surplus(&server->peers.newcomers))) {
 		newcomers_leave(surplus);
 		peer_drop(container_of(surplus, struct peer, place),
@@ -111,41 +110,78 @@ static int add_client(struct server *server, int sock, enum door door,
 	return r;
 }
 
+static int add_client(struct server *server, int sock, enum door door,
+		      struct restriction *restriction, bool adopts)
+{
+	int r = peers_make_closings(&server->peers);
+
+	if (r < 0) {
+		close(sock);
+		return r;
+	}
+	return serve_client(server, TAKE_PTR(server->peers.next), sock, door, restriction, adopts);
+}
+
 int server_add_client(struct server *server, int sock, enum door door,
 		      struct restriction *restriction)
 {
 	return add_client(server, sock, door, restriction, /* adopts= */ false);
 }
 
-/*
- * Accepts one client per dispatch, so that connected clients are served during a flood of new ones. Returns 0, or a
- * negative errno: FD is of no use any more.
- */
-static int serve(struct server *server, int fd, enum door door, struct restriction *restriction)
+static void tell_unserved(struct server *server, int r)
 {
-	int sock, r;
-
-	sock = accept_client(server, fd);
-	switch (sock) {
-	case -EAGAIN:
-	case -EINTR:
-	case -ECONNABORTED:
-		return 0;
-	case -EINVAL: /* it was shut down */
-		return sock;
-	default:
-		if (sock >= 0)
-			break;
+	if (r == -EDQUOT)
 		log_limited(&server->log_limit, LOG_WARNING,
-			    "Cannot accept a client: %s. Trying again in a second.",
-			    strerror(-sock));
-		set_accepting(server, false);
-		return 0;
-	}
-	r = server_add_client(server, sock, door, restriction);
-	if (r < 0)
+			    "Cannot serve a client: too many of its user have connected at the "
+			    "same time. Its connection is closed.");
+	else if (r < 0)
 		log_limited(&server->log_limit, LOG_WARNING,
 			    "Cannot serve a client: %s. Its connection is closed.", strerror(-r));
+}
+
+/* While the hellos of the owner's newcomers wait for their turns, the newcomers must not become too many. */
+static bool admit(void *userdata, struct arrival *arrival)
+{
+	struct server *server = userdata;
+	struct peers *peers = &server->peers;
+
+	if (newcomers_count(&peers->newcomers, arrival->owner) >= NEWCOMERS_PER_USER / 2 &&
+	    turns_has_work(&peers->turns, arrival->owner))
+		return false;
+	tell_unserved(server, serve_client(server, arrival->closing, arrival->sock, arrival->door,
+					   arrival->restriction, /* adopts= */ false));
+	return true;
+}
+
+/*
+ * Accepts some clients, which wait for their turns then, so that connected clients are served during a flood of new ones.
+ * Returns 0, or a negative errno: FD is of no use any more.
+ */
+static int accept_clients(struct server *server, int fd, enum door door,
+			  struct restriction *restriction)
+{
+	for (unsigned i = 0; i < ACCEPTED_AT_ONCE; i++) {
+		int sock = accept_client(server, fd);
+
+		switch (sock) {
+		case -EAGAIN:
+			return 0;
+		case -EINTR:
+		case -ECONNABORTED:
+			continue;
+		case -EINVAL: /* it was shut down */
+			return sock;
+		}
+		if (sock < 0) {
+			log_limited(&server->log_limit, LOG_WARNING,
+				    "Cannot accept a client: %s. Trying again in a second.",
+				    strerror(-sock));
+			set_accepting(server, false);
+			return 0;
+		}
+		tell_unserved(server, arrivals_add(&server->arrivals, TAKE_PTR(server->peers.next),
+						   sock, door, restriction));
+	}
 	return 0;
 }
 
@@ -153,14 +189,14 @@ static int on_connection(sd_event_source *source, int fd, uint32_t events, void 
 {
 	const struct entrance *entrance = userdata;
 
-	if (serve(entrance->server, fd, entrance->door, /* restriction= */ NULL) < 0)
+	if (accept_clients(entrance->server, fd, entrance->door, /* restriction= */ NULL) < 0)
 		set_accepting(entrance->server, false);
 	return 0;
 }
 
 static int on_published_connection(void *userdata, int fd, struct restriction *restriction)
 {
-	return serve(userdata, fd, DOOR_COMMON, restriction);
+	return accept_clients(userdata, fd, DOOR_COMMON, restriction);
 }
 
 static bool has_option(int sock, int option, int value)
@@ -238,7 +274,7 @@ int server_new(struct server **ret, sd_event *loop, struct core *core, const int
 	       void *userdata)
 {
 	_cleanup_(server_freep) struct server *server = calloc(1, sizeof(*server));
-	int r;
+	int r, q;
 
 	if (!server) {
 		for (int i = 0; i < _DOOR_MAX; i++)
@@ -256,10 +292,11 @@ int server_new(struct server **ret, sd_event *loop, struct core *core, const int
 	server->control.published_sockets = &server->published_sockets;
 	server->control.adopt = adopt;
 	server->control.server = server;
-	/* First, because server_free() needs the list of peers. */
-	r = peers_init(&server->peers, loop, core, &server->control, &peers_ops, server);
-	if (r < 0)
-		return r;
+	/* Both are first, and whatever fails, because server_free() needs their lists. */
+	r = arrivals_init(&server->arrivals, loop, core_get_account(core), admit, server);
+	q = peers_init(&server->peers, loop, core, &server->control, &peers_ops, server);
+	if (r < 0 || q < 0)
+		return r < 0 ? r : q;
 	r = published_sockets_init(&server->published_sockets, loop, core, restricted_dir,
 				   on_published_connection, server);
 	if (r < 0)
@@ -287,6 +324,7 @@ struct server *server_free(struct server *server)
 	if (!server)
 		return NULL;
 	closer_set_caught_up(core_get_closer(server->core), NULL, NULL);
+	arrivals_done(&server->arrivals);
 	list_for_each_safe(l, n, &server->peers.list)
 		peer_free(container_of(l, struct peer, link));
 	peers_done(&server->peers);

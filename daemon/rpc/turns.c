@@ -277,6 +277,14 @@ bool turns_is_put_off(const struct turn *turn)
 	return !list_is_empty(&turn->queued);
 }
 
+bool turns_has_work(const struct turns *turns, struct owner owner)
+{
+	struct turn_owner *found;
+
+	HASH_FIND(hh, turns->owners, &owner, sizeof(owner), found);
+	return found && next(found);
+}
+
 static void charge(struct turns *turns, struct turn_owner *owner, unsigned work)
 {
 	uint64_t number = get_number(turns);

@@ -60,6 +60,8 @@ bool turns_may_go(const struct turn *turn);
 /* Puts TURN off, unless it is already. */
 void turns_put_off(struct turn *turn);
 bool turns_is_put_off(const struct turn *turn);
+/* True: OWNER has put-off work. */
+bool turns_has_work(const struct turns *turns, struct owner owner);
 /* True: the only owner has used up his budget in this turn of the loop. */
 bool turns_is_used_up(const struct turn *turn);
 /* TURN's owner has used WORK of the budget. */

@@ -152,6 +152,20 @@ static struct owner find_owner(uid_t uid, pid_t pid)
 	return owner_of_stranger(uid, first);
 }
 
+int identity_find_owner(struct owner *ret, int sock)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+		return -errno;
+	*ret = owner_of(cred.uid);
+	/* In a range that is known, the line does not matter to others. */
+	if (ret->range == OWNER_ALONE)
+		*ret = find_owner(cred.uid, cred.pid);
+	return 0;
+}
+
 int identity_init(struct identity *identity, int sock)
 {
 	struct ucred cred;

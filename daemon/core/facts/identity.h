@@ -45,6 +45,8 @@ struct identity {
 };
 
 int identity_init(struct identity *identity, int sock);
+/* A guess at the owner of who has connected to SOCK, which costs little. Returns 0 or a negative errno. */
+int identity_find_owner(struct owner *ret, int sock);
 void identity_done(struct identity *identity);
 /*
  * Begins the proof: the client has to send a listening Unix socket that is bound to the returned name, in the
