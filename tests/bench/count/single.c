@@ -109,14 +109,17 @@ static int run_until_ready(struct pollfd *fds, nfds_t n)
 {
 	int r;
 
-	while ((r = look(fds, n, 0)) == 0)
+	while ((r = look(fds, n, 0)) == 0) {
+		if (single_turn())
+			continue;
 		/*
-		 * A turn also finds timers that are due. They do not make the loop's descriptor ready, because the
-		 * kernel's time does not advance by steps. If nothing was ready or due, a thread of the daemon may be
-		 * working.
+		 * Timers that are due do not make the loop's descriptor ready, because the kernel's time does not advance
+		 * by steps. If none is due, a thread of the daemon may be working.
 		 */
+		timer_look_again();
 		if (!single_turn() && !is_ready(THREAD_SECONDS))
 			die("the library waits for something that the daemon does not do");
+	}
 	return r;
 }
 
