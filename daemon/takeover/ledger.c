@@ -16,20 +16,6 @@
 #define KIND "ledger"
 #define MAGIC "rdmabroker ledger"
 #define TRIES_MAX 3
-
-/* The numbers of the tables are part of the format. */
-enum {
-	SESSIONS,
-	IDS,
-	GROUPS,
-	REQUESTS,
-	PACKETS,
-	RESTRICTIONS,
-	PUBLISHED,
-	LEASES,
-	REFUSED,
-	_TABLES
-};
 #define TABLES_MAX 16
 
 struct header {
@@ -52,34 +38,20 @@ struct header {
 /* The file. Rows that were never used take no memory. */
 struct layout {
 	struct header header;
-	struct ledger_session sessions[LEDGER_SESSIONS];
-	struct ledger_id ids[LEDGER_IDS];
-	struct ledger_group groups[LEDGER_GROUPS];
-	struct ledger_request requests[LEDGER_REQUESTS];
-	struct ledger_packet packets[LEDGER_PACKETS];
-	struct ledger_restriction restrictions[LEDGER_RESTRICTIONS];
-	struct ledger_published published_sockets[LEDGER_PUBLISHED];
-	struct ledger_leases leases[LEDGER_LEASE_ROWS];
-	struct ledger_refused refused[LEDGER_REFUSED];
+#define TABLE(name, max, member, n) struct ledger_##name member[max];
+	LEDGER_TABLES(TABLE)
+#undef TABLE
 };
 
 static const struct {
 	size_t offset, row_size;
 	uint32_t max; /* rows */
-} forms[_TABLES] = {
-#define TABLE(member, rows)                                                                    \
-	{                                                                                      \
-		offsetof(struct layout, member), sizeof(((struct layout *)0)->member[0]), rows \
-	}
-	[SESSIONS] = TABLE(sessions, LEDGER_SESSIONS),
-	[IDS] = TABLE(ids, LEDGER_IDS),
-	[GROUPS] = TABLE(groups, LEDGER_GROUPS),
-	[REQUESTS] = TABLE(requests, LEDGER_REQUESTS),
-	[PACKETS] = TABLE(packets, LEDGER_PACKETS),
-	[RESTRICTIONS] = TABLE(restrictions, LEDGER_RESTRICTIONS),
-	[PUBLISHED] = TABLE(published_sockets, LEDGER_PUBLISHED),
-	[LEASES] = TABLE(leases, LEDGER_LEASE_ROWS),
-	[REFUSED] = TABLE(refused, LEDGER_REFUSED),
+	size_t old_rows, old_n; /* in struct old_ledger */
+} forms[] = {
+#define TABLE(name, max, member, n)                                           \
+	{ offsetof(struct layout, member), sizeof(struct ledger_##name), max, \
+	  offsetof(struct old_ledger, member), offsetof(struct old_ledger, n) },
+	LEDGER_TABLES(TABLE)
 #undef TABLE
 };
 
@@ -93,7 +65,7 @@ struct ledger {
 	struct fdstore *store;
 	struct layout *layout;
 	int fd;
-	struct free_rows free[_TABLES];
+	struct free_rows free[_LEDGER_TABLES];
 };
 
 static bool has_form(const struct header *header)
@@ -142,7 +114,7 @@ int ledger_new(struct ledger **ret, struct fdstore *store)
 	header = &ledger->layout->header;
 	memcpy(header->magic, MAGIC, sizeof(MAGIC));
 	header->version = LEDGER_VERSION;
-	for (unsigned i = 0; i < _TABLES; i++)
+	for (unsigned i = 0; i < _LEDGER_TABLES; i++)
 		header->tables[i] = (struct header_table){
 			.offset = forms[i].offset,
 			.row_size = (uint32_t)forms[i].row_size,
@@ -162,14 +134,13 @@ struct ledger *ledger_free(struct ledger *ledger)
 	if (ledger->layout)
 		munmap(ledger->layout, sizeof(*ledger->layout));
 	closep(&ledger->fd);
-	for (unsigned i = 0; i < _TABLES; i++)
+	for (unsigned i = 0; i < _LEDGER_TABLES; i++)
 		free(ledger->free[i].rows);
 	free(ledger);
 	return NULL;
 }
 
-/* Returns a free row of the table; NULL: there is none. */
-static void *add(struct ledger *ledger, unsigned table)
+void *ledger_add(struct ledger *ledger, enum ledger_table table)
 {
 	struct free_rows *rows;
 	uint32_t *end, row;
@@ -203,7 +174,7 @@ static void put(struct free_rows *rows, uint32_t row)
 }
 
 /* The first member is cleared first, so that a row that is half cleared is a free one. */
-static void *remove_row(struct ledger *ledger, unsigned table, void *row)
+void *ledger_remove(struct ledger *ledger, enum ledger_table table, void *row)
 {
 	size_t offset;
 
@@ -216,51 +187,6 @@ static void *remove_row(struct ledger *ledger, unsigned table, void *row)
 	return NULL;
 }
 
-struct ledger_session *ledger_add_session(struct ledger *ledger)
-{
-	return add(ledger, SESSIONS);
-}
-
-struct ledger_id *ledger_add_id(struct ledger *ledger)
-{
-	return add(ledger, IDS);
-}
-
-struct ledger_group *ledger_add_group(struct ledger *ledger)
-{
-	return add(ledger, GROUPS);
-}
-
-struct ledger_request *ledger_add_request(struct ledger *ledger)
-{
-	return add(ledger, REQUESTS);
-}
-
-struct ledger_packet *ledger_add_packet(struct ledger *ledger)
-{
-	return add(ledger, PACKETS);
-}
-
-struct ledger_restriction *ledger_add_restriction(struct ledger *ledger)
-{
-	return add(ledger, RESTRICTIONS);
-}
-
-struct ledger_published *ledger_add_published(struct ledger *ledger)
-{
-	return add(ledger, PUBLISHED);
-}
-
-struct ledger_leases *ledger_add_leases(struct ledger *ledger)
-{
-	return add(ledger, LEASES);
-}
-
-struct ledger_refused *ledger_add_refused(struct ledger *ledger)
-{
-	return add(ledger, REFUSED);
-}
-
 void ledger_link_parts(struct ledger *ledger, struct ledger_packet *part,
 		       const struct ledger_packet *next)
 {
@@ -270,53 +196,6 @@ void ledger_link_parts(struct ledger *ledger, struct ledger_packet *part,
 struct ledger_packet *ledger_next_part(struct ledger *ledger, const struct ledger_packet *part)
 {
 	return part->next > 0 ? &ledger->layout->packets[part->next - 1] : NULL;
-}
-
-struct ledger_session *ledger_remove_session(struct ledger *ledger, struct ledger_session *row)
-{
-	return remove_row(ledger, SESSIONS, row);
-}
-
-struct ledger_id *ledger_remove_id(struct ledger *ledger, struct ledger_id *row)
-{
-	return remove_row(ledger, IDS, row);
-}
-
-struct ledger_group *ledger_remove_group(struct ledger *ledger, struct ledger_group *row)
-{
-	return remove_row(ledger, GROUPS, row);
-}
-
-struct ledger_request *ledger_remove_request(struct ledger *ledger, struct ledger_request *row)
-{
-	return remove_row(ledger, REQUESTS, row);
-}
-
-struct ledger_packet *ledger_remove_packet(struct ledger *ledger, struct ledger_packet *row)
-{
-	return remove_row(ledger, PACKETS, row);
-}
-
-struct ledger_restriction *ledger_remove_restriction(struct ledger *ledger,
-						     struct ledger_restriction *row)
-{
-	return remove_row(ledger, RESTRICTIONS, row);
-}
-
-struct ledger_published *ledger_remove_published(struct ledger *ledger,
-						 struct ledger_published *row)
-{
-	return remove_row(ledger, PUBLISHED, row);
-}
-
-struct ledger_leases *ledger_remove_leases(struct ledger *ledger, struct ledger_leases *row)
-{
-	return remove_row(ledger, LEASES, row);
-}
-
-struct ledger_refused *ledger_remove_refused(struct ledger *ledger, struct ledger_refused *row)
-{
-	return remove_row(ledger, REFUSED, row);
 }
 
 void ledger_set_last_session(struct ledger *ledger, uint64_t number)
@@ -378,7 +257,7 @@ _Static_assert(offsetof(struct ledger_request, id) == offsetof(struct ledger_key
 _Static_assert(offsetof(struct ledger_packet, number) == offsetof(struct ledger_key, id),
 	       "packets");
 
-static int compare_ids(const void *a, const void *b)
+static int compare_keys(const void *a, const void *b)
 {
 	const struct ledger_key *x = a, *y = b;
 
@@ -387,23 +266,20 @@ static int compare_ids(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* The number by which the rows of the other tables are found is the first member. */
-static int compare_numbers(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return *x < *y ? -1 : *x > *y;
-}
-
 size_t old_ledger_find(const void *rows, size_t n, size_t size, uint64_t session, uint32_t id)
 {
 	const struct ledger_key key = { .session = session, .id = id };
 
-	return LOWER_BOUND(i, n, compare_ids((const char *)rows + i * size, &key) < 0);
+	return LOWER_BOUND(i, n, compare_keys((const char *)rows + i * size, &key) < 0);
+}
+
+static void **old_rows(struct old_ledger *old, unsigned table)
+{
+	return (void **)((char *)old + forms[table].old_rows);
 }
 
 /* Copies the rows that are used. A row of an older ledger can be shorter, and one of a newer ledger longer. */
-static int copy_rows(const struct header *header, unsigned number, void *ret_rows, size_t *ret_n)
+static int copy_rows(struct old_ledger *ret, const struct header *header, unsigned number)
 {
 	const struct header_table *table = &header->tables[number];
 	size_t size = forms[number].row_size, n = 0;
@@ -417,36 +293,18 @@ static int copy_rows(const struct header *header, unsigned number, void *ret_row
 			memcpy(rows + n++ * size, from,
 			       table->row_size < size ? table->row_size : size);
 	if (n > 0)
-		qsort(rows, n, size,
-		      number == SESSIONS || number == RESTRICTIONS || number == PUBLISHED ||
-				      number == LEASES || number == REFUSED ?
-			      compare_numbers :
-			      compare_ids);
-	*(void **)ret_rows = rows;
-	*ret_n = n;
+		qsort(rows, n, size, compare_keys);
+	*old_rows(ret, number) = rows;
+	*(size_t *)((char *)ret + forms[number].old_n) = n;
 	return 0;
 }
 
 static int copy_ledger(struct old_ledger *ret, const struct header *header)
 {
-	int r = copy_rows(header, SESSIONS, &ret->sessions, &ret->n_sessions);
+	int r = 0;
 
-	if (r == 0)
-		r = copy_rows(header, IDS, &ret->ids, &ret->n_ids);
-	if (r == 0)
-		r = copy_rows(header, GROUPS, &ret->groups, &ret->n_groups);
-	if (r == 0)
-		r = copy_rows(header, REQUESTS, &ret->requests, &ret->n_requests);
-	if (r == 0)
-		r = copy_rows(header, PACKETS, &ret->packets, &ret->n_packets);
-	if (r == 0)
-		r = copy_rows(header, RESTRICTIONS, &ret->restrictions, &ret->n_restrictions);
-	if (r == 0)
-		r = copy_rows(header, PUBLISHED, &ret->published_sockets, &ret->n_published);
-	if (r == 0)
-		r = copy_rows(header, LEASES, &ret->leases, &ret->n_leases);
-	if (r == 0)
-		r = copy_rows(header, REFUSED, &ret->refused, &ret->n_refused);
+	for (unsigned i = 0; i < _LEDGER_TABLES && r == 0; i++)
+		r = copy_rows(ret, header, i);
 	ret->last_session = header->last_session;
 	ret->generation = header->generation;
 	/* A process that has begun to take over can have taken events, which were in its own ledger only. */
@@ -540,15 +398,8 @@ void old_ledger_forget(struct old_ledger *old)
 
 void old_ledger_free(struct old_ledger *old)
 {
-	free(old->sessions);
-	free(old->ids);
-	free(old->groups);
-	free(old->requests);
-	free(old->packets);
-	free(old->restrictions);
-	free(old->published_sockets);
-	free(old->leases);
-	free(old->refused);
+	for (unsigned i = 0; i < _LEDGER_TABLES; i++)
+		free(*old_rows(old, i));
 	*old = (struct old_ledger){ 0 };
 }
 

@@ -242,32 +242,51 @@ struct ledger_refused {
 int ledger_new(struct ledger **ret, struct fdstore *store);
 struct ledger *ledger_free(struct ledger *ledger); /* what is stored stays stored */
 
-/* A free row, all zero; NULL: the table is full, or there is no ledger. Set its first member to use it. */
-struct ledger_session *ledger_add_session(struct ledger *ledger);
-struct ledger_id *ledger_add_id(struct ledger *ledger);
-struct ledger_group *ledger_add_group(struct ledger *ledger);
-struct ledger_request *ledger_add_request(struct ledger *ledger);
-struct ledger_packet *ledger_add_packet(struct ledger *ledger);
-struct ledger_restriction *ledger_add_restriction(struct ledger *ledger);
-struct ledger_published *ledger_add_published(struct ledger *ledger);
-struct ledger_leases *ledger_add_leases(struct ledger *ledger);
-struct ledger_refused *ledger_add_refused(struct ledger *ledger);
+/*
+ * The tables, in the order of the file; a new one comes last. A table has at most MAX rows of struct ledger_NAME. The next
+ * process finds the used ones in the members ROWS and N of its struct old_ledger, sorted as struct ledger_key is: they begin
+ * as it does, or no two of them have the same first member. So a restriction comes after its parent.
+ */
+#define LEDGER_TABLES(TABLE)                                                  \
+	TABLE(session, LEDGER_SESSIONS, sessions, n_sessions)                 \
+	TABLE(id, LEDGER_IDS, ids, n_ids)                                     \
+	TABLE(group, LEDGER_GROUPS, groups, n_groups)                         \
+	TABLE(request, LEDGER_REQUESTS, requests, n_requests)                 \
+	TABLE(packet, LEDGER_PACKETS, packets, n_packets)                     \
+	TABLE(restriction, LEDGER_RESTRICTIONS, restrictions, n_restrictions) \
+	TABLE(published, LEDGER_PUBLISHED, published_sockets, n_published)    \
+	TABLE(leases, LEDGER_LEASE_ROWS, leases, n_leases)                    \
+	TABLE(refused, LEDGER_REFUSED, refused, n_refused)
+
+enum ledger_table {
+#define TABLE(name, ...) LEDGER_TABLE_##name,
+	LEDGER_TABLES(TABLE) _LEDGER_TABLES
+#undef TABLE
+};
+
+void *ledger_add(struct ledger *ledger, enum ledger_table table);
+void *ledger_remove(struct ledger *ledger, enum ledger_table table, void *row);
+/*
+ * ledger_add_NAME() returns a free row, all zero; NULL: the table is full, or there is no ledger. Set its first member to use it.
+ * ledger_remove_NAME() frees the row. It takes NULL, and returns NULL.
+ */
+#define TABLE(name, ...)                                                                    \
+	static inline struct ledger_##name *ledger_add_##name(struct ledger *ledger)        \
+	{                                                                                   \
+		return ledger_add(ledger, LEDGER_TABLE_##name);                             \
+	}                                                                                   \
+	static inline struct ledger_##name *ledger_remove_##name(struct ledger *ledger,     \
+								 struct ledger_##name *row) \
+	{                                                                                   \
+		return ledger_remove(ledger, LEDGER_TABLE_##name, row);                     \
+	}
+LEDGER_TABLES(TABLE)
+#undef TABLE
+
 /* NEXT is the next part of PART's packet. */
 void ledger_link_parts(struct ledger *ledger, struct ledger_packet *part,
 		       const struct ledger_packet *next);
 struct ledger_packet *ledger_next_part(struct ledger *ledger, const struct ledger_packet *part);
-/* Frees the row. Takes NULL; returns NULL. */
-struct ledger_session *ledger_remove_session(struct ledger *ledger, struct ledger_session *row);
-struct ledger_id *ledger_remove_id(struct ledger *ledger, struct ledger_id *row);
-struct ledger_group *ledger_remove_group(struct ledger *ledger, struct ledger_group *row);
-struct ledger_request *ledger_remove_request(struct ledger *ledger, struct ledger_request *row);
-struct ledger_packet *ledger_remove_packet(struct ledger *ledger, struct ledger_packet *row);
-struct ledger_restriction *ledger_remove_restriction(struct ledger *ledger,
-						     struct ledger_restriction *row);
-struct ledger_published *ledger_remove_published(struct ledger *ledger,
-						 struct ledger_published *row);
-struct ledger_leases *ledger_remove_leases(struct ledger *ledger, struct ledger_leases *row);
-struct ledger_refused *ledger_remove_refused(struct ledger *ledger, struct ledger_refused *row);
 /* The number of the last session that was begun, so that no number is used twice. */
 void ledger_set_last_session(struct ledger *ledger, uint64_t number);
 /*
@@ -299,24 +318,11 @@ struct ledger_key {
 struct old_ledger {
 	uint64_t last_session;
 	uint64_t generation; /* 0: nothing was left */
-	struct ledger_session *sessions; /* sorted by number */
-	size_t n_sessions;
-	struct ledger_id *ids; /* sorted by session and handle */
-	size_t n_ids;
-	struct ledger_group *groups; /* sorted by session and id */
-	size_t n_groups;
-	struct ledger_request *requests; /* sorted by session and id */
-	size_t n_requests;
-	struct ledger_packet *packets; /* sorted by session and number */
-	size_t n_packets;
-	struct ledger_restriction *restrictions; /* sorted by number, so that parents come first */
-	size_t n_restrictions;
-	struct ledger_published *published_sockets; /* sorted by number */
-	size_t n_published;
-	struct ledger_leases *leases; /* sorted by session */
-	size_t n_leases;
-	struct ledger_refused *refused; /* sorted by number */
-	size_t n_refused;
+#define TABLE(name, max, member, n)   \
+	struct ledger_##name *member; \
+	size_t n;
+	LEDGER_TABLES(TABLE)
+#undef TABLE
 	bool tried; /* a process has died while it took this ledger over */
 	/* An event can have been taken from the kernel that no ledger knows of, see ledger_get_reading(). */
 	bool event_lost;
