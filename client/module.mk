@@ -60,7 +60,7 @@ $(call linked,rdmabrokerctl): $(call objs,$(wildcard client/ctl/*.c) client/comm
 		$(shell pkg-config --libs libsystemd libmnl smartcols 2>/dev/null)
 
 # The exporter uses only the library's public headers, too.
-EXPORTER_LIBS := $(shell pkg-config --libs libsystemd inih libmicrohttpd 2>/dev/null)
+EXPORTER_LIBS := $(shell pkg-config --libs libsystemd libmicrohttpd 2>/dev/null)
 
 $(call linked,rdmabroker-exporter): $(call objs,$(wildcard client/exporter/*.c) $(SERVICE) client/common/sockets.c client/common/work.c $(PROTO_NOTIFY_SRC) proto/addr.c proto/unixsock.c) \
 		$(O)/librdmabroker.so
@@ -70,7 +70,7 @@ $(call linked,rdmabroker-exporter): $(call objs,$(wildcard client/exporter/*.c) 
 
 # The helper that asks other hosts who peers are. Only its objects need MUNGE.
 PEERD_SRC := $(wildcard client/peerd/*.c) $(SERVICE) client/common/sockets.c client/common/work.c $(PROTO_NOTIFY_SRC) proto/addr.c proto/text.c proto/unixsock.c
-PEERD_LIBS := $(shell pkg-config --libs libsystemd inih jansson munge 2>/dev/null)
+PEERD_LIBS := $(shell pkg-config --libs libsystemd jansson munge 2>/dev/null)
 
 $(call objs,$(wildcard client/peerd/*.c)): | $(O)/stamp-needs-peerd
 

@@ -19,7 +19,7 @@ FABRIC_SRC := $(wildcard daemon/fabric/*.c daemon/fabric/*/*.c)
 DAEMON_MAN := $(wildcard daemon/*.5 daemon/*.7 daemon/*.8)
 
 DAEMON_LIBS := $(shell pkg-config --libs libsystemd libprotobuf-c libibverbs librdmacm libacl \
-	libmnl inih 2>/dev/null)
+	libmnl 2>/dev/null)
 
 # Where the drop-in is the default, only a path of its own leads the daemon to librdmacm itself.
 comma := ,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <ini.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,17 +10,10 @@
 #include "proto/text.h"
 #include "proto/word.h"
 
-/*
- * libinih reports no columns and only the first bad line. So read_line() passes one trimmed line at a time to
- * it, and keeps that line in LINE for the error messages.
- */
 struct reading {
 	const struct inifile *file;
-	const char *text;
-	size_t size;
-
 	struct text_line line;
-	bool is_assignment; /* libinih should call handle() for LINE */
+	char copy[TEXT_LINE_MAX + 1]; /* of LINE, with a NUL; its parts get NULs of their own */
 	const char *section; /* of FILE->keys; NULL: none yet; empty: an unknown one */
 	bool has_failed;
 };
@@ -98,8 +90,8 @@ size_t inifile_set(const struct inifile_key *key, const char *value, void *setti
 	return key->parse(key, value, (char *)settings + key->offset);
 }
 
-/* BEST: what was probably meant, or NULL. */
-__attribute__((format(printf, 4, 5))) static void complain(struct reading *reading, size_t at,
+/* AT: in READING->copy. BEST: what was probably meant, or NULL. */
+__attribute__((format(printf, 4, 5))) static void complain(struct reading *reading, const char *at,
 							   const char *best, const char *fmt, ...)
 {
 	char message[512], guess[128] = "";
@@ -111,7 +103,8 @@ __attribute__((format(printf, 4, 5))) static void complain(struct reading *readi
 	vsnprintf(message, sizeof(message) - sizeof(guess), fmt, ap);
 	va_end(ap);
 	strcat(message, guess);
-	reading->file->complain(reading->file->userdata, &reading->line, at + 1, message);
+	reading->file->complain(reading->file->userdata, &reading->line,
+				(size_t)(at - reading->copy) + 1, message);
 	reading->has_failed = true;
 }
 
@@ -120,99 +113,52 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t';
 }
 
-/* Returns the position of the first non-blank from AT on, or the length of LINE. */
-static size_t skip_blanks(const struct text_line *line, size_t at)
+static char *skip_blanks(char *text)
 {
-	while (at < line->len && is_blank(line->text[at]))
-		at++;
-	return at;
+	return text + strspn(text, " \t");
 }
 
-static void read_section(struct reading *reading, size_t from)
+/* Ends the text that begins at FROM at END, without the blanks before END. */
+static void cut(const char *from, char *end)
 {
-	const struct text_line *line = &reading->line;
+	while (end > from && is_blank(end[-1]))
+		end--;
+	*end = '\0';
+}
+
+/* NAME follows the bracket. */
+static void read_section(struct reading *reading, char *name)
+{
 	const struct inifile_key *keys = reading->file->keys, *key;
-	const char *name = line->text + from + 1;
-	const char *end = memchr(name, ']', line->len - from - 1);
 	struct word_guess guess = { .word = name };
-	size_t rest;
+	char *end = strchr(name, ']');
 
 	reading->section = "";
 	if (!end) {
-		complain(reading, line->len, NULL, "expected ']'");
+		complain(reading, name + strlen(name), NULL, "expected ']'");
 		return;
 	}
-	rest = skip_blanks(line, end + 1 - line->text);
-	if (rest < line->len) {
-		complain(reading, rest, NULL, "nothing may follow a section's name");
+	if (*skip_blanks(end + 1)) {
+		complain(reading, skip_blanks(end + 1), NULL,
+			 "nothing may follow a section's name");
 		return;
 	}
 
-	guess.len = end - name;
+	*end = '\0';
+	guess.len = strlen(name);
 	for (key = keys; key->name; key++) {
 		word_guess(&guess, key->section);
-		if (guess.len == strlen(key->section) && !memcmp(name, key->section, guess.len))
+		if (!strcmp(name, key->section))
 			reading->section = key->section;
 	}
 	/* The only section is meant in any case. */
 	if (!strcmp(keys[0].section, key[-1].section))
 		guess.best = keys[0].section;
 	if (!*reading->section)
-		complain(reading, from + 1, guess.best, "unknown section [%.*s]",
-			 (int)(guess.len < 64 ? guess.len : 64), name);
+		complain(reading, name, guess.best, "unknown section [%.64s]", name);
 }
 
-/* Called by libinih in place of fgets(). It gets an empty line in place of one that it must not parse. */
-static char *read_line(char *buffer, int size, void *userdata)
-{
-	struct reading *reading = userdata;
-	struct text_line *line = &reading->line;
-	const char *fault;
-	size_t from, to, at;
-
-	/* libinih does not call handle() for a line that it cannot parse. */
-	if (reading->is_assignment)
-		complain(reading, skip_blanks(line, 0), NULL, "expected Key=Value");
-	reading->is_assignment = false;
-	if (!text_next_line(reading->text, reading->size, line))
-		return NULL;
-
-	strcpy(buffer, "\n");
-	fault = text_line_fault(line, &at);
-	if (fault) {
-		complain(reading, at, NULL, "%s", fault);
-		return buffer;
-	}
-	/* libinih would treat a line that begins with a blank as the continuation of a value. */
-	from = skip_blanks(line, 0);
-	for (to = line->len; to > from && is_blank(line->text[to - 1]);)
-		to--;
-	if (from == to || line->text[from] == '#' || line->text[from] == ';')
-		return buffer;
-	if (to - from + 2 > (size_t)size) {
-		complain(reading, from + size - 2, NULL, "the line is too long");
-		return buffer;
-	}
-
-	if (line->text[from] == '[')
-		read_section(reading, from);
-	else
-		reading->is_assignment = true;
-	memcpy(buffer, line->text + from, to - from);
-	strcpy(buffer + (to - from), "\n");
-	return buffer;
-}
-
-static void complain_value(struct reading *reading, const struct inifile_key *key, size_t at)
-{
-	if (key->takes)
-		complain(reading, at, NULL, "%s= takes %s", key->name, key->takes);
-	else
-		complain(reading, at, NULL, "%s= takes a number from %lu to %lu", key->name,
-			 key->min, key->max);
-}
-
-static void complain_key(struct reading *reading, const char *name, size_t at)
+static void complain_key(struct reading *reading, const char *name)
 {
 	struct word_guess guess = { .word = name, .len = strlen(name) };
 	const char *elsewhere = NULL;
@@ -224,51 +170,78 @@ static void complain_key(struct reading *reading, const char *name, size_t at)
 			elsewhere = key->section;
 	}
 	if (elsewhere)
-		complain(reading, at, NULL, "key '%.64s' belongs to section [%s]", name, elsewhere);
+		complain(reading, name, NULL, "key '%.64s' belongs to section [%s]", name,
+			 elsewhere);
 	else
-		complain(reading, at, guess.best, "unknown key '%.64s' in section [%s]", name,
+		complain(reading, name, guess.best, "unknown key '%.64s' in section [%s]", name,
 			 reading->section);
 }
 
-/* Called by libinih for each key. Returns 1 (success), because failures are recorded in READING. */
-static int handle(void *userdata, const char *section, const char *name, const char *value)
+static void set_key(struct reading *reading, const char *name, const char *value)
 {
-	struct reading *reading = userdata;
-	const struct text_line *line = &reading->line;
-	size_t key_at = skip_blanks(line, 0), value_at = key_at, bad;
+	const struct inifile_key *key = reading->file->keys;
+	size_t bad;
 
-	reading->is_assignment = false;
-	if (!reading->section)
-		complain(reading, key_at, NULL, "a [Section] must come before the first key");
-	if (!reading->section || !*reading->section)
-		return 1;
-
-	while (value_at < line->len && !strchr("=:", line->text[value_at]))
-		value_at++;
-	value_at = skip_blanks(line, value_at + 1);
-
-	for (const struct inifile_key *key = reading->file->keys; key->name; key++) {
-		if (strcmp(key->section, reading->section) || strcmp(key->name, name))
-			continue;
-		bad = inifile_set(key, value, reading->file->settings);
-		if (bad)
-			complain_value(reading, key, value_at + bad - 1);
-		return 1;
+	while (key->name && (strcmp(key->section, reading->section) || strcmp(key->name, name)))
+		key++;
+	if (!key->name) {
+		complain_key(reading, name);
+		return;
 	}
+	bad = inifile_set(key, value, reading->file->settings);
+	if (!bad)
+		return;
+	if (key->takes)
+		complain(reading, value + bad - 1, NULL, "%s= takes %s", key->name, key->takes);
+	else
+		complain(reading, value + bad - 1, NULL, "%s= takes a number from %lu to %lu",
+			 key->name, key->min, key->max);
+}
 
-	complain_key(reading, name, key_at);
-	return 1;
+/* NAME: the whole assignment. */
+static void read_key(struct reading *reading, char *name)
+{
+	char *equals = strpbrk(name, "=:"), *value, *comment = name;
+
+	while (*comment && !(*comment == ';' && is_blank(comment[-1])))
+		comment++;
+	if (!equals || equals > comment) {
+		complain(reading, name, NULL, "expected Key=Value");
+	} else if (!reading->section) {
+		complain(reading, name, NULL, "a [Section] must come before the first key");
+	} else if (*reading->section) {
+		cut(name, equals);
+		value = skip_blanks(equals + 1);
+		cut(value, comment);
+		set_key(reading, name, value);
+	}
+}
+
+static void read_line(struct reading *reading)
+{
+	const struct text_line *line = &reading->line;
+	size_t at;
+	const char *fault = text_line_fault(line, &at);
+	char *text;
+
+	if (fault) {
+		complain(reading, reading->copy + at, NULL, "%s", fault);
+		return;
+	}
+	memcpy(reading->copy, line->text, line->len);
+	reading->copy[line->len] = '\0';
+	text = skip_blanks(reading->copy);
+	if (*text == '[')
+		read_section(reading, text + 1);
+	else if (*text && *text != '#' && *text != ';')
+		read_key(reading, text);
 }
 
 int inifile_parse(const struct inifile *file, const char *text, size_t size)
 {
-	struct reading reading = { .file = file, .text = text, .size = size };
-	int r = ini_parse_stream(read_line, &reading, handle, &reading);
+	struct reading reading = { .file = file };
 
-	if (r == -2)
-		return -ENOMEM;
-	/* Should not happen, because read_line() and handle() have reported each error. */
-	if (r != 0 && !reading.has_failed)
-		complain(&reading, 0, NULL, "cannot be parsed");
+	while (text_next_line(text, size, &reading.line))
+		read_line(&reading);
 	return reading.has_failed ? -EBADMSG : 0;
 }

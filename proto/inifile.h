@@ -55,5 +55,5 @@ struct inifile {
 	void *userdata;
 };
 
-/* Goes on after an error, so that each one gets its complaint. Returns 0, -EBADMSG (there were complaints) or -ENOMEM. */
+/* Goes on after an error, so that each one gets its complaint. Returns 0, or -EBADMSG: there were complaints. */
 int inifile_parse(const struct inifile *file, const char *text, size_t size);

@@ -110,7 +110,7 @@ START_TEST(errors_in_the_configuration)
 		"/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 		"aaaaaaaaaaaaaaaaaaaaaaaaaaa",
 	};
-	char text[512];
+	char text[8192];
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		refused_address(bad[i]);
@@ -131,8 +131,8 @@ START_TEST(errors_in_the_configuration)
 	refused("[Exporter]\n\nListen\n", "exporter.conf:3:1: expected Key=Value");
 	/* An indented line is not the continuation of a value. */
 	refused("[Exporter]\nListen=/x\n  /y\n", "exporter.conf:3:3: expected Key=Value");
-	snprintf(text, sizeof(text), "[Exporter]\nListen=%0300d\n", 0);
-	refused(text, "exporter.conf:2:199: the line is too long");
+	snprintf(text, sizeof(text), "[Exporter]\nListen=%04090d\n", 0);
+	refused(text, "exporter.conf:2:4097: the line is longer than 4096 bytes");
 	/* What the journal could not show is not repeated there. */
 	refused("[Exporter]\nListen=\x1b[31m\n", "exporter.conf:2:8: control character");
 	refused("[Exporter]\r\n", "exporter.conf:1:11: carriage return");
