@@ -7,7 +7,6 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
-#include <utlist.h>
 
 #include "common/log.h"
 #include "exposition.h"
@@ -18,14 +17,14 @@
 #include "proto/text.h"
 
 #define MAX_CONNECTIONS 16
-#define MAX_PER_HOST 4 /* of one address; no limit for loopback addresses and Unix sockets */
+#define MAX_PER_HOST 4u /* of one address; no limit for loopback addresses and Unix sockets */
 /* For so long a connection is not displaced: one that has sent no request, and one that has. */
 #define SILENT_USEC (250 * 1000ULL)
 #define SERVED_USEC (2 * 1000000ULL)
-#define CROWDED_USEC (50 * 1000ULL) /* between two looks for one that can be displaced */
 #define CONNECTION_USEC (10 * 1000000ULL) /* from the start of a connection to its deadline */
 #define CONNECTION_MEMORY 16384 /* in bytes, for the request's headers */
 #define PAUSE_USEC (1 * 1000000ULL) /* after accept() has failed */
+#define TICK_USEC (50 * 1000ULL) /* between two looks at the connections and the pause */
 #define FETCH_USEC \
 	(5 * 1000000ULL) /* after this the broker counts as absent; Prometheus waits for 10 s */
 #define FRESH_USEC (1 * 1000000ULL) /* how long an answer is used for later requests */
@@ -47,13 +46,10 @@ struct body {
 };
 
 struct connection {
-	struct http *http;
-	struct connection *prev, *next; /* in http.connections */
-	struct MHD_Connection *mhd;
-	sd_event_source *deadline;
+	struct MHD_Connection *mhd; /* NULL: the place is free */
 	uint64_t begin_usec;
 	bool has_request; /* the headers of a request have come */
-	bool is_displaced; /* it was shut down for others */
+	bool is_shut_down; /* by shut_down(); libmicrohttpd has not closed it yet */
 	bool is_waiting; /* suspended: it waits for the broker */
 	bool has_waited;
 };
@@ -64,13 +60,11 @@ struct http {
 	struct MHD_Daemon *mhd;
 	sd_event_source *listeners[SOCKETS_MAX];
 	unsigned n_listeners;
-	sd_event_source *resume; /* a timer that ends a pause of accepting */
-	sd_event_source *crowded; /* a timer that runs while all places are taken */
+	sd_event_source *tick; /* a timer, while there are connections, or a pause of accepting */
 	sd_event_source *io; /* libmicrohttpd's epoll descriptor */
-	sd_event_source *timer; /* libmicrohttpd's next timeout */
-	struct connection *connections;
-	unsigned n_connections;
-	bool is_paused;
+	sd_event_source *again; /* on while libmicrohttpd has more to do */
+	struct connection connections[MAX_CONNECTIONS];
+	uint64_t accept_usec; /* until then accepting pauses */
 	uint64_t logged_usec; /* time of the last warning of warn_limited() */
 
 	struct fetch *fetch;
@@ -233,13 +227,11 @@ static enum MHD_Result on_request(void *userdata, struct MHD_Connection *mhd, co
 				  const char *method, const char *version, const char *upload,
 				  size_t *upload_size, void **state)
 {
-	const union MHD_ConnectionInfo *info =
-		MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	struct connection *connection =
+		MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 	bool is_metrics = strcmp(url, "/metrics") == 0;
 
-	if (!info || !info->socket_context)
-		return MHD_NO;
-	((struct connection *)info->socket_context)->has_request = true;
+	connection->has_request = true;
 	/* Ignore the body of a request. */
 	if (*upload_size > 0) {
 		*upload_size = 0;
@@ -252,7 +244,7 @@ static enum MHD_Result on_request(void *userdata, struct MHD_Connection *mhd, co
 		return respond_plain(mhd, MHD_HTTP_METHOD_NOT_ALLOWED,
 				     "Method not allowed. Use GET or HEAD.\n");
 	if (is_metrics)
-		return on_metrics(userdata, info->socket_context);
+		return on_metrics(userdata, connection);
 	return respond_text(
 		mhd, MHD_HTTP_OK, "text/html; charset=utf-8",
 		"<!DOCTYPE html>\n<html lang=\"en\"><head><title>rdmabroker-exporter</title></head>\n"
@@ -261,160 +253,102 @@ static enum MHD_Result on_request(void *userdata, struct MHD_Connection *mhd, co
 		"</body></html>\n");
 }
 
-static void update_accepting(struct http *http)
-{
-	bool accepting = !http->is_paused && http->n_connections < MAX_CONNECTIONS;
-
-	for (unsigned i = 0; i < http->n_listeners; i++)
-		sd_event_source_set_enabled(http->listeners[i],
-					    accepting ? SD_EVENT_ON : SD_EVENT_OFF);
-}
-
 /* libmicrohttpd sees this as if the client had closed the connection. */
-static void shut_down(struct MHD_Connection *mhd)
+static void shut_down(struct connection *c)
 {
-	shutdown(MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
-		 SHUT_RDWR);
-}
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(c->mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
 
-/* libmicrohttpd has no deadline, only a timeout that starts again with every byte. */
-static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
-{
-	shut_down(((struct connection *)userdata)->mhd);
-	return 0;
-}
-
-/*
- * Who has to go first: the oldest connection that has not sent a whole request in its first moments, or else the oldest one
- * that has had its time to take the answer. NULL: nobody yet.
- */
-static struct connection *find_displaced(const struct http *http)
-{
-	struct connection *silent = NULL, *served = NULL;
-	uint64_t now = now_usec();
-
-	/* The newest is the first in the list. */
-	for (struct connection *c = http->connections; c; c = c->next) {
-		uint64_t age = now - c->begin_usec;
-
-		if (c->is_displaced)
-			return NULL; /* its place is free soon */
-		if (!c->has_request && age >= SILENT_USEC)
-			silent = c;
-		if (c->has_request && !c->is_waiting && age >= SERVED_USEC)
-			served = c;
-	}
-	return silent ?: served;
+	if (!c->is_shut_down)
+		shutdown(info->connect_fd, SHUT_RDWR);
+	c->is_shut_down = true;
 }
 
 /*
  * When all places are taken, somebody has to go, so that the next connection has one: all local programs share the address
- * of loopback, and one of them could take all places with connections that say nothing.
+ * of loopback, and one of them could take all places with connections that say nothing. First the oldest one goes that has
+ * not sent a whole request in its first moments, or else the oldest one that has had its time to take the answer.
  */
-static void make_room(struct http *http)
+static void make_room(struct http *http, uint64_t now)
 {
-	struct connection *c;
+	struct connection *silent = NULL, *served = NULL;
 
-	if (http->n_connections < MAX_CONNECTIONS)
-		return;
-	c = find_displaced(http);
-	if (c) {
-		c->is_displaced = true;
-		shut_down(c->mhd);
+	for (size_t i = 0; i < MAX_CONNECTIONS; i++) {
+		struct connection *c = &http->connections[i];
+		struct connection **oldest = c->has_request ? &served : &silent;
+
+		if (c->is_waiting)
+			continue;
+		if (c->is_shut_down)
+			return; /* its place is free soon */
+		if (now - c->begin_usec >= (c->has_request ? SERVED_USEC : SILENT_USEC) &&
+		    (!*oldest || c->begin_usec < (*oldest)->begin_usec))
+			*oldest = c;
 	}
-	start_timer(http->crowded, CROWDED_USEC);
+	if (silent || served)
+		shut_down(silent ?: served);
 }
 
-static int on_crowded(sd_event_source *source, uint64_t usec, void *userdata)
+/* Ends the connections that have to end, and accepts further ones while there are places for them. */
+static void tend_connections(struct http *http)
 {
-	make_room(userdata);
+	uint64_t now = now_usec();
+	bool accepting = now >= http->accept_usec;
+	unsigned n = 0;
+
+	for (size_t i = 0; i < MAX_CONNECTIONS; i++) {
+		struct connection *c = &http->connections[i];
+
+		/* libmicrohttpd has no deadline, only a timeout that starts again with every byte. */
+		if (c->mhd && now - c->begin_usec >= CONNECTION_USEC)
+			shut_down(c);
+		n += c->mhd != NULL;
+	}
+	if (n == MAX_CONNECTIONS)
+		make_room(http, now);
+	accepting = accepting && n < MAX_CONNECTIONS;
+	for (unsigned i = 0; i < http->n_listeners; i++)
+		sd_event_source_set_enabled(http->listeners[i],
+					    accepting ? SD_EVENT_ON : SD_EVENT_OFF);
+	if (n > 0 || !accepting)
+		start_timer(http->tick, TICK_USEC);
+}
+
+static int on_tick(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	tend_connections(userdata);
 	return 0;
-}
-
-/*
- * NULL: out of memory. Then on_connection_change() shuts the connection down, and on_request() refuses its requests.
- */
-static struct connection *connection_new(struct http *http, struct MHD_Connection *mhd)
-{
-	struct connection *connection = calloc(1, sizeof(*connection));
-
-	if (!connection)
-		return NULL;
-	connection->http = http;
-	connection->mhd = mhd;
-	connection->begin_usec = now_usec();
-	if (sd_event_add_time_relative(http->loop, &connection->deadline, CLOCK_MONOTONIC,
-				       CONNECTION_USEC, 0, on_deadline, connection) < 0) {
-		free(connection);
-		return NULL;
-	}
-	DL_PREPEND(http->connections, connection);
-	return connection;
-}
-
-static void connection_free(struct connection *connection)
-{
-	if (!connection)
-		return;
-	DL_DELETE(connection->http->connections, connection);
-	sd_event_source_disable_unref(connection->deadline);
-	free(connection);
 }
 
 static void on_connection_change(void *userdata, struct MHD_Connection *mhd, void **state,
 				 enum MHD_ConnectionNotificationCode code)
 {
 	struct http *http = userdata;
+	struct connection *c = *state ?: http->connections;
 
 	if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
-		connection_free(*state);
-		*state = NULL;
-		http->n_connections--;
+		*c = (struct connection){};
 		/* A new connection can use the descriptor of the closed one. */
-		http->is_paused = false;
+		http->accept_usec = 0;
 	} else {
-		http->n_connections++;
-		*state = connection_new(http, mhd);
-		if (!*state)
-			shut_down(mhd);
+		/* One is free, or tend_connections() would have ended accepting. */
+		while (c->mhd)
+			c++;
+		*c = (struct connection){ .mhd = mhd, .begin_usec = now_usec() };
+		*state = c;
 	}
-	make_room(http);
-	update_accepting(http);
+	tend_connections(http);
 }
 
-static bool has_too_many(const struct http *http, const struct sockaddr *peer)
-{
-	unsigned n = 0;
-
-	if (peer->sa_family == AF_UNIX || addr_is_loopback(peer))
-		return false;
-	for (const struct connection *c = http->connections; c; c = c->next) {
-		const union MHD_ConnectionInfo *info =
-			MHD_get_connection_info(c->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-
-		if (info && info->client_addr && addr_is_same_host(info->client_addr, peer))
-			n++;
-	}
-	return n >= MAX_PER_HOST;
-}
-
-/* Called whenever libmicrohttpd's next timeout can have changed. */
-static void update_timer(struct http *http)
+/* MHD_run() does one step for each connection that is ready. It uses no timeouts: it has more to do now, or waits. */
+static int run_mhd(struct http *http)
 {
 	MHD_UNSIGNED_LONG_LONG ms;
 
-	if (MHD_get_timeout(http->mhd, &ms) == MHD_YES)
-		start_timer(http->timer, (uint64_t)ms * 1000);
-	else
-		sd_event_source_set_enabled(http->timer, SD_EVENT_OFF);
-}
-
-/* MHD_run() does one step for each connection that is ready. */
-static int run_mhd(struct http *http)
-{
 	MHD_run(http->mhd);
-	update_timer(http);
-	return 0;
+	return sd_event_source_set_enabled(http->again, MHD_get_timeout(http->mhd, &ms) == MHD_YES ?
+								SD_EVENT_ONESHOT :
+								SD_EVENT_OFF);
 }
 
 static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdata)
@@ -422,52 +356,39 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 	return run_mhd(userdata);
 }
 
-static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
+static int on_again(sd_event_source *source, void *userdata)
 {
 	return run_mhd(userdata);
 }
 
-static int on_resume(sd_event_source *source, uint64_t usec, void *userdata)
-{
-	struct http *http = userdata;
-
-	http->is_paused = false;
-	update_accepting(http);
-	return 0;
-}
-
-static void pause_accepting(struct http *http)
-{
-	http->is_paused = true;
-	update_accepting(http);
-	start_timer(http->resume, PAUSE_USEC);
-}
-
-/* libmicrohttpd would loop without a pause when descriptors run out, so the exporter accepts connections itself. */
+/*
+ * libmicrohttpd takes only one listening socket, and would loop without a pause when descriptors run out, so the exporter
+ * accepts connections itself.
+ */
 static int on_connect(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {
 	struct http *http = userdata;
-	struct sockaddr_storage peer = {};
-	socklen_t len = sizeof(peer);
+	struct sockaddr_storage storage = {};
+	struct sockaddr *peer = (struct sockaddr *)&storage;
+	socklen_t len = sizeof(storage);
 	int sock;
 
-	sock = accept4(fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	sock = accept4(fd, peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (sock < 0) {
 		if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
 			return 0;
 		warn_limited(http, "Cannot accept a connection, trying again in a second", errno);
-		pause_accepting(http);
+		http->accept_usec = now_usec() + PAUSE_USEC;
+		tend_connections(http);
 		return 0;
 	}
-	if (has_too_many(http, (struct sockaddr *)&peer)) {
-		close(sock);
-		return 0;
-	}
-	/* libmicrohttpd owns SOCK from here on, even if MHD_add_connection() fails. */
-	if (MHD_add_connection(http->mhd, sock, (struct sockaddr *)&peer, len) != MHD_YES)
+	/* Connections without an address have no limit of their own. */
+	if (!addr_is_ip(peer) || addr_is_loopback(peer))
+		len = 0;
+	/* libmicrohttpd owns SOCK from here on, even if it fails. ENFILE: the host has too many connections. */
+	if (MHD_add_connection(http->mhd, sock, peer, len) != MHD_YES && errno != ENFILE)
 		warn_limited(http, "Cannot serve a connection", errno);
-	update_timer(http);
-	return 0;
+	return run_mhd(http);
 }
 
 static void notify_change(struct http *http, const char *reason)
@@ -488,9 +409,9 @@ static void notify_change(struct http *http, const char *reason)
 
 static void resume_waiting(struct http *http)
 {
-	struct connection *c;
+	for (size_t i = 0; i < MAX_CONNECTIONS; i++) {
+		struct connection *c = &http->connections[i];
 
-	DL_FOREACH(http->connections, c) {
 		if (!c->is_waiting)
 			continue;
 		c->is_waiting = false;
@@ -540,12 +461,13 @@ static int start_mhd(struct http *http)
 	int fd;
 
 	/*
-	 * main.c ignores SIGPIPE, as MHD_OPTION_SIGPIPE_HANDLED_BY_APP requires. The limit is kept by update_accepting():
+	 * main.c ignores SIGPIPE, as MHD_OPTION_SIGPIPE_HANDLED_BY_APP requires. The limit is kept by tend_connections():
 	 * libmicrohttpd 1.0 counts a connection that has closed a while longer, and would refuse the next one.
 	 */
 	http->mhd = MHD_start_daemon(flags, 0, NULL, NULL, on_request, http,
 				     MHD_OPTION_NOTIFY_CONNECTION, on_connection_change, http,
 				     MHD_OPTION_CONNECTION_LIMIT, 2u * MAX_CONNECTIONS,
+				     MHD_OPTION_PER_IP_CONNECTION_LIMIT, MAX_PER_HOST,
 				     MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
 				     MHD_OPTION_STRICT_FOR_CLIENT, 1,
 				     MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_END);
@@ -573,11 +495,9 @@ static int set_up(struct http *http, const struct sockets *sockets, const char *
 	int r = start_mhd(http);
 
 	if (r >= 0)
-		r = add_timer(http, &http->timer, on_timer);
+		r = sd_event_add_defer(http->loop, &http->again, on_again, http);
 	if (r >= 0)
-		r = add_timer(http, &http->resume, on_resume);
-	if (r >= 0)
-		r = add_timer(http, &http->crowded, on_crowded);
+		r = add_timer(http, &http->tick, on_tick);
 	if (r >= 0)
 		r = add_timer(http, &http->late, on_late);
 	if (r >= 0)
@@ -614,7 +534,7 @@ bool http_free(struct http *http)
 		return true;
 	is_idle = fetch_free(http->fetch);
 	sd_event_source_disable_unref(http->io);
-	sd_event_source_disable_unref(http->timer);
+	sd_event_source_disable_unref(http->again);
 	if (http->mhd) {
 		/* libmicrohttpd must not be stopped while a connection is suspended. */
 		drop_answer(http);
@@ -625,8 +545,7 @@ bool http_free(struct http *http)
 	drop_answer(http);
 	for (unsigned i = 0; i < http->n_listeners; i++)
 		sd_event_source_disable_unref(http->listeners[i]);
-	sd_event_source_disable_unref(http->resume);
-	sd_event_source_disable_unref(http->crowded);
+	sd_event_source_disable_unref(http->tick);
 	sd_event_source_disable_unref(http->late);
 	sd_event_unref(http->loop);
 	free(http);
