@@ -47,7 +47,7 @@ COMMON := client/common/conffile.c client/common/log.c proto/inifile.c proto/tex
 SERVICE := $(COMMON) client/common/reason.c client/common/service.c
 
 # The programs use only the library's public headers. They link the files of proto/ that they need.
-$(call linked,rdmabroker-ping): $(call objs,$(wildcard client/ping/*.c) proto/text.c) $(O)/librdmabroker.so
+$(call linked,rdmabroker-ping): $(call objs,$(wildcard client/ping/*.c) proto/addr.c proto/text.c) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(RUNPATH) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \

@@ -1,119 +1,86 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "ping.h"
 
-/* The pause between rounds with -k. It keeps the connection in use without loading the machine. */
-#define KEEP_PAUSE_MS 10
+#define PAUSE_MS 10 /* between rounds with -k, so that they do not load the machine */
 
-static enum outcome find_peer(struct ping *ping, struct conn *conn)
+static enum outcome connect_id(struct ping *ping)
 {
 	const struct options *options = ping->options;
+	struct rdmabroker_id *id = ping->conn.id;
+	enum outcome outcome;
 	int r = 0;
 
-	if (options->tos >= 0)
-		r = rdmabroker_set_option(conn->id, RDMABROKER_OPTION_TOS, options->tos);
+	if (options->has_tos)
+		r = rdmabroker_set_option(id, RDMABROKER_OPTION_TOS, (int)options->tos);
 	if (r >= 0 && options->reuseaddr)
-		r = rdmabroker_set_option(conn->id, RDMABROKER_OPTION_REUSEADDR, 1);
+		r = rdmabroker_set_option(id, RDMABROKER_OPTION_REUSEADDR, 1);
 	if (r >= 0 && options->source.ss_family)
-		r = rdmabroker_bind_addr(conn->id, (const struct sockaddr *)&options->source);
+		r = rdmabroker_bind_addr(id, (const struct sockaddr *)&options->source);
 	if (r >= 0)
-		r = rdmabroker_resolve(conn->id, NULL, (const struct sockaddr *)&options->addr,
+		r = rdmabroker_resolve(id, NULL, (const struct sockaddr *)&options->addr,
 				       options->timeout_ms);
 	if (r < 0)
 		return ping_call_failed(r);
-	return ping_await(ping, CONN_ROUTE_RESOLVED, "resolving the address and the route");
+	outcome = ping_await(ping, STEP_RESOLVED);
+	return outcome ?: ping_establish(ping, rdmabroker_connect);
 }
 
-static enum outcome connect_conn(struct ping *ping, struct conn *conn)
-{
-	struct rdmabroker_conn_param param;
-	uint8_t hello[DATA_HELLO_LEN];
-	enum outcome outcome = ping_prepare(ping, conn, ping->options->size, hello, &param);
-	int r;
-
-	if (outcome != OUTCOME_OK)
-		return outcome;
-	param.retry_count = 7;
-	r = rdmabroker_connect(conn->id, &param);
-	if (r < 0)
-		return ping_call_failed(r);
-	return ping_await(ping, CONN_ESTABLISHED, "connecting");
-}
-
-static enum outcome pause_rounds(struct ping *ping, struct conn *conn)
-{
-	int64_t deadline = now_ms() + KEEP_PAUSE_MS;
-
-	while (!ping->stop && !ping->lost && conn->state == CONN_ESTABLISHED)
-		if (ping_pump(ping, deadline) < 0)
-			break;
-	return conn->state == CONN_ENDED ? conn->outcome : OUTCOME_OK;
-}
-
-static enum outcome run_rounds(struct ping *ping, struct conn *conn)
+static enum outcome run_rounds(struct ping *ping)
 {
 	const struct options *options = ping->options;
-	struct data *data = &conn->data;
+	struct conn *conn = &ping->conn;
 	enum outcome outcome;
 
 	for (uint64_t round = 1; options->keep || round <= options->count; round++) {
 		if (ping->stop)
 			return options->keep ? OUTCOME_OK : OUTCOME_STOPPED;
-		if (data_send_round(data, round) < 0)
-			return ping_data_failed(conn);
-		outcome = ping_await_message(ping);
+		outcome = data_send(conn, MESSAGE_ROUND, round);
+		if (outcome == OUTCOME_OK)
+			outcome = ping_await(ping, STEP_MESSAGE);
+		if (outcome == OUTCOME_OK)
+			outcome = data_verify_done(conn);
 		if (outcome != OUTCOME_OK)
 			return outcome;
-		if (data_verify_done(data, round) < 0)
-			return ping_data_failed(conn);
-		if (options->keep) {
-			outcome = pause_rounds(ping, conn);
-			if (outcome != OUTCOME_OK)
-				return outcome;
-		}
+		if (options->keep)
+			ping_pause(ping, PAUSE_MS);
+		if (conn->outcome != OUTCOME_OK)
+			return conn->outcome;
 	}
 	return OUTCOME_OK;
 }
 
-static enum outcome say_bye(struct ping *ping, struct conn *conn)
+/* Tells the server that this was all, and disconnects. */
+static enum outcome say_bye(struct ping *ping)
 {
-	int64_t deadline = now_ms() + ping->options->timeout_ms;
+	enum outcome outcome = OUTCOME_OK;
 
-	if (conn->state != CONN_ESTABLISHED)
-		return OUTCOME_OK;
-	if (data_send_bye(&conn->data) < 0)
-		return ping_data_failed(conn);
-	while (conn->data.n_sending > 0 && conn->state == CONN_ESTABLISHED && !ping->lost)
-		if (ping_pump(ping, deadline) < 0)
-			break;
-	return ping_disconnect(ping, conn);
+	if (ping->conn.state == STEP_ESTABLISHED)
+		outcome = data_send(&ping->conn, MESSAGE_BYE, ping->conn.n_verified);
+	if (outcome == OUTCOME_OK)
+		ping_await(ping, STEP_SENT);
+	return outcome ?: ping_disconnect(ping);
 }
 
 enum outcome client_run(struct ping *ping)
 {
-	struct conn conn = { 0 };
 	enum outcome outcome, end;
-	int64_t start;
+	int64_t begin;
 	int r;
 
-	ping_addr_to_string(conn.peer, (const struct sockaddr *)&ping->options->addr);
-	r = rdmabroker_create_id(ping->session, RDMABROKER_PS_TCP, NULL, &conn.id);
+	r = rdmabroker_create_id(ping->session, RDMABROKER_PS_TCP, NULL, &ping->conn.id);
 	if (r < 0)
 		return ping_call_failed(r);
-	ping->conn = &conn;
-
-	outcome = find_peer(ping, &conn);
-	if (outcome == OUTCOME_OK)
-		outcome = connect_conn(ping, &conn);
+	addr_to_string((const struct sockaddr *)&ping->options->addr, ping->conn.peer);
+	ping->conn.size = ping->options->size;
+	outcome = connect_id(ping);
 	if (outcome == OUTCOME_OK) {
-		start = now_ms();
-		outcome = run_rounds(ping, &conn);
-		ping_print_result(ping, &conn, start);
-		end = outcome == OUTCOME_OK || outcome == OUTCOME_STOPPED ?
-			      say_bye(ping, &conn) :
-			      ping_disconnect(ping, &conn);
-		if (outcome == OUTCOME_OK)
-			outcome = end;
+		begin = now_ms();
+		outcome = run_rounds(ping);
+		ping_print_result(&ping->conn, begin);
+		end = outcome == OUTCOME_OK || outcome == OUTCOME_STOPPED ? say_bye(ping) :
+									    ping_disconnect(ping);
+		outcome = outcome ?: end;
 	}
-	ping_conn_done(ping, &conn);
+	ping_end(ping);
 	return outcome;
 }

@@ -4,18 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/signalfd.h>
-#include <unistd.h>
 
 #include "ping.h"
-
-/*
- * rdmabroker-ping: the example of a whole program with the library, which tests use, too. The client is in client.c,
- * the server in server.c, what both do in ping.c and data.c.
- */
-
-enum {
-	EXIT_REFUSED = 3,
-};
 
 static int make_signal_fd(void)
 {
@@ -26,8 +16,7 @@ static int make_signal_fd(void)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGPIPE);
-	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
-		return -errno;
+	sigprocmask(SIG_BLOCK, &set, NULL);
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
@@ -37,37 +26,22 @@ int main(int argc, char **argv)
 	struct rdmabroker_options session_options = RDMABROKER_OPTIONS_INIT;
 	struct ping ping = { .options = &options };
 	enum outcome outcome;
-	int r, exit_status;
+	int r, status;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	if (options_parse(&options, argc, argv, &exit_status) < 0)
-		return exit_status;
+	if (options_parse(&options, argc, argv, &status) < 0)
+		return status;
 	ping.signal_fd = make_signal_fd();
-	if (ping.signal_fd < 0) {
-		complain("cannot receive signals: %m");
-		return EXIT_FAILURE;
-	}
-
 	/* -T also limits the wait for replies of the broker. */
 	session_options.call_timeout_ms = options.timeout_ms;
 	r = rdmabroker_open(&session_options, &ping.session);
-	if (r < 0) {
-		if (ping_call_failed(r) == OUTCOME_REFUSED)
-			return EXIT_REFUSED;
-		return EXIT_FAILURE;
-	}
-	outcome = options.serve ? server_run(&ping) : client_run(&ping);
+	if (r < 0)
+		outcome = ping_call_failed(r);
+	else
+		outcome = options.serve ? server_run(&ping) : client_run(&ping);
 	if (outcome == OUTCOME_STOPPED)
 		complain("interrupted");
+	/* Destroys the ids that are left, which rejects the requests that wait. */
 	rdmabroker_close(ping.session);
-	close(ping.signal_fd);
-
-	switch (outcome) {
-	case OUTCOME_OK:
-		return EXIT_SUCCESS;
-	case OUTCOME_REFUSED:
-		return EXIT_REFUSED;
-	default:
-		return EXIT_FAILURE;
-	}
+	return outcome == OUTCOME_OK ? EXIT_SUCCESS : outcome == OUTCOME_REFUSED ? 3 : EXIT_FAILURE;
 }

@@ -16,10 +16,9 @@ enum {
 	OPTION_QPN = 0x100,
 };
 
-static const char usage_text[] =
-	"Usage: rdmabroker-ping -s [-a ADDR] -p PORT [-Pqv] [-C COUNT] [-r TEXT]\n"
-	"                       [-T SECONDS]\n"
-	"       rdmabroker-ping -c -a ADDR -p PORT [-kqRv] [-C COUNT] [-I SRC[:PORT]]\n"
+static const char help[] =
+	"Usage: rdmabroker-ping -s [-a ADDR] -p PORT [-Pv] [-r TEXT] [-T SECONDS]\n"
+	"       rdmabroker-ping -c -a ADDR -p PORT [-kRv] [-C COUNT] [-I SRC[:PORT]]\n"
 	"                       [-S SIZE] [-T SECONDS] [-t TOS]\n"
 	"\n"
 	"Connects through rdmabrokerd and sends data that both sides verify.\n"
@@ -31,7 +30,6 @@ static const char usage_text[] =
 	"  -C COUNT      rounds (default 10); ignored with -s\n"
 	"  -T SECONDS    give up when a step takes longer (default 30)\n"
 	"  -v            print each event\n"
-	"  -q            print errors only\n"
 	"  -h, --help    print this summary\n"
 	"  -V, --version print the version\n"
 	"Server:\n"
@@ -48,7 +46,7 @@ static const char usage_text[] =
 	"\n"
 	"Exit status: 0 all data verified, 1 error, 2 usage error, 3 refused or rejected.\n";
 
-__attribute__((format(printf, 2, 3))) static int usage_error(int *ret_exit, const char *fmt, ...)
+__attribute__((format(printf, 1, 2))) static int usage_error(const char *fmt, ...)
 {
 	char text[256];
 	va_list ap;
@@ -57,98 +55,67 @@ __attribute__((format(printf, 2, 3))) static int usage_error(int *ret_exit, cons
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	complain("%s; see rdmabroker-ping --help", text);
-	*ret_exit = EXIT_USAGE;
 	return -EINVAL;
 }
 
-static int parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *ret)
+/* WHAT and TEXT: for the error. */
+static int resolve(struct sockaddr_storage *ret, const char *host, const char *port,
+		   const char *what, const char *text)
 {
-	unsigned long long n;
-	char *end;
-
-	if (*text < '0' || *text > '9')
-		return -EINVAL;
-	errno = 0;
-	n = strtoull(text, &end, 0);
-	if (errno != 0 || *end || n < min || n > max)
-		return -ERANGE;
-	*ret = n;
-	return 0;
-}
-
-/* Returns 0, or an error of getaddrinfo(). */
-static int resolve(struct sockaddr_storage *ret, const char *host, const char *port)
-{
-	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
+	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
 	struct addrinfo *list;
 	int r = getaddrinfo(host, port, &hints, &list);
 
+	if (r == EAI_NONAME && strchr(text, '%'))
+		return usage_error(
+			"cannot resolve %s\"%s\": what follows %% must be an interface of "
+			"this host, and what precedes it a link-local address",
+			what, text);
 	if (r != 0)
-		return r;
-	*ret = (struct sockaddr_storage){ 0 };
+		return usage_error("cannot resolve %s\"%s\": %s", what, text, gai_strerror(r));
 	memcpy(ret, list->ai_addr, list->ai_addrlen);
 	freeaddrinfo(list);
 	return 0;
 }
 
-/* ERROR: the result of resolve() for TEXT. */
-static const char *why_not_resolved(const char *text, int error)
-{
-	if (error == EAI_NONAME && strchr(text, '%'))
-		return "what follows % must be an interface of this host, and what precedes it a "
-		       "link-local address";
-	return gai_strerror(error);
-}
-
-/*
- * Parses SRC, [SRC]:PORT with an IPv6 address, or SRC:PORT with anything else. Returns as resolve(); EAI_NONAME: TEXT
- * has none of these forms.
- */
+/* TEXT: SRC, [SRC]:PORT with an IPv6 address, or SRC:PORT with anything else. */
 static int resolve_source(struct sockaddr_storage *ret, const char *text)
 {
-	char host[256], *port = NULL, *start = host;
-	uint64_t n;
+	char host[256] = "", port[8] = "0";
 
-	if (strlen(text) >= sizeof(host))
-		return EAI_NONAME;
-	strcpy(host, text);
-
-	if (*host == '[') {
-		char *end = strchr(host, ']');
-
-		if (!end || (end[1] && end[1] != ':'))
-			return EAI_NONAME;
-		start = host + 1;
-		*end = '\0';
-		if (end[1])
-			port = end + 2;
-	} else if (strchr(host, ':') && strchr(host, ':') == strrchr(host, ':')) {
-		port = strchr(host, ':');
-		*port++ = '\0';
-	}
-	if (port && parse_number(port, 0, UINT16_MAX, &n) < 0)
-		return EAI_NONAME;
-	return resolve(ret, start, port ? port : "0");
+	if (sscanf(text, "[%255[^]]]:%7s", host, port) < 1 &&
+	    strchr(text, ':') == strrchr(text, ':'))
+		sscanf(text, "%255[^:]:%7s", host, port);
+	return resolve(ret, *host ? host : text, port, "the source ", text);
 }
-
-/* An option of one role is an error with the other role. */
-static const char server_only[] = "Pr", client_only[] = "ISRkt";
 
 /* What an option sets; the members that are NULL are not set. */
 struct row {
 	int c; /* of getopt_long(); 0: the end of the table */
+	int role; /* 's' or 'c': an error without this option; 0: for both roles */
 	bool *flag;
 	const char **text;
-	uint64_t *number; /* from MIN to MAX, which RANGE says, too */
+	uint64_t *number; /* from MIN to MAX */
 	uint64_t min, max;
-	const char *name, *range;
 };
 
-static const struct row *find_row(const struct row *row, int c)
+static int set(const struct row *row, const char *value)
 {
-	while (row->c && row->c != c)
-		row++;
-	return row->c ? row : NULL;
+	char *end;
+
+	if (row->flag)
+		*row->flag = true;
+	if (row->text)
+		*row->text = value;
+	if (!row->number)
+		return 0;
+	errno = 0;
+	*row->number = strtoull(value, &end, 0);
+	if (*value >= '0' && *value <= '9' && !*end && errno == 0 && *row->number >= row->min &&
+	    *row->number <= row->max)
+		return 0;
+	return usage_error("invalid number \"%s\": it must be from %llu to %llu", value,
+			   (unsigned long long)row->min, (unsigned long long)row->max);
 }
 
 int options_parse(struct options *ret, int argc, char **argv, int *ret_exit)
@@ -159,98 +126,73 @@ int options_parse(struct options *ret, int argc, char **argv, int *ret_exit)
 		{ "version", no_argument, NULL, 'V' },
 		{ 0 },
 	};
-	struct options o = { .count = 10 };
+	struct options o = { .count = 10, .size = 64 };
 	const char *addr = NULL, *port = NULL, *source = NULL;
-	uint64_t port_number, size = 64, seconds = 30, tos = 0, qpn = 0;
-	bool connect = false, has_tos = false;
+	uint64_t port_number = 0, seconds = 30;
+	bool connect = false;
 	const struct row rows[] = {
 		{ 's', .flag = &o.serve },
 		{ 'c', .flag = &connect },
 		{ 'a', .text = &addr },
-		{ 'p', .text = &port, .number = &port_number, 0, UINT16_MAX, "-p", "0 to 65535" },
-		{ 'C', .number = &o.count, 1, UINT32_MAX, "-C", "1 to 4294967295" },
-		{ 'S', .number = &size, 1, DATA_SIZE_MAX, "-S", "1 to 1048576" },
-		{ 'T', .number = &seconds, 1, 86400, "-T", "1 to 86400" },
-		{ 't', .flag = &has_tos, .number = &tos, 0, UINT8_MAX, "-t", "0 to 255" },
-		{ OPTION_QPN, .flag = &o.use_qpn, .number = &qpn, 0, 0xffffff, "--qpn",
-		  "0 to 0xffffff" },
-		{ 'I', .text = &source },
-		{ 'P', .flag = &o.persistent },
-		{ 'R', .flag = &o.reuseaddr },
-		{ 'k', .flag = &o.keep },
-		{ 'q', .flag = &o.quiet },
-		{ 'r', .text = &o.reject },
+		{ 'p', .text = &port, .number = &port_number, 0, UINT16_MAX },
+		{ 'C', .number = &o.count, 1, UINT32_MAX },
+		{ 'T', .number = &seconds, 1, 86400 },
 		{ 'v', .flag = &o.verbose },
+		{ 'P', 's', .flag = &o.persistent },
+		{ 'r', 's', .text = &o.reject },
+		{ 'k', 'c', .flag = &o.keep },
+		{ 'S', 'c', .number = &o.size, 1, PING_MAX_SIZE },
+		{ 'I', 'c', .text = &source },
+		{ 'R', 'c', .flag = &o.reuseaddr },
+		{ 't', 'c', .flag = &o.has_tos, .number = &o.tos, 0, UINT8_MAX },
+		{ OPTION_QPN, .flag = &o.use_qpn, .number = &o.qpn, 0, 0xffffff },
 		{ 0 },
-	};
-	char seen_server = 0, seen_client = 0;
-	int c, r;
+	}, *row, *of_server = NULL, *of_client = NULL;
+	int c;
 
-	while ((c = getopt_long(argc, argv, "C:I:PRS:T:Va:chkp:qr:st:v", long_options, NULL)) !=
+	*ret_exit = EXIT_USAGE;
+	while ((c = getopt_long(argc, argv, "C:I:PRS:T:Va:chkp:r:st:v", long_options, NULL)) !=
 	       -1) {
-		const struct row *row = find_row(rows, c);
-
-		if (c < 0x100 && strchr(server_only, c))
-			seen_server = (char)c;
-		if (c < 0x100 && strchr(client_only, c))
-			seen_client = (char)c;
-		if (c == 'h')
-			fputs(usage_text, stdout);
-		else if (c == 'V')
-			printf("rdmabroker-ping %s\n", rdmabroker_get_version());
-		else if (!row)
-			/* getopt() has printed the error. */
-			complain("see rdmabroker-ping --help");
-		if (!row) {
-			*ret_exit = c == 'h' || c == 'V' ? EXIT_SUCCESS : EXIT_USAGE;
+		if (c == 'h' || c == 'V') {
+			printf(c == 'h' ? "%s" : "rdmabroker-ping %s\n",
+			       c == 'h' ? help : rdmabroker_get_version());
+			*ret_exit = EXIT_SUCCESS;
 			return -EINVAL;
 		}
-		if (row->flag)
-			*row->flag = true;
-		if (row->text)
-			*row->text = optarg;
-		if (row->number && parse_number(optarg, row->min, row->max, row->number) < 0)
-			return usage_error(ret_exit, "invalid %s \"%s\": it must be from %s",
-					   row->name, optarg, row->range);
-		if (row->text == &o.reject && strlen(optarg) > RDMABROKER_REJECT_DATA_MAX)
-			return usage_error(
-				ret_exit,
-				"the text of -r is too long: at most %d bytes are allowed",
-				RDMABROKER_REJECT_DATA_MAX);
+		for (row = rows; row->c && row->c != c;)
+			row++;
+		if (!row->c)
+			/* getopt() has printed the error. */
+			complain("see rdmabroker-ping --help");
+		if (!row->c || set(row, optarg) < 0)
+			return -EINVAL;
+		of_server = row->role == 's' ? row : of_server;
+		of_client = row->role == 'c' ? row : of_client;
 	}
-	o.size = size;
-	o.timeout_ms = (int)seconds * 1000;
-	o.tos = has_tos ? (int)tos : -1;
-	o.qpn = (uint32_t)qpn;
-
 	if (optind < argc)
-		return usage_error(ret_exit, "unexpected argument \"%s\"", argv[optind]);
+		return usage_error("unexpected argument \"%s\"", argv[optind]);
 	if (o.serve == connect)
-		return usage_error(ret_exit, "give either -s or -c");
-	if (o.serve && seen_client)
-		return usage_error(ret_exit, "-%c can only be given with -c", seen_client);
-	if (!o.serve && seen_server)
-		return usage_error(ret_exit, "-%c can only be given with -s", seen_server);
+		return usage_error("give either -s or -c");
+	if (o.serve && of_client)
+		return usage_error("-%c can only be given with -c", of_client->c);
+	if (connect && of_server)
+		return usage_error("-%c can only be given with -s", of_server->c);
 	if (!port)
-		return usage_error(ret_exit, "no port given: give -p PORT");
-	if (!o.serve && !addr)
-		return usage_error(ret_exit, "no address given: -c needs -a ADDR");
-	if (!o.serve && strtoul(port, NULL, 0) == 0)
-		return usage_error(ret_exit,
-				   "cannot connect to port 0: -p must be from 1 to 65535 with -c");
-	if (!addr)
-		addr = "0.0.0.0";
-	r = resolve(&o.addr, addr, port);
-	if (r != 0)
-		return usage_error(ret_exit, "cannot resolve \"%s\": %s", addr,
-				   why_not_resolved(addr, r));
-	r = source ? resolve_source(&o.source, source) : 0;
-	if (r != 0)
-		return usage_error(ret_exit, "cannot resolve the source \"%s\": %s", source,
-				   why_not_resolved(source, r));
+		return usage_error("no port given: give -p PORT");
+	if (connect && !addr)
+		return usage_error("no address given: -c needs -a ADDR");
+	if (connect && port_number == 0)
+		return usage_error("cannot connect to port 0: -p must be from 1 to 65535 with -c");
+	if (o.reject && strlen(o.reject) > RDMABROKER_REJECT_DATA_MAX)
+		return usage_error("the text of -r is too long: at most %d bytes are allowed",
+				   RDMABROKER_REJECT_DATA_MAX);
+	addr = addr ?: "0.0.0.0";
+	if (resolve(&o.addr, addr, port, "", addr) < 0 ||
+	    (source && resolve_source(&o.source, source) < 0))
+		return -EINVAL;
 	if (source && o.source.ss_family != o.addr.ss_family)
-		return usage_error(ret_exit,
-				   "the addresses of -I and -a must be of the same family");
+		return usage_error("the addresses of -I and -a must be of the same family");
+	o.timeout_ms = (int)seconds * 1000;
 	*ret = o;
 	return 0;
 }

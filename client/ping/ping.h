@@ -2,79 +2,83 @@
 #pragma once
 
 /*
- * rdmabroker-ping: both roles, client and server, over one session.
+ * rdmabroker-ping: the example of a whole program with the library, which tests use, too.
  *
- * The code of each role is a sequence of steps; each step starts an operation and waits for its outcome. Calls that
- * need the broker's reply, such as listen, wait for it, because the session is not RDMABROKER_NONBLOCK. ping_pump()
- * polls for everything else.
+ * Each role, client and server, is a sequence of steps. A step starts an operation, and ping_await() waits for its
+ * outcome. Calls that the broker answers at once, such as listen, wait for the answer themselves, because the session is
+ * not RDMABROKER_NONBLOCK.
+ *
+ *   client                                          server
+ *     connect, with the hello              ───────>   accept, with the hello
+ *     SEND round n, SIZE bytes of pattern  ───────>   verifies every byte
+ *     verifies every byte                  <───────   RDMA WRITE: the pattern inverted
+ *     verifies the message                 <───────   SEND done n
+ *   ... and at the end
+ *     SEND bye, number of rounds           ───────>   verifies the number
  */
 
-#include <netinet/in.h>
+#include <endian.h>
 #include <rdmabroker.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "data.h"
+#include "proto/addr.h"
 #include "proto/clock.h"
 
+#define PING_MAX_SIZE ((size_t)1 << 20)
 #define PING_MAX_WAITING 16 /* connection requests that wait while one is served */
-#define PING_ADDR_STRLEN (INET6_ADDRSTRLEN + 24) /* [ADDR%SCOPE]:PORT */
+/* The private data of connect and accept: these two and the size of the pattern, in network order. */
+#define PING_HELLO_LEN 3
+#define PING_MAGIC htobe32(0x70696e67) /* "ping" */
+#define PING_VERSION htobe32(1)
 
 /* The outcome of a step. If it is FAILED or REFUSED, an error was printed. */
 enum outcome {
-	OUTCOME_OK = 0,
+	OUTCOME_OK,
 	OUTCOME_FAILED,
-	OUTCOME_REFUSED, /* rejected by the broker, the peer or the connection manager */
-	OUTCOME_GONE, /* the peer disconnected or gave up */
-	OUTCOME_REMOVED, /* the device is gone */
-	OUTCOME_STOPPED, /* stopped by a signal */
+	OUTCOME_REFUSED, /* by the broker, the peer or the connection manager */
+	OUTCOME_ENDED, /* the peer has disconnected or given up, or the device is gone */
+	OUTCOME_STOPPED, /* by a signal */
+};
+
+/* What is awaited. The first ones are also the states of a connection, in their order; the server's begins RESOLVED. */
+enum step {
+	STEP_NONE,
+	STEP_RESOLVED,
+	STEP_ESTABLISHED,
+	STEP_DISCONNECTED,
+	STEP_SENT, /* what was sent has completed */
+	STEP_MESSAGE, /* the same, and a message was received */
+	STEP_REQUEST, /* a connection request waits, or the listener is gone */
 };
 
 struct options {
 	bool serve;
 	struct sockaddr_storage addr; /* to listen on, or to connect to */
 	struct sockaddr_storage source; /* ss_family 0: the broker chooses */
-	uint64_t count;
-	size_t size;
+	uint64_t count, size;
 	int timeout_ms; /* for each step */
-	int tos; /* -1: do not set */
-	bool reuseaddr;
-	bool keep;
-	bool persistent;
+	uint64_t tos, qpn;
+	bool keep, reuseaddr, has_tos, persistent, verbose, use_qpn;
 	const char *reject; /* NULL: accept */
-	bool verbose;
-	bool quiet;
-	bool use_qpn;
-	uint32_t qpn;
-};
-
-/*
- *   IDLE ─> ADDR_RESOLVED ─> ROUTE_RESOLVED ─> ESTABLISHED ─> DISCONNECTED
- *    (the server's side of a connection starts in ROUTE_RESOLVED)
- *   any ─> ENDED
- */
-enum conn_state {
-	CONN_IDLE,
-	CONN_ADDR_RESOLVED,
-	CONN_ROUTE_RESOLVED,
-	CONN_ESTABLISHED,
-	CONN_DISCONNECTED,
-	CONN_ENDED, /* ended otherwise than by a disconnect: see conn.outcome */
 };
 
 struct conn {
-	struct rdmabroker_id *id;
-	enum conn_state state;
-	enum outcome outcome; /* CONN_ENDED: why it ended */
-	bool has_data;
-	struct data data;
-	char peer[PING_ADDR_STRLEN];
-};
+	struct rdmabroker_id *id; /* NULL: there is no connection */
+	enum step state;
+	enum outcome outcome; /* not OK: it has ended otherwise than by a disconnect */
+	char peer[ADDR_STRLEN];
 
-struct request {
-	struct rdmabroker_id *id;
-	uint8_t data[RDMABROKER_CONNECT_DATA_MAX];
-	size_t len;
+	/* What data.c has. */
+	size_t size; /* of the pattern of a round, in bytes */
+	struct ibv_pd *pd;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	uint8_t *memory;
+	struct ibv_mr *mr;
+	unsigned n_sending;
+	size_t received; /* bytes of the message that was received; 0: none */
+	uint64_t n_verified; /* number of rounds with correct data */
 };
 
 struct ping {
@@ -83,53 +87,57 @@ struct ping {
 	int signal_fd;
 	bool stop;
 	bool lost; /* the session cannot be used any more */
-	struct conn *conn; /* the current connection; NULL: none */
+	struct conn conn;
 
 	struct rdmabroker_id *listener;
 	bool listener_removed;
-	struct request waiting[PING_MAX_WAITING];
-	size_t n_waiting;
+	struct conn waiting[PING_MAX_WAITING]; /* by age */
+	unsigned n_waiting;
 };
 
 /* Returns 0; else exit with *RET_EXIT: the help, the version or an error in the command line was printed. */
 int options_parse(struct options *ret, int argc, char **argv, int *ret_exit);
 
-/* True if the negative errno R means that the broker rejected the call (policy, a limit, draining). */
-bool ping_is_refusal(int r);
-const char *ping_addr_to_string(char buf[PING_ADDR_STRLEN], const struct sockaddr *addr);
 /* Prints a line to stderr, after the program's name. */
 __attribute__((format(printf, 1, 2))) void complain(const char *fmt, ...);
-/* Prints a line to stdout, unless -q is given. */
-__attribute__((format(printf, 2, 3))) void say(const struct ping *ping, const char *fmt, ...);
+/* True if the negative errno R means that the broker rejected the call (policy, a limit, draining). */
+bool ping_is_refusal(int r);
 /* Prints the error of a call on the session that returned R, and returns its outcome. */
 enum outcome ping_call_failed(int r);
-/* Prints the error of a call on the connection's data, and returns its outcome. */
-enum outcome ping_data_failed(const struct conn *conn);
-
-/* Handles events and completions; waits if there are none. -ETIMEDOUT: DEADLINE is past. DEADLINE -1: no deadline. */
-int ping_pump(struct ping *ping, int64_t deadline);
+/* A signal ends the wait, except that for a disconnect, and a client's wait for the end of a round. */
+enum outcome ping_await(struct ping *ping, enum step step);
+/* Waits so long, or until a signal comes, or the session or the connection ends. */
+void ping_pause(struct ping *ping, int ms);
 /*
- * Waits until the connection is in STATE. A signal ends the wait with OUTCOME_STOPPED, unless STATE is
- * CONN_DISCONNECTED. DOING: the step, for error messages.
+ * Makes the QP and what belongs to it, unless --qpn is given, and calls CONNECT: rdmabroker_connect() or
+ * rdmabroker_accept(). Waits until the connection is established.
  */
-enum outcome ping_await(struct ping *ping, enum conn_state state, const char *doing);
-/*
- * Waits until a message was received, and the last one that was sent has completed. OUTCOME_GONE: the peer has
- * disconnected, and a line says so. A signal ends only a server's wait.
- */
-enum outcome ping_await_message(struct ping *ping);
-
-/*
- * Gives the connection its memory and its QP, unless --qpn is given. *RET: the parameters of connect and accept, with
- * HELLO as private data.
- */
-enum outcome ping_prepare(struct ping *ping, struct conn *conn, size_t size,
-			  uint8_t hello[DATA_HELLO_LEN], struct rdmabroker_conn_param *ret);
+enum outcome ping_establish(struct ping *ping,
+			    int (*connect)(struct rdmabroker_id *,
+					   const struct rdmabroker_conn_param *));
 /* If the connection is established, disconnects it, and waits until it has ended. */
-enum outcome ping_disconnect(struct ping *ping, struct conn *conn);
+enum outcome ping_disconnect(struct ping *ping);
+void ping_print_result(const struct conn *conn, int64_t begin);
 /* Frees the connection, and all its objects on the device. */
-void ping_conn_done(struct ping *ping, struct conn *conn);
-void ping_print_result(const struct ping *ping, const struct conn *conn, int64_t start);
+void ping_end(struct ping *ping);
 
 enum outcome client_run(struct ping *ping);
 enum outcome server_run(struct ping *ping);
+
+enum message_type {
+	MESSAGE_ROUND = 1, /* from the client: the pattern, and where to write the inverted one */
+	MESSAGE_DONE = 2, /* from the server: the inverted pattern is written */
+	MESSAGE_BYE = 3, /* from the client: the last message */
+};
+
+/* The size of the pattern by the hello in DATA, which padding can follow; 0: this is no hello of rdmabroker-ping. */
+size_t data_hello_size(const void *data, size_t len);
+/* Makes the connection's QP, and its other objects on the device. */
+enum outcome data_open(struct conn *conn);
+void data_close(struct conn *conn);
+/* Takes completions. False: there were none. */
+bool data_poll(struct conn *conn);
+enum outcome data_send(struct conn *conn, enum message_type type, uint64_t round);
+/* Verify the message that was received. The server answers it, unless it was the last one (*RET_BYE). */
+enum outcome data_verify_done(struct conn *conn);
+enum outcome data_serve(struct conn *conn, bool *ret_bye);
