@@ -97,7 +97,7 @@ $(STAMPS):
 # Looks for headers and tools, because not every host has Debian's packages.
 $(O)/stamp-needs: TOOLS = $(firstword $(CC)) pkg-config protoc-c
 $(O)/stamp-needs: HEADERS = stdio.h systemd/sd-event.h protobuf-c/protobuf-c.h infiniband/verbs.h rdma/rdma_cma.h \
-	sys/acl.h libmnl/libmnl.h libsmartcols/libsmartcols.h microhttpd.h uthash.h
+	sys/acl.h libmnl/libmnl.h libsmartcols/libsmartcols.h microhttpd.h openssl/evp.h uthash.h
 $(O)/stamp-needs: INSTALLS = build-packages
 
 $(O)/stamp-needs-tests: TOOLS = python3
@@ -147,7 +147,7 @@ compile-commands: $(PROTO_GEN).h
 # Debian packages. Targets such as check, demo and deb first install those that are missing; `make all` does not.
 BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev libsystemd-dev \
 	libibverbs-dev librdmacm-dev libacl1-dev libmnl-dev libmicrohttpd-dev uthash-dev \
-	libjansson-dev libmunge-dev libsmartcols-dev
+	libssl-dev libjansson-dev libmunge-dev libsmartcols-dev
 DEB_PACKAGES := $(BUILD_PACKAGES) build-essential check debhelper dpkg-dev lintian python3
 UNIT_PACKAGES := $(DEB_PACKAGES) munge
 GUEST_PACKAGES := mmdebstrap uidmap qemu-system-x86 e2fsprogs python3 libucx-dev libinih-dev

@@ -57,7 +57,7 @@ $(call linked,rdmabrokerctl): $(call objs,$(wildcard client/ctl/*.c) client/comm
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(RUNPATH) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
-		$(shell pkg-config --libs libsystemd libmnl smartcols 2>/dev/null)
+		$(shell pkg-config --libs libsystemd libmnl smartcols libcrypto 2>/dev/null)
 
 # The exporter uses only the library's public headers, too.
 EXPORTER_LIBS := $(shell pkg-config --libs libsystemd libmicrohttpd 2>/dev/null)

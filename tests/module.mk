@@ -71,6 +71,10 @@ $(filter-out $(UNIT_FABRIC) $(UNIT_HOOKED) $(UNIT_PEERD) $(UNIT_RSOCKET) $(UNIT_
 $(addprefix $(O)/tests/unit/check_,apart apart_life): $(O)/obj/tests/unit/apart.o
 $(addprefix $(O)/tests/unit/check_,apart apart_life): HARNESS += $(O)/obj/tests/unit/apart.o
 
+SITE_TESTS := $(addprefix $(O)/tests/unit/check_,site site_state site_killed)
+$(SITE_TESTS): $(O)/obj/tests/unit/site.o
+$(SITE_TESTS): HARNESS += $(O)/obj/tests/unit/site.o
+
 # Random policies and questions.
 $(addprefix $(O)/tests/unit/check_policy_,property shadow): $(O)/obj/tests/unit/randompolicy.o $(O)/obj/tests/unit/oracle.o
 $(addprefix $(O)/tests/unit/check_policy_,property shadow): HARNESS += $(O)/obj/tests/unit/randompolicy.o $(O)/obj/tests/unit/oracle.o

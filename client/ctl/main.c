@@ -136,7 +136,7 @@ static const struct verb verbs[] = {
 	},
 	{
 		.name = "site",
-		.argument = "install DIR | use VERSION | hold [REASON] | release | status",
+		.argument = "install DIR | use VERSION | hold [REASON] | release | status | log",
 		.summary = "Install versions of a site's policy, and put one in force, or hold it",
 		.min_arguments = 1,
 		.max_arguments = 2,

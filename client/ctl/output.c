@@ -30,6 +30,19 @@ const char *escaped(const char *text)
 	return texts[i];
 }
 
+static char first[512];
+
+const char *first_error(void)
+{
+	return first;
+}
+
+void remember_error(const char *text)
+{
+	if (!*first)
+		text_escape(first, sizeof(first), strndupa(text, strcspn(text, "\n")));
+}
+
 void complain(const char *fmt, ...)
 {
 	char *text;
@@ -39,6 +52,7 @@ void complain(const char *fmt, ...)
 	va_start(ap, fmt);
 	n = vasprintf(&text, fmt, ap);
 	va_end(ap);
+	remember_error(n < 0 ? "out of memory" : text);
 	fprintf(stderr, "rdmabrokerctl: %s\n", n < 0 ? "out of memory" : escaped(text));
 	if (n >= 0)
 		free(text);

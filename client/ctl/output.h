@@ -20,6 +20,9 @@ struct word_guess;
 const char *escaped(const char *text);
 /* Prints a line to stderr, after the program's name, escaped. */
 __attribute__((format(printf, 1, 2))) void complain(const char *fmt, ...);
+/* The first line that was complained about, or remembered as if it had been; empty: none. All its characters are printable. */
+const char *first_error(void);
+void remember_error(const char *text);
 
 /*
  * Prints 'unknown WHAT "WORD", did you mean "BEST"?', with PREFIX, such as "--", before each word. If there is no

@@ -48,7 +48,7 @@ _rdmabrokerctl_argument() {
 	--kind) _rdmabrokerctl_offer "$2" decision cm session ;;
 	--operation) _rdmabrokerctl_offer "$2" session device listen connect accept join observe admin ;;
 	--outcome) _rdmabrokerctl_offer "$2" allowed rejected busy warned ;;
-	--local | --peer | --port | --data | --timeout | --session | --count | --name | --rules | --ids | --container | --pod | \
+	--local | --peer | --port | --data | --timeout | --session | --count | --name | --by | --rules | --ids | --container | --pod | \
 		--job | --peer-unit | --peer-job | --peer-prefix) COMPREPLY=() ;;
 	--cgroup)
 		mapfile -t names < <(cd /sys/fs/cgroup 2>/dev/null && compgen -d -P / -- "${2#/}")
@@ -69,7 +69,7 @@ _rdmabrokerctl() {
 		case ${COMP_WORDS[i]} in
 		--socket | --instance | --user | --group | --unit | --container | --pod | --job | --cgroup | --local | \
 			--peer | --port | --device | --ps | --data | --state | --timeout | --kind | --operation | \
-			--outcome | --peer-user | --peer-group | --peer-unit | --peer-job | --peer-prefix | --session | --count | --directory | --name | --rules | --file | --ids)
+			--outcome | --peer-user | --peer-group | --peer-unit | --peer-job | --peer-prefix | --session | --count | --directory | --name | --by | --rules | --file | --ids)
 			((i++)) ;;
 		-*) ;;
 		*)
@@ -97,7 +97,7 @@ _rdmabrokerctl() {
 	suggest) words+=" --kernel --peer-prefix --rejected --tests" ;;
 	reload) words+=" --dry-run" ;;
 	rules) words+=" --full" ;;
-	site) words+=" --name --directory --dry-run --unless-held" ;;
+	site) words+=" --name --directory --dry-run --unless-held --again --by" ;;
 	esac
 	if [[ $cur != -* ]]; then
 		words=
@@ -112,7 +112,7 @@ _rdmabrokerctl() {
 			if ((n > 0)); then
 				mapfile -t COMPREPLY < <(compgen -d -- "$cur")
 			else
-				words="install use hold release status"
+				words="install use hold release status log"
 			fi
 			;;
 		restrict | run)

@@ -14,33 +14,48 @@
 
 #include "ctl.h"
 #include "proto/text.h"
+#include "site.h"
 #include "sitecheck.h"
+#include "sitefile.h"
+#include "siteforce.h"
 #include "siteheld.h"
+#include "sitehold.h"
+#include "sitehost.h"
+#include "sitelog.h"
 #include "siteversion.h"
 #include "table.h"
 
 /*
  * The policy of a site, for many hosts. Whole versions are installed, and one of them is in force:
  *
- *   DIRECTORY/versions/NAME/   *.rules, *.tests; root's
- *   DIRECTORY/current          a link to the version in force, which the daemon reads (SitePolicyDir=)
+ *   DIRECTORY/versions/NAME/         *.rules, *.tests; root's
+ *   DIRECTORY/versions/.NAME.sha256  the digest of what was installed as NAME, to see whether it was edited since
+ *   DIRECTORY/current, .unconfirmed  see siteforce.h
+ *   DIRECTORY/hold, state, log       see sitehold.h, sitestate.h, sitelog.h
  *
  * A version is checked before it is put in force, together with the rules of this host and with its own tests. If the
- * daemon refuses it nevertheless, the version before it is in force again. What is in force already is checked, and
- * nothing is written or reloaded, so that configuration management can run this again and again.
+ * daemon refuses it nevertheless, the version before it is in force again.
  *
- * DIRECTORY/.unconfirmed exists from before the link changes until the daemon has taken what the link names. A process
- * that was killed in between leaves it, and the daemon may then have another version than the link says.
+ * Configuration management and rdmabroker-pull run `site install` again and again. Each run makes of what it finds what should
+ * be: the version that it was given, with exactly its contents, in force and confirmed by the daemon. If that is so already,
+ * nothing is written or reloaded. What was refused is not tried again before it, or this host, has changed.
  */
 
 #define DIRECTORY "/var/lib/rdmabroker/site"
 #define KEEP 8 /* versions that are kept, with the one in force */
+/*
+ * So long the result of a check holds if neither the version nor this host has changed: the users of a directory service can
+ * change without a trace on this host.
+ */
+#define CHECK_SECONDS_MAX 3600
 
 enum {
 	OPTION_NAME,
 	OPTION_DIRECTORY,
 	OPTION_DRY_RUN,
 	OPTION_UNLESS_HELD,
+	OPTION_AGAIN,
+	OPTION_BY,
 };
 
 const struct verb_option site_options[] = {
@@ -51,20 +66,15 @@ const struct verb_option site_options[] = {
 			     "check the version, change nothing, and print what would change" },
 	[OPTION_UNLESS_HELD] = { "unless-held", NULL,
 				 "install nothing while \"site hold\" is in effect" },
+	[OPTION_AGAIN] = { "again", NULL,
+			   "try a version that was refused, though nothing has changed" },
+	[OPTION_BY] = { "by", "TEXT", "who makes the change, for \"site log\" (default: you)" },
 	{ NULL },
 };
 
-const char *const site_actions[] = { "install", "use", "hold", "release", "status", NULL };
+const char *const site_actions[] = { "install", "use", "hold", "release", "status", "log", NULL };
 
-struct site {
-	struct ctl *ctl;
-	const char *dir;
-	bool dry_run;
-	int lock;
-};
-
-__attribute__((format(printf, 3, 4))) static void
-make_path(char ret[PATH_MAX], const struct site *site, const char *fmt, ...)
+void site_path(char ret[PATH_MAX], const struct site *site, const char *fmt, ...)
 {
 	char name[256];
 	va_list ap;
@@ -75,149 +85,406 @@ make_path(char ret[PATH_MAX], const struct site *site, const char *fmt, ...)
 	snprintf(ret, PATH_MAX, "%s/%s", site->dir, name);
 }
 
-/* The name of the version in force. False: there is none. */
-static bool get_current(const struct site *site, char ret[SITE_NAME_MAX + 1])
+/* Returns STATUS. */
+static int fail(struct site *site, const char *code, int status)
 {
-	char path[PATH_MAX], target[PATH_MAX];
-	const char *name;
-	ssize_t n;
-
-	make_path(path, site, "current");
-	n = readlink(path, target, sizeof(target) - 1);
-	if (n < 0)
-		return false;
-	target[n] = 0;
-	name = strncmp(target, "versions/", 9) == 0 ? target + 9 : "";
-	if (!site_is_name(name))
-		return false;
-	strcpy(ret, name);
-	return true;
+	site->code = code;
+	return status;
 }
 
-/* NAME NULL: no version. The link is replaced as a whole, so that there is no moment without one. */
-static bool set_current(const struct site *site, const char *name)
-{
-	char path[PATH_MAX], new[PATH_MAX], target[SITE_NAME_MAX + 16];
-	bool good;
-
-	make_path(path, site, "current");
-	make_path(new, site, ".current.new");
-	unlink(new);
-	if (name) {
-		snprintf(target, sizeof(target), "versions/%s", name);
-		good = symlink(target, new) == 0 && rename(new, path) == 0;
-	} else {
-		good = unlink(path) == 0 || errno == ENOENT;
-	}
-	if (!good)
-		complain("cannot replace %s: %m", path);
-	return good;
-}
-
-/*
- * Whether the daemon has the version that is current now. It reads it at its start, if it does not run. RET_HANGS: it has
- * not answered, so it has not refused the version either.
- */
-static bool reload(const struct site *site, bool *ret_runs, bool *ret_hangs)
-{
-	struct rdmabroker_reload_result *result;
-	struct ctl *ctl = site->ctl;
-	int r = ctl_connect(ctl, /* as_admin= */ true);
-	bool good;
-
-	*ret_runs = r != -ENOENT && r != -ECONNREFUSED;
-	*ret_hangs = r < 0;
-	if (r < 0) {
-		if (*ret_runs)
-			ctl_complain_failure(ctl, r);
-		return !*ret_runs;
-	}
-	r = rdmabroker_reload(ctl->session, &result);
-	good = r == 0 && result->ok;
-	*ret_hangs = r < 0;
-	if (r < 0)
-		ctl_complain_failure(ctl, r);
-	for (size_t i = 0; r == 0 && i < result->n_complaints; i++)
-		fprintf(stderr, "%s\n", escaped(result->complaints[i]));
-	if (r == 0)
-		rdmabroker_free_reload_result(result);
-	ctl->session = rdmabroker_close(ctl->session);
-	return good;
-}
-
-/* The daemon may not have what the link says. False: an error was printed. */
-static bool mark_unconfirmed(const struct site *site)
-{
-	char path[PATH_MAX];
-	int fd;
-
-	make_path(path, site, ".unconfirmed");
-	fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0) {
-		complain("cannot make %s: %m", path);
-		return false;
-	}
-	close(fd);
-	return true;
-}
-
-static void confirm(const struct site *site)
+/* The installed versions, the newest first. The caller frees *RET. */
+static size_t list_versions(const struct site *site, struct site_known **ret)
 {
 	char path[PATH_MAX];
 
-	make_path(path, site, ".unconfirmed");
-	unlink(path);
+	site_path(path, site, SITE_VERSIONS);
+	return site_list(path, ret);
 }
 
-/*
- * Whether the daemon has the version that is current, as far as can be told: it took the version, and no reload has
- * failed since. A daemon that does not run reads the version at its start.
- */
-static bool is_confirmed(const struct site *site)
+/* Removes what processes that were killed have left: nobody else writes here, because this one has the lock. */
+static void remove_leftovers(const struct site *site)
 {
-	struct rdmabroker_status *status;
-	struct ctl *ctl = site->ctl;
+	const struct dirent *entry;
 	char path[PATH_MAX];
-	bool good;
-	int r;
+	DIR *d = opendir(site->dir);
 
-	make_path(path, site, ".unconfirmed");
-	if (access(path, F_OK) == 0)
-		return false;
-	r = ctl_connect(ctl, /* as_admin= */ true);
-	if (r < 0)
-		return r == -ENOENT || r == -ECONNREFUSED;
-	r = rdmabroker_get_status(ctl->session, &status);
-	good = r == 0 && !status->policy_error;
-	if (r == 0)
-		rdmabroker_free_status(status);
-	ctl->session = rdmabroker_close(ctl->session);
-	return good;
+	while (d && (entry = readdir(d))) {
+		size_t n = strlen(entry->d_name);
+
+		if (entry->d_name[0] != '.' || n < 5 || strcmp(entry->d_name + n - 4, ".new") != 0)
+			continue;
+		site_path(path, site, "%s", entry->d_name);
+		siteversion_remove(path);
+	}
+	if (d)
+		closedir(d);
 }
 
-struct result {
-	const char *version, *previous;
-	bool changed, reloaded;
+/* Removes the oldest versions, but not the one in force, or on its way there. */
+static void forget_old(const struct site *site)
+{
+	char kept[SITE_NAME_MAX + 1] = "", path[PATH_MAX];
+	struct site_known *known;
+	size_t n = list_versions(site, &known);
+
+	remove_leftovers(site);
+	siteforce_get(site, kept);
+	for (size_t i = KEEP; i < n; i++) {
+		if (strcmp(known[i].name, kept) == 0 || strcmp(known[i].name, site->wanted) == 0)
+			continue;
+		site_path(path, site, SITE_VERSIONS "/%s", known[i].name);
+		siteversion_remove(path);
+		site_path(path, site, SITE_VERSIONS "/.%s.sha256", known[i].name);
+		unlink(path);
+	}
+	free(known);
+}
+
+/* The exit status after siteversion_read() has failed. */
+static int fail_read(struct site *site)
+{
+	bool is_wrong = errno == EINVAL || errno == ENOENT;
+
+	return fail(site, is_wrong ? CODE_CONTENT : CODE_HOST,
+		    is_wrong ? EXIT_FAILURE : EXIT_LATER);
+}
+
+/* Reads the version in DIR, which is to be in force as WANTED. NULL: an error was printed, and *RET_STATUS is set. */
+static struct site_version *read_wanted(struct site *site, const char *dir, int *ret_status)
+{
+	struct site_version *version = siteversion_read(dir);
+
+	if (!version) {
+		*ret_status = fail_read(site);
+		return NULL;
+	}
+	sitehost_digest(site->host);
+	if (siteversion_digest(version, site->digest))
+		return version;
+	*ret_status = fail(site, CODE_HOST, EXIT_LATER);
+	return siteversion_free(version);
+}
+
+/* Whether the last check was of the same contents, on a host that has not changed since. */
+static bool is_checked(const struct site *site)
+{
+	const struct sitestate *was = &site->was;
+
+	return *site->host && strcmp(was->host, site->host) == 0 &&
+	       strcmp(was->wanted_sha256, site->digest) == 0 &&
+	       time(NULL) - was->checked < CHECK_SECONDS_MAX;
+}
+
+/* The version is the one in force, so it has passed its check. */
+static bool was_valid(const struct site *site)
+{
+	return strcmp(site->was.code, CODE_OK) == 0 &&
+	       strcmp(site->was.sha256, site->digest) == 0 && is_checked(site);
+}
+
+static bool was_refused(const struct site *site)
+{
+	const struct sitestate *was = &site->was;
+
+	return strcmp(was->state, SITE_REFUSED) == 0 && strcmp(was->wanted, site->wanted) == 0 &&
+	       is_checked(site) && !site->ctl->given[OPTION_AGAIN];
+}
+
+enum found {
+	FOUND_NONE,
+	FOUND_SAME,
+	FOUND_EDITED, /* what was installed is the same, but its files were changed since */
+	FOUND_OTHER,
+	FOUND_UNREADABLE, /* for a reason that can pass; an error was printed */
 };
 
-static void print_result(const struct site *site, const struct result *result)
+/* What was installed as NAME, as a digest. */
+static bool has_digest(const struct site *site, const char *name, const char *digest)
+{
+	char file[SITE_NAME_MAX + 16], dir[PATH_MAX], text[SITEFILE_MAX];
+
+	site_path(dir, site, SITE_VERSIONS);
+	snprintf(file, sizeof(file), ".%s.sha256", name);
+	return sitefile_read(dir, file, text) && strcmp(text, digest) == 0;
+}
+
+/* How what is installed as WANTED compares with VERSION. */
+static enum found find_installed(const struct site *site, const struct site_version *version)
+{
+	struct site_version *installed;
+	char path[PATH_MAX];
+	bool same, safe;
+
+	site_path(path, site, SITE_VERSIONS "/%s", site->wanted);
+	if (access(path, F_OK) < 0 && errno == ENOENT)
+		return FOUND_NONE;
+	installed = siteversion_read(path);
+	if (!installed && errno != EINVAL && errno != ENOENT)
+		return FOUND_UNREADABLE;
+	same = installed && siteversion_equal(installed, version);
+	safe = installed && siteversion_is_safe(installed);
+	siteversion_free(installed);
+	if (same && safe)
+		return FOUND_SAME;
+	return same || has_digest(site, site->wanted, site->digest) ? FOUND_EDITED : FOUND_OTHER;
+}
+
+/* RESULT is that of a check of WANTED. Returns the exit status. */
+static int tell_check(struct site *site, enum sitecheck result)
+{
+	site->was_checked = true;
+	if (result == SITECHECK_VALID)
+		return EXIT_SUCCESS;
+	complain("version %s is %s, nothing has changed", site->wanted,
+		 result == SITECHECK_REFUSED ? "refused" : "not checked");
+	return result == SITECHECK_REFUSED ? fail(site, CODE_RULES, EXIT_FAILURE) :
+					     fail(site, CODE_HOST, EXIT_LATER);
+}
+
+/* Puts the directory NEW at PATH. What is there already is exchanged, so that there is no moment without the version. */
+static bool put_directory(const char *new, const char *path, bool exists)
+{
+	if (!exists)
+		return rename(new, path) == 0;
+	if (renameat2(AT_FDCWD, new, AT_FDCWD, path, RENAME_EXCHANGE) == 0)
+		return true;
+	/* Some file systems cannot exchange. */
+	return errno == EINVAL && siteversion_remove(path) && rename(new, path) == 0;
+}
+
+/* Writes VERSION to the directory of WANTED, if it passes its check. EXISTS: it has other files. Returns the exit status. */
+static int add_version(struct site *site, const struct site_version *version, bool exists)
+{
+	char new[PATH_MAX], dir[PATH_MAX], path[PATH_MAX], file[SITE_NAME_MAX + 16];
+	int status, r;
+
+	site_path(new, site, ".version.new");
+	site_path(dir, site, SITE_VERSIONS);
+	site_path(path, site, SITE_VERSIONS "/%s", site->wanted);
+	if (!siteversion_remove(new) || !siteversion_write(version, new))
+		return fail(site, CODE_HOST, EXIT_LATER);
+	status = was_valid(site) ? EXIT_SUCCESS : tell_check(site, sitecheck_run(new, version));
+	if (status == EXIT_SUCCESS) {
+		snprintf(file, sizeof(file), ".%s.sha256", site->wanted);
+		r = sitefile_write(dir, file, site->digest);
+		if (r < 0 || !put_directory(new, path, exists)) {
+			complain("cannot install %s: %s", path, strerror(r < 0 ? -r : errno));
+			status = fail(site, CODE_HOST, EXIT_LATER);
+		}
+	}
+	siteversion_remove(new);
+	return status;
+}
+
+/* Makes the files of WANTED those of VERSION, which passes its check. Returns the exit status. */
+static int make_files(struct site *site, const struct site_version *version, bool *ret_is_new)
+{
+	enum found found = find_installed(site, version);
+	char path[PATH_MAX];
+
+	*ret_is_new = found != FOUND_SAME;
+	if (found == FOUND_UNREADABLE)
+		return fail(site, CODE_HOST, EXIT_LATER);
+	if (found == FOUND_OTHER) {
+		complain(
+			"version %s is installed already, with other contents; a version cannot be changed, so "
+			"give the new one another name",
+			site->wanted);
+		site->was_checked = true;
+		return fail(site, CODE_NAME, EXIT_FAILURE);
+	}
+	if (found == FOUND_EDITED) {
+		complain(
+			"the files of version %s were changed on this host since it was installed; %s",
+			site->wanted,
+			site->dry_run ? "they would be put back" : "they are put back");
+		site->has_drifted = true;
+	}
+	site_path(path, site, SITE_VERSIONS "/%s", site->wanted);
+	if (found == FOUND_SAME)
+		return was_valid(site) ? EXIT_SUCCESS :
+					 tell_check(site, sitecheck_run(path, version));
+	if (site->dry_run)
+		return tell_check(site, sitecheck_run_copy(version, site->wanted));
+	/* The daemon may have read the files that are replaced. */
+	if (found == FOUND_EDITED && !siteforce_mark_unconfirmed(site))
+		return fail(site, CODE_HOST, EXIT_LATER);
+	return add_version(site, version, found == FOUND_EDITED);
+}
+
+static int install_version(struct site *site, const struct site_version *version)
+{
+	bool is_new;
+	int status;
+
+	if (was_refused(site)) {
+		complain(
+			"version %s was refused, and neither it nor this host has changed since; --again tries it: %s",
+			site->wanted, site->was.error);
+		site->keeps_state = true;
+		return fail(site, site->was.code, EXIT_FAILURE);
+	}
+	status = make_files(site, version, &is_new);
+	return status == EXIT_SUCCESS ? siteforce_put(site, is_new) : status;
+}
+
+static int install(struct site *site, const char *dir)
+{
+	struct site_version *version;
+	int64_t since;
+	int status;
+
+	if (!siteversion_get_name(site->wanted, dir, site->ctl->given[OPTION_NAME]))
+		return EXIT_USAGE;
+	if (site->ctl->given[OPTION_UNLESS_HELD] && siteheld_refuses(site->dir, &since))
+		return fail(site, CODE_HELD, EXIT_LATER);
+	version = read_wanted(site, dir, &status);
+	if (version)
+		status = install_version(site, version);
+	siteversion_free(version);
+	if (status == EXIT_SUCCESS && !site->dry_run)
+		forget_old(site);
+	return status;
+}
+
+static int use(struct site *site, const char *name)
+{
+	struct site_version *version;
+	char path[PATH_MAX];
+	int status;
+
+	if (!site_is_name(name)) {
+		complain("invalid name of a version \"%s\"", name);
+		return EXIT_USAGE;
+	}
+	strcpy(site->wanted, name);
+	site_path(path, site, SITE_VERSIONS "/%s", name);
+	version = read_wanted(site, path, &status);
+	if (version && !has_digest(site, name, site->digest)) {
+		complain(
+			"the files of version %s were changed on this host since it was installed; install it again",
+			name);
+		status = fail(site, CODE_NAME, EXIT_FAILURE);
+	} else if (version) {
+		status = was_valid(site) ? EXIT_SUCCESS :
+					   tell_check(site, sitecheck_run(path, version));
+		if (status == EXIT_SUCCESS)
+			status = siteforce_put(site, /* is_new= */ false);
+	}
+	siteversion_free(version);
+	/* What an admin has tried by hand says nothing about what is wanted on this host. */
+	site->keeps_state = status == EXIT_FAILURE && !siteforce_is_unconfirmed(site);
+	return status;
+}
+
+/* The digest of what is installed as NAME now. Empty: it cannot be read; an error was printed. */
+static void digest_installed(const struct site *site, const char *name, char ret[SHA256_TEXT])
+{
+	struct site_version *version;
+	char path[PATH_MAX];
+
+	site_path(path, site, SITE_VERSIONS "/%s", name);
+	version = siteversion_read(path);
+	if (!version || !siteversion_digest(version, ret))
+		ret[0] = 0;
+	siteversion_free(version);
+}
+
+/* The state and its code after an action that ended with STATUS. */
+static void judge(const struct site *site, int status, struct sitestate *now)
+{
+	const struct sitestate *was = &site->was;
+	bool was_drift = strcmp(was->state, SITE_DRIFT) == 0;
+	const char *state, *code = site->code ?: CODE_OK, *error = site->code ? first_error() : "";
+	struct sitehold hold;
+
+	if ((!site->code || strcmp(site->code, CODE_HELD) == 0) &&
+	    sitehold_read(site->dir, &hold)) {
+		state = SITE_HELD;
+		code = CODE_HELD;
+		error = hold.why;
+	} else if (siteforce_is_unconfirmed(site) && status != EXIT_FAILURE) {
+		state = SITE_UNCONFIRMED;
+		code = CODE_DAEMON;
+		error = site->code ? error : "the daemon does not run";
+	} else if (status != EXIT_SUCCESS) {
+		state = status == EXIT_FAILURE ? SITE_REFUSED : SITE_FAILED;
+	} else if (site->has_drifted || (was_drift && !site->result.changed && *site->wanted)) {
+		state = SITE_DRIFT;
+		error = site->has_drifted ? first_error() : was->error;
+	} else {
+		state = *now->version ? SITE_IN_FORCE : "";
+	}
+	text_copy(now->state, sizeof(now->state), state);
+	text_copy(now->code, sizeof(now->code), code);
+	text_copy(now->error, sizeof(now->error), error);
+}
+
+/* Writes what an action has changed, for `site status` and the exporter. 0 or a negative errno. */
+static int record(struct site *site, int status)
+{
+	struct sitestate now = site->was;
+	struct sitehold hold;
+
+	if (!siteforce_get(site, now.version))
+		now.version[0] = 0;
+	if (*site->wanted) {
+		strcpy(now.wanted, site->wanted);
+		strcpy(now.wanted_sha256, site->digest);
+	} else if (strcmp(now.state, SITE_HELD) == 0) {
+		/* It is released: what is wanted now, the next run says. */
+		strcpy(now.wanted, now.version);
+		now.wanted_sha256[0] = 0;
+	}
+	if (strcmp(now.version, now.wanted) == 0 && *site->digest && status == EXIT_SUCCESS)
+		strcpy(now.sha256, site->digest);
+	else if (*now.version)
+		digest_installed(site, now.version, now.sha256);
+	else
+		now.sha256[0] = 0;
+	if (site->was_checked) {
+		strcpy(now.host, site->host);
+		now.checked = time(NULL);
+	}
+	judge(site, status, &now);
+	if (!sitestate_is_same(&now, &site->was))
+		now.since = strcmp(now.state, SITE_HELD) == 0 && sitehold_read(site->dir, &hold) ?
+				    hold.since :
+				    time(NULL);
+	site->was = now;
+	return sitestate_write(site->dir, &now);
+}
+
+static void print_result(const struct site *site, int status)
 {
 	static const struct column columns[] = {
-		{ NULL, "version", COLUMN_OF(struct result, version) },
-		{ NULL, "previous", COLUMN_OF(struct result, previous) },
-		{ NULL, "changed", COLUMN_OF(struct result, changed) },
-		{ NULL, "reloaded", COLUMN_OF(struct result, reloaded) },
+		{ NULL, "version", COLUMN_OF(struct site_result, version) },
+		{ NULL, "previous", COLUMN_OF(struct site_result, previous) },
+		{ NULL, "changed", COLUMN_OF(struct site_result, changed) },
+		{ NULL, "reloaded", COLUMN_OF(struct site_result, reloaded) },
+		{ NULL, "state", COLUMN_OF(struct site_result, state) },
+		{ NULL, "code", COLUMN_OF(struct site_result, code) },
+		{ NULL, "error", COLUMN_OF(struct site_result, error) },
 		{ NULL },
 	};
+	const struct site_result *result = &site->result;
 	const char *name = result->version, *was = result->previous;
 	bool same = was && strcmp(was, name) == 0;
 
-	if (site->ctl->json)
+	if (site->ctl->json) {
 		print_json(columns, result);
+		return;
+	}
+	if (status != EXIT_SUCCESS)
+		return;
+	if (!result->changed && siteforce_is_unconfirmed(site))
+		printf("version %s is in force when the daemon starts, nothing has changed\n",
+		       name);
 	else if (!result->changed)
 		printf("version %s is in force already, nothing has changed\n", name);
 	else if (site->dry_run && same)
-		printf("version %s is in force, and would be reloaded\n", name);
+		printf("version %s is in force, and would be %s\n", name,
+		       site->has_drifted ? "put back" : "reloaded");
 	else if (site->dry_run)
 		printf("version %s would be in force, now %s%s\n", name,
 		       was ? "it is " : "no version is", was ?: "");
@@ -229,210 +496,73 @@ static void print_result(const struct site *site, const struct result *result)
 		       was ?: "", result->reloaded ? "" : " when the daemon starts");
 }
 
-/*
- * The daemon did not take the version NAME, which is current now. Returns to the version WAS; NULL: to none. HANGS: it has not
- * refused it either. Returns the exit status.
- */
-static int go_back(const struct site *site, const char *name, const char *was, bool hangs)
+/* Whether the files of NAME are not those that were installed. */
+static bool is_edited(const struct site *site, const char *name)
 {
-	int status = hangs ? EXIT_LATER : EXIT_FAILURE;
-	bool ignored[2];
+	char digest[SHA256_TEXT];
 
-	if (was && strcmp(was, name) == 0) {
-		complain("the daemon cannot reload version %s", name);
-		return status;
-	}
-	if (set_current(site, was) && reload(site, &ignored[0], &ignored[1]))
-		confirm(site);
-	complain("version %s is %s; %s%s", name, hangs ? "not in force" : "refused",
-		 was ? "in force is still version " : "no version is in force", was ?: "");
-	return status;
+	digest_installed(site, name, digest);
+	return !has_digest(site, name, digest);
 }
 
-/* Puts the version NAME in force, which was checked. IS_NEW: it was not installed before. */
-static int put_in_force(const struct site *site, const char *name, bool is_new)
+static const char *or_null(const char *text)
 {
-	char current[SITE_NAME_MAX + 1];
-	struct result result = { .version = name };
-	bool hangs;
-
-	if (get_current(site, current))
-		result.previous = current;
-	result.changed = is_new || !result.previous || strcmp(current, name) != 0 ||
-			 !is_confirmed(site);
-	if (result.changed && !site->dry_run) {
-		if (!mark_unconfirmed(site) || !set_current(site, name))
-			return EXIT_LATER;
-		if (!reload(site, &result.reloaded, &hangs))
-			return go_back(site, name, result.previous, hangs);
-		confirm(site);
-	}
-	print_result(site, &result);
-	return EXIT_SUCCESS;
+	return *text ? text : NULL;
 }
 
-/* The installed versions, the newest first. The caller frees *RET. */
-static size_t list_versions(const struct site *site, struct site_known **ret)
+static void print_status_json(const struct site *site, const char *version, bool edited,
+			      const struct site_known *known, size_t n)
 {
-	char path[PATH_MAX];
-
-	make_path(path, site, "versions");
-	return site_list(path, ret);
-}
-
-/* Removes the oldest versions, but not the one in force. */
-static void forget_old(const struct site *site)
-{
-	char current[SITE_NAME_MAX + 1] = "", path[PATH_MAX];
-	struct site_known *known;
-	size_t n = list_versions(site, &known);
-
-	get_current(site, current);
-	for (size_t i = KEEP; i < n; i++) {
-		if (strcmp(known[i].name, current) == 0)
-			continue;
-		make_path(path, site, "versions/%s", known[i].name);
-		siteversion_remove(path);
-	}
-	free(known);
-}
-
-/* The exit status after siteversion_read() has failed. */
-static int status_of_read(void)
-{
-	return errno == EINVAL || errno == ENOENT ? EXIT_FAILURE : EXIT_LATER;
-}
-
-/* True: the version NAME is installed already, as VERSION. A version never changes. RET_STATUS: of the failure, or 0. */
-static bool is_installed(const char *path, const char *name, const struct site_version *version,
-			 int *ret_status)
-{
-	bool is_there = access(path, F_OK) == 0;
-	struct site_version *installed = is_there ? siteversion_read(path) : NULL;
-	bool same = installed && siteversion_equal(installed, version);
-
-	*ret_status = EXIT_SUCCESS;
-	if (is_there && !installed)
-		*ret_status = status_of_read();
-	else if (is_there && !same)
-		*ret_status = EXIT_FAILURE;
-	if (*ret_status == EXIT_FAILURE)
-		complain(
-			"version %s is installed already, with other contents; a version cannot be "
-			"changed, so give the new one another name",
-			name);
-	siteversion_free(installed);
-	return same;
-}
-
-/* RESULT is that of the check of version NAME. Returns the exit status. */
-static int tell_check(const char *name, enum sitecheck result)
-{
-	if (result == SITECHECK_VALID)
-		return EXIT_SUCCESS;
-	complain("version %s is %s, nothing has changed", name,
-		 result == SITECHECK_REFUSED ? "refused" : "not checked");
-	return result == SITECHECK_REFUSED ? EXIT_FAILURE : EXIT_LATER;
-}
-
-/* Writes the version NAME to its directory PATH, if it passes its check. Returns the exit status. */
-static int add_version(const struct site *site, const char *name,
-		       const struct site_version *version, const char *path)
-{
-	char new[PATH_MAX];
-	int status;
-
-	make_path(new, site, ".version.new");
-	if (!siteversion_remove(new) || !siteversion_write(version, new))
-		return EXIT_LATER;
-	status = tell_check(name, sitecheck_run(new, version));
-	if (status == EXIT_SUCCESS) {
-		if (rename(new, path) == 0)
-			return EXIT_SUCCESS;
-		complain("cannot install %s: %m", path);
-		status = EXIT_LATER;
-	}
-	siteversion_remove(new);
-	return status;
-}
-
-static int install_version(const struct site *site, const char *name,
-			   const struct site_version *version)
-{
-	char path[PATH_MAX];
-	bool is_new;
-	int status;
-
-	make_path(path, site, "versions/%s", name);
-	is_new = !is_installed(path, name, version, &status);
-	if (status != EXIT_SUCCESS)
-		return status;
-	if (!is_new)
-		status = tell_check(name, sitecheck_run(path, version));
-	else if (site->dry_run)
-		status = tell_check(name, sitecheck_run_copy(version, name));
-	else
-		status = add_version(site, name, version, path);
-	return status == EXIT_SUCCESS ? put_in_force(site, name, is_new) : status;
-}
-
-static int install(const struct site *site, const char *dir)
-{
-	char name[SITE_NAME_MAX + 1];
-	struct site_version *version;
-	int status;
-
-	if (!siteversion_get_name(name, dir, site->ctl->given[OPTION_NAME]))
-		return EXIT_USAGE;
-	if (site->ctl->given[OPTION_UNLESS_HELD] && siteheld_refuses(site->dir))
-		return EXIT_LATER;
-	version = siteversion_read(dir);
-	status = version ? install_version(site, name, version) : status_of_read();
-	siteversion_free(version);
-	if (status == EXIT_SUCCESS && !site->dry_run)
-		forget_old(site);
-	return status;
-}
-
-static int use(const struct site *site, const char *name)
-{
-	struct site_version *version;
-	char path[PATH_MAX];
-	int status;
-
-	if (!site_is_name(name)) {
-		complain("invalid name of a version \"%s\"", name);
-		return EXIT_USAGE;
-	}
-	make_path(path, site, "versions/%s", name);
-	version = siteversion_read(path);
-	status = version ? tell_check(name, sitecheck_run(path, version)) : status_of_read();
-	if (status == EXIT_SUCCESS)
-		status = put_in_force(site, name, /* is_new= */ false);
-	siteversion_free(version);
-	return status;
-}
-
-static int print_status(const struct site *site)
-{
-	char current[SITE_NAME_MAX + 1] = "";
+	const struct sitestate *state = &site->was;
 	struct jsonout json = { .file = stdout };
+
+	jsonout_open(&json, NULL, '{');
+	jsonout_string(&json, "version", or_null(version));
+	jsonout_string(&json, "state", or_null(state->state));
+	jsonout_string(&json, "sha256", or_null(state->sha256));
+	jsonout_string(&json, "wanted", or_null(state->wanted));
+	jsonout_string(&json, "code", or_null(state->code));
+	jsonout_string(&json, "error", or_null(state->error));
+	jsonout_signed(&json, "since", state->since);
+	jsonout_bool(&json, "edited", edited);
+	jsonout_open(&json, "installed", '[');
+	for (size_t i = 0; i < n; i++)
+		jsonout_string(&json, NULL, known[i].name);
+	jsonout_close(&json, ']');
+	siteheld_print_json(site->dir, &json);
+	jsonout_close(&json, '}');
+	putchar('\n');
+}
+
+static void print_state(const struct sitestate *state)
+{
+	time_t since = (time_t)state->since;
+	char text[32] = "?";
+	struct tm tm;
+
+	if (localtime_r(&since, &tm))
+		strftime(text, sizeof(text), "%F %T", &tm);
+	printf("state: %s since %s", state->state, text);
+	if (strcmp(state->wanted, state->version) != 0)
+		printf(", wanted is %s", state->wanted);
+	printf("%s%s\n", *state->error ? ": " : "", escaped(state->error));
+}
+
+static int print_status(struct site *site)
+{
+	char version[SITE_NAME_MAX + 1] = "";
 	struct site_known *known;
 	size_t n = list_versions(site, &known);
-	bool has = get_current(site, current);
+	bool edited = siteforce_get(site, version) && is_edited(site, version);
 
+	sitestate_read(site->dir, &site->was);
 	if (site->ctl->json) {
-		jsonout_open(&json, NULL, '{');
-		jsonout_string(&json, "version", has ? current : NULL);
-		jsonout_open(&json, "installed", '[');
-		for (size_t i = 0; i < n; i++)
-			jsonout_string(&json, NULL, known[i].name);
-		jsonout_close(&json, ']');
-		siteheld_print_json(site->dir, &json);
-		jsonout_close(&json, '}');
-		putchar('\n');
+		print_status_json(site, version, edited, known, n);
 	} else {
-		printf("in force: %s\n", has ? current : "no version");
+		printf("in force: %s%s\n", *version ? version : "no version",
+		       edited ? ", but its files were changed on this host" : "");
+		if (*site->was.state)
+			print_state(&site->was);
 		siteheld_print(site->dir);
 		for (size_t i = 0; i < n; i++)
 			printf("%s %s\n", i == 0 ? "installed:" : "          ", known[i].name);
@@ -473,14 +603,14 @@ static bool lock(struct site *site)
 {
 	char path[PATH_MAX];
 
-	make_path(path, site, "versions");
+	site_path(path, site, SITE_VERSIONS);
 	if (!make_directories(path)) {
 		complain("cannot make %s: %m", path);
 		return false;
 	}
 	if (!is_own(site->dir, 0) || !is_own(path, AT_SYMLINK_NOFOLLOW))
 		return false;
-	make_path(path, site, ".lock");
+	site_path(path, site, ".lock");
 	site->lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (site->lock >= 0 && flock(site->lock, LOCK_EX | LOCK_NB) == 0)
 		return true;
@@ -491,15 +621,59 @@ static bool lock(struct site *site)
 	return false;
 }
 
-/* The actions that change something, with the lock. */
-static int change(const struct site *site, const char *action, const char *what)
+/* What could not be recorded is recorded by the next run. Returns the exit status. */
+static int finish(struct site *site, int status)
 {
-	if (strcmp(action, "install") == 0)
-		return install(site, what);
-	if (strcmp(action, "use") == 0)
-		return use(site, what);
-	return strcmp(action, "hold") == 0 ? siteheld_hold(site->dir, what ?: "") :
-					     siteheld_release(site->dir);
+	int r = site->keeps_state ? 0 : record(site, status);
+
+	if (r == 0)
+		return status;
+	complain("cannot write the state to %s: %s", site->dir, strerror(-r));
+	site->code = CODE_HOST;
+	return EXIT_LATER;
+}
+
+/* `install` and `use`. */
+static int change(struct site *site, bool installs, const char *what)
+{
+	struct site_result *result = &site->result;
+	int status;
+
+	sitestate_read(site->dir, &site->was);
+	result->version = site->wanted;
+	site->action = installs ? "installed" : "used";
+	site->by = site->ctl->given[OPTION_BY];
+	status = installs ? install(site, what) : use(site, what);
+	if (status == EXIT_USAGE)
+		return status;
+	if (status != EXIT_SUCCESS)
+		result->changed = result->reloaded = false;
+	if (!site->dry_run) {
+		status = finish(site, status);
+		result->state = or_null(site->was.state);
+	}
+	result->code = site->code ?: CODE_OK;
+	result->error = site->code ? first_error() : NULL;
+	print_result(site, status);
+	if (!installs && status == EXIT_SUCCESS && !site->dry_run && !site->ctl->json)
+		puts("what brings versions to this host puts its own in force again in its next run, unless \"site hold\"");
+	return status;
+}
+
+/* `hold` and `release`. */
+static int hold(struct site *site, bool holds, const char *why)
+{
+	int status = holds ? siteheld_hold(site->dir, why ?: "") : siteheld_release(site->dir);
+	char version[SITE_NAME_MAX + 1];
+	bool has = siteforce_get(site, version);
+
+	if (status != EXIT_SUCCESS)
+		return status;
+	if (sitelog_add(site->dir, holds ? "held" : "released", has ? version : NULL, NULL, NULL) <
+	    0)
+		complain("cannot write %s/" SITELOG_FILE ": %m", site->dir);
+	sitestate_read(site->dir, &site->was);
+	return finish(site, status);
 }
 
 int verb_site(struct ctl *ctl)
@@ -508,30 +682,32 @@ int verb_site(struct ctl *ctl)
 			     .dir = ctl->given[OPTION_DIRECTORY] ?: DIRECTORY,
 			     .dry_run = ctl->given[OPTION_DRY_RUN] };
 	const char *action = ctl->arguments[0], *what = ctl->arguments[1];
-	bool installs = strcmp(action, "install") == 0 || strcmp(action, "use") == 0;
+	bool installs = strcmp(action, "install") == 0, uses = strcmp(action, "use") == 0;
+	bool holds = strcmp(action, "hold") == 0;
 	int status;
 
-	if (strcmp(action, "status") == 0 && !what)
-		return print_status(&site);
-	if (installs ? !what :
-		       strcmp(action, "hold") != 0 && (strcmp(action, "release") != 0 || what)) {
-		complain(
-			"site takes \"install DIR\", \"use VERSION\", \"hold [REASON]\", \"release\" "
-			"or \"status\"");
-		return ctl_see_help(ctl->verb);
-	}
 	if (strlen(site.dir) > PATH_MAX - 512) {
 		complain("the path of the directory is too long");
 		return EXIT_USAGE;
 	}
-	if (site.dry_run && !installs) {
+	if (strcmp(action, "status") == 0 && !what)
+		return print_status(&site);
+	if (strcmp(action, "log") == 0 && !what)
+		return sitelog_print(site.dir, ctl->json);
+	if (installs || uses ? !what : !holds && (strcmp(action, "release") != 0 || what)) {
+		complain(
+			"site takes \"install DIR\", \"use VERSION\", \"hold [REASON]\", \"release\", "
+			"\"status\" or \"log\"");
+		return ctl_see_help(ctl->verb);
+	}
+	if (site.dry_run && !installs && !uses) {
 		complain("--dry-run is for \"site install\" and \"site use\"");
 		return EXIT_USAGE;
 	}
 	umask(022);
 	if (!site.dry_run && !lock(&site))
 		return EXIT_LATER;
-	status = change(&site, action, what);
+	status = installs || uses ? change(&site, installs, what) : hold(&site, holds, what);
 	if (!site.dry_run)
 		close(site.lock);
 	return status;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -28,12 +29,18 @@ static void add(struct arguments *arguments, const char *one, const char *two)
 	arguments->argv[arguments->n++] = two;
 }
 
-static void run_check(const char *dir, const struct site_version *version)
+const char *sitecheck_program(void)
 {
-	const char *program = path_from("RDMABROKERD", RDMABROKERD);
+	return path_from("RDMABROKERD", RDMABROKERD);
+}
+
+static void run_check(const char *dir, const struct site_version *version, int errors)
+{
+	const char *program = sitecheck_program();
 	char *absolute = realpath(program, NULL);
 	struct arguments arguments = { 0 };
 
+	dup2(errors, STDERR_FILENO);
 	if (!absolute) {
 		complain("cannot run %s: %m", program);
 		_exit(EXIT_NOT_RUN);
@@ -55,15 +62,40 @@ static void run_check(const char *dir, const struct site_version *version)
 	_exit(EXIT_NOT_RUN);
 }
 
+/* Prints what the check says. Its errors begin in the first column, which source lines and carets do not. */
+static void pass_errors(int fd)
+{
+	FILE *file = fdopen(fd, "re");
+	char *line = NULL;
+	size_t size = 0;
+
+	while (file && getline(&line, &size, file) > 0) {
+		fputs(line, stderr);
+		if (line[0] != ' ' && line[0] != '\t' && !strstr(line, ": warning: "))
+			remember_error(line);
+	}
+	free(line);
+	if (file)
+		fclose(file);
+	else
+		close(fd);
+}
+
 enum sitecheck sitecheck_run(const char *dir, const struct site_version *version)
 {
+	int status, errors[2];
 	pid_t pid;
-	int status;
 
+	if (pipe2(errors, O_CLOEXEC) < 0) {
+		complain("cannot make a pipe: %m");
+		return SITECHECK_NOT_RUN;
+	}
 	fflush(stdout);
 	pid = fork();
 	if (pid == 0)
-		run_check(dir, version);
+		run_check(dir, version, errors[1]);
+	close(errors[1]);
+	pass_errors(errors[0]);
 	status = wait_for(pid);
 	if (pid > 0 && status < 0)
 		complain("the check did not end within %d s", CHECK_SECONDS);

@@ -9,9 +9,12 @@ enum sitecheck {
 	SITECHECK_NOT_RUN, /* it is not known: the check could not be run, or did not end in time */
 };
 
+/* The program that checks, and that is the daemon: of the environment or the installed one. */
+const char *sitecheck_program(void);
 /*
  * Checks VERSION, whose files are in DIR, by `rdmabrokerd --check`: its rules together with the rules of this host, and its
- * tests. The errors name the files without a directory. An error was printed unless it is valid.
+ * tests. The errors name the files without a directory. An error was printed unless it is valid, and
+ * the first one is first_error().
  */
 enum sitecheck sitecheck_run(const char *dir, const struct site_version *version);
 /* The same for a copy of VERSION, in a directory NAME that is gone afterwards. */

@@ -85,7 +85,7 @@ void siteheld_print_json(const char *dir, struct jsonout *json)
 	jsonout_close(json, '}');
 }
 
-bool siteheld_refuses(const char *dir)
+bool siteheld_refuses(const char *dir, int64_t *ret_since)
 {
 	char text[AUTHOR_MAX + SITEHOLD_WHY_MAX + 64];
 	struct sitehold hold;
@@ -94,5 +94,6 @@ bool siteheld_refuses(const char *dir)
 		return false;
 	describe(&hold, text, sizeof(text));
 	complain("the version in force is held %s", text);
+	*ret_since = hold.since;
 	return true;
 }

@@ -4,6 +4,7 @@
 /* What `site` says and does about a version that an admin of this host holds; see common/sitehold.h. */
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sysexits.h>
 
 #include "proto/jsonout.h"
@@ -17,5 +18,5 @@ int siteheld_release(const char *dir);
 /* A line, or the member "held" of the object that is open in JSON. */
 void siteheld_print(const char *dir);
 void siteheld_print_json(const char *dir, struct jsonout *json);
-/* True: it is held; an error was printed. */
-bool siteheld_refuses(const char *dir);
+/* True: it is held; an error was printed. RET_SINCE: as in struct sitehold. */
+bool siteheld_refuses(const char *dir, int64_t *ret_since);

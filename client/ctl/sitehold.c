@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "newfile.h"
 #include "proto/text.h"
+#include "sitefile.h"
 #include "sitehold.h"
 
 static void parse(char *text, struct sitehold *ret)
@@ -32,31 +31,22 @@ static void parse(char *text, struct sitehold *ret)
 
 bool sitehold_read(const char *site, struct sitehold *ret)
 {
-	char path[PATH_MAX], text[AUTHOR_MAX + SITEHOLD_WHY_MAX + 64];
-	ssize_t n;
-	int fd;
+	char path[PATH_MAX], text[SITEFILE_MAX];
 
 	*ret = (struct sitehold){ .by = "?" };
 	snprintf(path, sizeof(path), "%s/" SITEHOLD_FILE, site);
-	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0)
+	if (!sitefile_read(site, SITEHOLD_FILE, text))
 		return access(path, F_OK) == 0;
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	text[n > 0 ? n : 0] = 0;
 	parse(text, ret);
 	return true;
 }
 
 int sitehold_write(const char *site, const struct sitehold *hold)
 {
-	struct newfile file;
-	int r = newfile_begin(&file, site, SITEHOLD_FILE);
+	char text[SITEFILE_MAX];
 
-	if (r < 0)
-		return r;
-	fprintf(file.file, "%lld %s\n%s\n", (long long)hold->since, hold->by, hold->why);
-	return newfile_end(&file);
+	snprintf(text, sizeof(text), "%lld %s\n%s\n", (long long)hold->since, hold->by, hold->why);
+	return sitefile_write(site, SITEHOLD_FILE, text);
 }
 
 int sitehold_remove(const char *site)

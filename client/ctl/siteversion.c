@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -108,6 +109,8 @@ static bool read_file(int dirfd, const char *dir, struct site_file *file, size_t
 		good = fail("cannot read %s/%s", dir, file->name);
 	else if (file->len > left)
 		good = refuse("%s: the files have more than %d bytes", dir, SITE_SIZE_MAX);
+	else
+		file->mode = st.st_mode & ALLPERMS;
 	if (fd >= 0)
 		close(fd);
 	return good;
@@ -185,6 +188,32 @@ bool siteversion_equal(const struct site_version *a, const struct site_version *
 	return true;
 }
 
+bool siteversion_is_safe(const struct site_version *version)
+{
+	for (size_t i = 0; i < version->n; i++)
+		if (version->files[i].mode & (S_IWGRP | S_IWOTH))
+			return false;
+	return true;
+}
+
+bool siteversion_digest(const struct site_version *version, char ret[SHA256_TEXT])
+{
+	char sum[SHA256_TEXT], *list = NULL;
+	size_t size = 0;
+	FILE *file = open_memstream(&list, &size);
+	bool good = file;
+
+	for (size_t i = 0; good && i < version->n; i++) {
+		good = sha256_text(version->files[i].text, version->files[i].len, sum);
+		fprintf(file, "%s  %s\n", sum, version->files[i].name);
+	}
+	good = file && fclose(file) == 0 && good && sha256_text(list, size, ret);
+	free(list);
+	if (!good)
+		complain("out of memory");
+	return good;
+}
+
 static bool write_all(int fd, const char *text, size_t len)
 {
 	while (len > 0) {
@@ -244,23 +273,14 @@ bool siteversion_make_work(char ret[PATH_MAX])
 	return false;
 }
 
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+	return remove(path);
+}
+
 bool siteversion_remove(const char *dir)
 {
-	int fd = open_dir(dir);
-	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
-	const struct dirent *entry;
-
-	/* Of a link only itself is removed. */
-	if (fd < 0 && (errno == ENOENT || unlink(dir) == 0))
-		return true;
-	while (d && (entry = readdir(d)))
-		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-			unlinkat(fd, entry->d_name, 0);
-	if (d)
-		closedir(d);
-	else if (fd >= 0)
-		close(fd);
-	if (rmdir(dir) == 0)
+	if (nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0 || errno == ENOENT)
 		return true;
 	complain("cannot remove %s: %m", dir);
 	return false;

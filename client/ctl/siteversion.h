@@ -10,12 +10,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "sha256.h"
 #include "sitename.h"
 
 struct site_file {
 	char name[SITE_NAME_MAX + 1];
 	char *text;
 	size_t len;
+	unsigned mode; /* the permissions of what was read */
 };
 
 struct site_version {
@@ -37,5 +39,13 @@ bool siteversion_write(const struct site_version *version, const char *dir);
 /* Makes a directory of this process in the temporary one, for versions. False: an error was printed. */
 bool siteversion_make_work(char ret[PATH_MAX]);
 bool siteversion_equal(const struct site_version *a, const struct site_version *b);
-/* Removes DIR with its files. False: an error was printed. */
+/* Whether only its owner can write what was read. */
+bool siteversion_is_safe(const struct site_version *version);
+/*
+ * Its names and contents as a digest, which a shell makes of its directory by
+ *   LC_ALL=C sha256sum -- * | sha256sum
+ * False: out of memory; an error was printed.
+ */
+bool siteversion_digest(const struct site_version *version, char ret[SHA256_TEXT]);
+/* Removes DIR with all that is in it. False: an error was printed. */
 bool siteversion_remove(const char *dir);

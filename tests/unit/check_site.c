@@ -1,105 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/unit/program.h"
-#include "tests/unit/tree.h"
-
-/*
- * The real rdmabrokerctl, with the real check of rdmabrokerd. The harness's daemon reloads a file of its own, so the
- * tests decide whether a reload succeeds.
- */
-
-static char site[128], work[128], config[128];
-
-static void write_text(const char *path, const char *text)
-{
-	FILE *file = fopen(path, "we");
-
-	ck_assert_msg(file != NULL, "%s", path);
-	fputs(text, file);
-	fclose(file);
-}
-
-/* Writes the file NAME of the version VERSION. */
-static const char *version(const char *version, const char *name, const char *text)
-{
-	static char dir[256];
-	char path[512];
-
-	snprintf(dir, sizeof(dir), "%s/%s", work, version);
-	mkdir(dir, 0755);
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	write_text(path, text);
-	return dir;
-}
-
-static void set_up_site(void)
-{
-	char daemon[4096], path[256];
-
-	set_up_ctl();
-	umask(022);
-	/* The directory above it does not exist either, as on a fresh host. */
-	snprintf(site, sizeof(site), "%s/state/site", harness.dir);
-	snprintf(work, sizeof(work), "%s/work", harness.dir);
-	snprintf(config, sizeof(config), "%s/rdmabrokerd.conf", harness.dir);
-	ck_assert_int_eq(mkdir(work, 0755), 0);
-	write_text(harness.rules_path, "allow any\n");
-	/* The check reads no configuration of this machine: its arguments are passed on by a script. */
-	snprintf(path, sizeof(path), "%s/local", harness.dir);
-	ck_assert_int_eq(mkdir(path, 0755), 0);
-	snprintf(path, sizeof(path), "%s/local/50.rules", harness.dir);
-	write_text(path, "allow session user 1000\n");
-	snprintf(path, sizeof(path), "%s/check", harness.dir);
-	snprintf(daemon, sizeof(daemon),
-		 "#!/bin/sh\nexec %s/rdmabrokerd --policy-dir %s/local \"$@\"\n", build_dir(),
-		 harness.dir);
-	write_text(path, daemon);
-	ck_assert_int_eq(chmod(path, 0755), 0);
-	setenv("RDMABROKERD", path, 1);
-}
-
-static void tear_down_site(void)
-{
-	char path[256];
-
-	snprintf(path, sizeof(path), "%s/state", harness.dir);
-	remove_tree(path);
-	remove_tree(work);
-	snprintf(path, sizeof(path), "%s/local", harness.dir);
-	remove_tree(path);
-	snprintf(path, sizeof(path), "%s/check", harness.dir);
-	unlink(path);
-	unlink(harness.rules_path);
-	tear_down();
-}
-
-#define site(...) ctl("site", "--directory", site, __VA_ARGS__)
-
-static void assert_current(const char *expected)
-{
-	char path[256], target[256];
-	ssize_t n;
-
-	snprintf(path, sizeof(path), "%s/current", site);
-	n = readlink(path, target, sizeof(target) - 1);
-	if (!expected) {
-		ck_assert_int_eq(n, -1);
-		return;
-	}
-	ck_assert_int_gt(n, 0);
-	target[n] = 0;
-	ck_assert_str_eq(target, expected);
-}
+#include "tests/unit/site.h"
 
 START_TEST(versions_are_installed)
 {
@@ -117,14 +24,16 @@ START_TEST(versions_are_installed)
 	assert_current("versions/v1");
 	dir = version("v2", "20-other.rules", "allow listen user 1000\n");
 	ck_assert_int_eq(site("install", dir, "--json"), 0);
-	assert_json("d == {\"version\": \"v2\", \"previous\": \"v1\", \"changed\": True, "
-		    "\"reloaded\": True}");
+	assert_json(
+		"d == {\"version\": \"v2\", \"previous\": \"v1\", \"changed\": True, \"reloaded\": True, "
+		"\"state\": \"in-force\", \"code\": \"ok\", \"error\": None}");
 	assert_current("versions/v2");
 	ck_assert_int_eq(site("use", "v1"), 0);
 	assert_has(got.out, "version v1 is in force, before it was v2\n");
 	assert_current("versions/v1");
 	ck_assert_int_eq(site("status", "--json"), 0);
-	assert_json("d == {\"version\": \"v1\", \"installed\": [\"v2\", \"v1\"], \"held\": None}");
+	assert_json(
+		"d[\"version\"] == \"v1\" and d[\"installed\"] == [\"v2\", \"v1\"] and not d[\"held\"]");
 	ck_assert_int_eq(site("install", dir, "--name", "v3"), 0);
 	assert_current("versions/v3");
 }
@@ -154,18 +63,18 @@ START_TEST(installed_again_changes_nothing)
 	const char *dir = version("v1", "1.rules", "allow listen user 5\n");
 
 	ck_assert_int_eq(site("install", dir), 0);
+	/* A reload would fail from now on. This is a change of the host, so the next run checks the version once more. */
+	write_text(harness.rules_path, "allow lisen\n");
+	ck_assert_int_eq(site("install", dir), 0);
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
 		before[i] = stat_site(files[i]);
-	/* A reload would fail from now on. */
-	write_text(harness.rules_path, "allow lisen\n");
 	ck_assert_int_eq(site("install", dir), 0);
 	ck_assert_str_eq(got.out, "version v1 is in force already, nothing has changed\n");
 	ck_assert_str_eq(got.err, "");
 	ck_assert_int_eq(site("install", dir, "--json"), 0);
-	assert_json("d == {\"version\": \"v1\", \"previous\": \"v1\", \"changed\": False, "
-		    "\"reloaded\": False}");
+	assert_json("not d[\"changed\"] and not d[\"reloaded\"] and d[\"previous\"] == \"v1\"");
 	ck_assert_int_eq(site("use", "v1"), 0);
-	ck_assert_str_eq(got.out, "version v1 is in force already, nothing has changed\n");
+	assert_has(got.out, "version v1 is in force already, nothing has changed\n");
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
 		after = stat_site(files[i]);
 		ck_assert_msg(after.st_ino == before[i].st_ino &&
@@ -199,31 +108,6 @@ START_TEST(a_failed_reload_is_made_again)
 }
 END_TEST
 
-/* Installs the version in DIR at a daemon that does not answer, and is killed when it waits for the reload. */
-static void kill_in_reload(const char *dir)
-{
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), client;
-	pid_t pid;
-
-	ck_assert_int_lt(snprintf(address.sun_path, sizeof(address.sun_path), "%s/silent", work),
-			 (int)sizeof(address.sun_path));
-	ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-	ck_assert_int_eq(listen(fd, 1), 0);
-	pid = fork();
-	if (pid == 0) {
-		execl(program, program, "--socket", address.sun_path, "site", "--directory", site,
-		      "install", dir, NULL);
-		_exit(127);
-	}
-	client = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
-	ck_assert_int_ge(client, 0);
-	ck_assert_int_eq(kill(pid, SIGKILL), 0);
-	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
-	close(client);
-	close(fd);
-}
-
 /* The link has changed, and the daemon has not: a further installation must not believe the link. */
 START_TEST(killed_before_the_reload)
 {
@@ -234,8 +118,7 @@ START_TEST(killed_before_the_reload)
 	kill_in_reload(dir);
 	assert_current("versions/v2");
 	ck_assert_int_eq(site("install", dir, "--json"), 0);
-	assert_json("d == {\"version\": \"v2\", \"previous\": \"v2\", \"changed\": True, "
-		    "\"reloaded\": True}");
+	assert_json("d[\"previous\"] == \"v1\" and d[\"changed\"] and d[\"reloaded\"]");
 	ck_assert_int_eq(site("install", dir), 0);
 	assert_has(got.out, "nothing has changed");
 }
@@ -258,8 +141,7 @@ START_TEST(dry_run)
 	assert_has(got.out, "version v1 is in force already");
 	dir = version("v2", "1.rules", "allow listen user 6\n");
 	ck_assert_int_eq(site("install", dir, "--dry-run", "--json"), 0);
-	assert_json("d == {\"version\": \"v2\", \"previous\": \"v1\", \"changed\": True, "
-		    "\"reloaded\": False}");
+	assert_json("d[\"previous\"] == \"v1\" and d[\"changed\"] and not d[\"reloaded\"]");
 	ck_assert_int_eq(site("use", "v2", "--dry-run"), 1);
 	assert_has(got.err, "cannot open");
 	ck_assert_int_eq(site("install", dir), 0);
@@ -305,7 +187,8 @@ START_TEST(bad_versions_are_refused)
 	ck_assert_int_eq(site("use", "test"), 1);
 	assert_has(got.err, "cannot open");
 	ck_assert_int_eq(site("status"), 0);
-	ck_assert_str_eq(got.out, "in force: good\ninstalled: good\n");
+	assert_has(got.out, "in force: good\nstate: refused since ");
+	assert_has(got.out, "installed: good\n");
 }
 END_TEST
 
@@ -406,10 +289,9 @@ START_TEST(links_are_not_followed)
 	snprintf(path, sizeof(path), "%s/.unconfirmed", site);
 	snprintf(kept + strlen(kept), sizeof(kept) - strlen(kept), "/made");
 	ck_assert_int_eq(symlink(kept, path), 0);
-	ck_assert_int_eq(site("install", version("v2", "1.rules", "allow listen user 6\n")), 75);
-	assert_has(got.err, ".unconfirmed: Too many levels of symbolic links");
+	ck_assert_int_eq(site("install", version("v2", "1.rules", "allow listen user 6\n")), 0);
 	ck_assert_int_eq(stat(kept, &st), -1);
-	ck_assert_int_eq(unlink(path), 0);
+	ck_assert_int_eq(lstat(path, &st), -1);
 	strcpy(strrchr(kept, '/'), "/file");
 	snprintf(path, sizeof(path), "%s/.hold.new", site);
 	ck_assert_int_eq(symlink(kept, path), 0);

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "output.h"
+#include "sitefile.h"
+#include "siteforce.h"
+#include "siteheld.h"
+#include "sitelog.h"
+
+#define UNCONFIRMED ".unconfirmed"
+
+/* The version that the link names. False: none. */
+static bool get_current(const struct site *site, char ret[SITE_NAME_MAX + 1])
+{
+	char path[PATH_MAX], target[PATH_MAX];
+	const char *name;
+	ssize_t n;
+
+	site_path(path, site, "current");
+	n = readlink(path, target, sizeof(target) - 1);
+	if (n < 0)
+		return false;
+	target[n] = 0;
+	name = strncmp(target, SITE_VERSIONS "/", 9) == 0 ? target + 9 : "";
+	if (!site_is_name(name))
+		return false;
+	strcpy(ret, name);
+	return true;
+}
+
+/* NAME NULL: no version. The link is replaced as a whole, so that there is no moment without one. */
+static bool set_current(const struct site *site, const char *name)
+{
+	char path[PATH_MAX], new[PATH_MAX], target[SITE_NAME_MAX + 16];
+	bool good;
+
+	site_path(path, site, "current");
+	site_path(new, site, ".current.new");
+	unlink(new);
+	if (name) {
+		snprintf(target, sizeof(target), SITE_VERSIONS "/%s", name);
+		good = symlink(target, new) == 0 && rename(new, path) == 0;
+	} else {
+		good = unlink(path) == 0 || errno == ENOENT;
+	}
+	if (!good)
+		complain("cannot replace %s: %m", path);
+	return good;
+}
+
+bool siteforce_is_unconfirmed(const struct site *site)
+{
+	char path[PATH_MAX];
+
+	site_path(path, site, UNCONFIRMED);
+	return access(path, F_OK) == 0;
+}
+
+bool siteforce_get(const struct site *site, char ret[SITE_NAME_MAX + 1])
+{
+	char text[SITEFILE_MAX], path[PATH_MAX];
+
+	if (!sitefile_read(site->dir, UNCONFIRMED, text))
+		return get_current(site, ret);
+	site_path(path, site, SITE_VERSIONS "/%s", text);
+	if (!site_is_name(text) || access(path, F_OK) < 0)
+		return false;
+	strcpy(ret, text);
+	return true;
+}
+
+bool siteforce_mark_unconfirmed(const struct site *site)
+{
+	struct sitestate state = site->was;
+	int r;
+
+	if (siteforce_is_unconfirmed(site))
+		return true;
+	if (!siteforce_get(site, state.version))
+		state.version[0] = 0;
+	strcpy(state.wanted, site->wanted);
+	strcpy(state.wanted_sha256, site->digest);
+	strcpy(state.state, SITE_UNCONFIRMED);
+	strcpy(state.code, CODE_DAEMON);
+	strcpy(state.error, "the installation has not ended");
+	state.since = time(NULL);
+	r = sitestate_write(site->dir, &state);
+	if (r == 0)
+		r = sitefile_write(site->dir, UNCONFIRMED, state.version);
+	if (r < 0)
+		complain("cannot write %s/" UNCONFIRMED ": %s", site->dir, strerror(-r));
+	return r == 0;
+}
+
+static void confirm(const struct site *site)
+{
+	char path[PATH_MAX];
+
+	site_path(path, site, UNCONFIRMED);
+	unlink(path);
+}
+
+static bool is_away(int r)
+{
+	return r == -ENOENT || r == -ECONNREFUSED;
+}
+
+/*
+ * Whether the daemon has the version that is current now. It reads it at its start, if it does not run. RET_HANGS: it has
+ * not answered, so it has not refused the version either.
+ */
+static bool reload(const struct site *site, bool *ret_runs, bool *ret_hangs)
+{
+	struct rdmabroker_reload_result *result;
+	struct ctl *ctl = site->ctl;
+	int r = ctl_connect(ctl, /* as_admin= */ true);
+	bool good;
+
+	*ret_runs = !is_away(r);
+	*ret_hangs = r < 0;
+	if (r < 0) {
+		if (*ret_runs)
+			ctl_complain_failure(ctl, r);
+		return !*ret_runs;
+	}
+	r = rdmabroker_reload(ctl->session, &result);
+	good = r == 0 && result->ok;
+	*ret_hangs = r < 0;
+	if (r < 0)
+		ctl_complain_failure(ctl, r);
+	for (size_t i = 0; r == 0 && i < result->n_complaints; i++) {
+		fprintf(stderr, "%s\n", escaped(result->complaints[i]));
+		remember_error(result->complaints[i]);
+	}
+	if (r == 0)
+		rdmabroker_free_reload_result(result);
+	ctl->session = rdmabroker_close(ctl->session);
+	return good;
+}
+
+/* Whether the daemon has what the link names, as far as can be told. One that does not run reads it at its start. */
+static bool is_confirmed(const struct site *site)
+{
+	struct rdmabroker_status *status;
+	struct ctl *ctl = site->ctl;
+	bool good = false;
+	int r = ctl_connect(ctl, /* as_admin= */ true);
+
+	if (r < 0)
+		return is_away(r);
+	if (!siteforce_is_unconfirmed(site)) {
+		r = rdmabroker_get_status(ctl->session, &status);
+		good = r == 0 && !status->policy_error;
+		if (r == 0)
+			rdmabroker_free_status(status);
+	}
+	ctl->session = rdmabroker_close(ctl->session);
+	return good;
+}
+
+/* The daemon did not take WANTED, which is current now. HANGS: it has not refused it either. Returns the exit status. */
+static int go_back(struct site *site, bool hangs)
+{
+	const char *name = site->wanted, *was = site->result.previous;
+	int status = hangs ? EXIT_LATER : EXIT_FAILURE;
+	bool ignored[2];
+
+	site->code = CODE_DAEMON;
+	site->result.changed = false;
+	if (was && strcmp(was, name) == 0) {
+		complain("the daemon cannot reload version %s", name);
+		return status;
+	}
+	if (set_current(site, was) && reload(site, &ignored[0], &ignored[1]) && ignored[0])
+		confirm(site);
+	complain("version %s is %s; %s%s", name, hangs ? "not in force" : "refused",
+		 was ? "in force is still version " : "no version is in force", was ?: "");
+	return status;
+}
+
+int siteforce_put(struct site *site, bool is_new)
+{
+	struct site_result *result = &site->result;
+	char current[SITE_NAME_MAX + 1];
+	bool runs, hangs;
+	int r;
+
+	if (siteforce_get(site, site->previous))
+		result->previous = site->previous;
+	result->changed = is_new || !get_current(site, current) ||
+			  strcmp(current, site->wanted) != 0 || !is_confirmed(site);
+	if (!result->changed || site->dry_run)
+		return EXIT_SUCCESS;
+	site->was_checked = true;
+	if (!siteforce_mark_unconfirmed(site) || !set_current(site, site->wanted)) {
+		site->code = CODE_HOST;
+		return EXIT_LATER;
+	}
+	if (!reload(site, &runs, &hangs))
+		return go_back(site, hangs);
+	result->reloaded = runs;
+	/* It is logged twice, rather than never, if this process is killed now. */
+	r = sitelog_add(site->dir, site->has_drifted ? "put back" : site->action, result->version,
+			result->previous, site->by);
+	if (r < 0) {
+		complain("cannot write %s/" SITELOG_FILE ": %s", site->dir, strerror(-r));
+		site->code = CODE_HOST;
+		return EXIT_LATER;
+	}
+	if (runs)
+		confirm(site);
+	return EXIT_SUCCESS;
+}
