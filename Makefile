@@ -70,7 +70,7 @@ ALL :=
 include proto/module.mk daemon/module.mk client/module.mk systemd/module.mk tests/module.mk \
 	tests/bench/module.mk tests/guest/module.mk tests/hooks/module.mk tests/abi/module.mk \
 	tests/fuzz/module.mk tests/fault/module.mk tests/analyze/module.mk tests/fresh/module.mk tests/kubernetes/module.mk \
-	tests/prometheus/module.mk tests/ansible/module.mk tests/arm64/module.mk \
+	tests/prometheus/module.mk tests/ansible/module.mk tests/pull/module.mk tests/arm64/module.mk \
 	conf/module.mk
 
 .PHONY: all FORCE
@@ -156,7 +156,7 @@ DEMO_PACKAGES := $(BUILD_PACKAGES) $(GUEST_PACKAGES)
 IWARP_PACKAGES := linux-headers-amd64 linux-source xz-utils
 # All packages that the steps of `make check` need: no step installs any, but check-arm64, of `make check-rest`.
 TEST_PACKAGES = $(sort $(UNIT_PACKAGES) $(RPM_PACKAGES) $(GUEST_PACKAGES) $(FUZZ_PACKAGES) $(COUNT_PACKAGES) \
-	$(KUBERNETES_PACKAGES) $(PROMETHEUS_PACKAGES) $(ANSIBLE_PACKAGES) $(IWARP_PACKAGES) mandoc groff-base)
+	$(KUBERNETES_PACKAGES) $(PROMETHEUS_PACKAGES) $(ANSIBLE_PACKAGES) $(PULL_PACKAGES) $(IWARP_PACKAGES) mandoc groff-base)
 
 # Installs the missing packages of $(NEEDED).
 install-missing = $(Q)NO_INSTALL='$(NO_INSTALL)' tests/install-packages $(NEEDED)
@@ -277,8 +277,8 @@ install: install-ready
 		$(INCLUDEDIR) $(UNITDIR) $(SYSUSERSDIR) $(TMPFILESDIR) $(MODULESLOADDIR) \
 		$(UDEVDIR) $(CATALOGDIR) $(DOCDIR)/examples/ansible $(DOCDIR)/examples/kubernetes $(DATADIR)/prometheus $(COMPLETIONDIR) $(addprefix $(MANDIR)/man,1 3 5 7 8) \
 	 $(SYSCONFDIR)/rdmabroker/policy.d \
-		$(SYSCONFDIR)/rdmabroker/rdmabrokerd.conf.d)
-	$(Q)$(INSTALL) -m 755 $(O)/rdmabrokerd \
+		$(SYSCONFDIR)/rdmabroker/rdmabrokerd.conf.d $(SYSCONFDIR)/rdmabroker/pull)
+	$(Q)$(INSTALL) -m 755 $(O)/rdmabrokerd $(O)/rdmabroker-pull \
 		$(addprefix $(INSTALLED)/,rdmabroker-exporter rdmabroker-peerd) $(call to,$(SBINDIR))
 	$(Q)$(INSTALL) -m 755 $(INSTALLED)/rdmabrokerctl $(INSTALLED)/rdmabroker-ping $(call to,$(BINDIR))
 	$(Q)$(INSTALL) -m 644 $(LIB) $(call to,$(LIBDIR))/librdmabroker.so.$(VERSION)
@@ -291,7 +291,7 @@ install: install-ready
 	$(Q)$(INSTALL) -m 644 $(O)/rdmabroker.pc $(call to,$(LIBDIR))/pkgconfig
 	$(Q)$(INSTALL) -m 644 client/rdmabroker.h client/rdmabroker-admin.h $(call to,$(INCLUDEDIR))
 	$(Q)$(INSTALL) -m 644 $(SYSTEMD_GEN) $(SYSTEMD_UNITS) $(call to,$(UNITDIR))
-	$(Q)for u in rdmabroker rdmabroker-exporter rdmabroker-peerd; do \
+	$(Q)for u in rdmabroker rdmabroker-exporter rdmabroker-peerd rdmabroker-pull; do \
 		$(INSTALL) -m 644 systemd/$$u.sysusers '$(call to,$(SYSUSERSDIR))'/$$u.conf; done
 	$(Q)$(INSTALL) -m 644 systemd/rdmabroker.tmpfiles $(call to,$(TMPFILESDIR))/rdmabroker.conf
 	$(Q)$(INSTALL) -m 644 systemd/rdmabroker.modules-load \
@@ -305,7 +305,7 @@ install: install-ready
 	$(Q)$(INSTALL) -m 644 client/ctl/rdmabrokerctl.bash $(call to,$(COMPLETIONDIR))/rdmabrokerctl
 	$(Q)for m in $(CLIENT_MAN) $(DAEMON_MAN); do \
 		$(INSTALL) -m 644 $$m '$(call to,$(MANDIR))'/man$${m##*.}; done
-	$(Q)for f in rdmabrokerd.conf exporter.conf peerd.conf $(patsubst conf/%,%,$(wildcard conf/policy.d/*.rules)); do \
+	$(Q)for f in rdmabrokerd.conf exporter.conf peerd.conf pull.conf $(patsubst conf/%,%,$(wildcard conf/policy.d/*.rules)); do \
 		to='$(call to,$(SYSCONFDIR))/rdmabroker'/$$f; \
 		if test -e "$$to"; then echo "  KEEP     $$to"; \
 		else $(INSTALL) -m 644 conf/$$f "$$to"; fi; done
@@ -329,13 +329,13 @@ install-ready:
 # Files that the admin may have changed stay.
 uninstall:
 	$(Q)rm -f $(call to,$(SBINDIR))/rdmabrokerd $(call to,$(SBINDIR))/rdmabroker-exporter \
-		$(call to,$(SBINDIR))/rdmabroker-peerd \
+		$(call to,$(SBINDIR))/rdmabroker-peerd $(call to,$(SBINDIR))/rdmabroker-pull \
 		$(call to,$(BINDIR))/rdmabrokerctl \
 		$(call to,$(BINDIR))/rdmabroker-ping $(call to,$(LIBDIR))/librdmabroker.so* \
 		$(call to,$(LIBDIR))/rdmabroker/$(notdir $(DROPIN)) $(call to,$(LIBDIR))/rdmabroker/default/librdmacm.so.1 \
 		$(call to,$(LIBDIR))/pkgconfig/rdmabroker.pc $(addprefix $(call to,$(INCLUDEDIR))/,rdmabroker.h rdmabroker-admin.h) \
 		$(addprefix $(call to,$(UNITDIR))/,$(notdir $(SYSTEMD_GEN) $(SYSTEMD_UNITS))) \
-		$(call to,$(SYSUSERSDIR))/rdmabroker-exporter.conf $(call to,$(SYSUSERSDIR))/rdmabroker-peerd.conf \
+		$(call to,$(SYSUSERSDIR))/rdmabroker-exporter.conf $(call to,$(SYSUSERSDIR))/rdmabroker-peerd.conf $(call to,$(SYSUSERSDIR))/rdmabroker-pull.conf \
 		$(call to,$(SYSUSERSDIR))/rdmabroker.conf $(call to,$(TMPFILESDIR))/rdmabroker.conf \
 		$(call to,$(MODULESLOADDIR))/rdmabroker.conf \
 		$(call to,$(UDEVDIR))/90-rdmabroker.rules $(call to,$(CATALOGDIR))/rdmabroker.catalog \
@@ -374,6 +374,7 @@ help:
 	@echo '  check-guest-takeover    the guest: the daemon is killed and restarted, and connections go on'
 	@echo '  check-guest-containers  the guest: containers of podman, of root and rootless'
 	@echo '  check-guest-restricted  the guest: restricted sessions, daemons in other network namespaces'
+	@echo '  check-guest-pull        the guest: rdmabroker-pull as systemd runs it'
 	@echo '  check-guest-pair        two guests on one wire: programs, restarts, hosts that disappear, losses, a partition'
 	@echo '  check-guest-iwarp       the guest: software iWARP instead of Soft-RoCE'
 	@echo '  check-guest-readme      the guest: the commands of README, as they stand there'
@@ -386,6 +387,7 @@ help:
 	@echo '  check-kubernetes  the files for Kubernetes: their schemas, rules and scripts; without a cluster'
 	@echo '  check-prometheus  the alerts and the dashboard, with a real Prometheus'
 	@echo '  check-ansible     the tasks for Ansible, with a real Ansible and two daemons on the fake fabric'
+	@echo '  check-pull        rdmabroker-pull, with a real git, signatures, and a daemon on the fake fabric'
 	@echo '  check-layers      no floor includes one above it, and circles stay small'
 	@echo '  check-circles     by what is built: files call each other in small circles only'
 	@echo '  check-headers     every header compiles alone'

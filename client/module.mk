@@ -4,7 +4,7 @@ LIB_SRC := $(wildcard client/lib/*.c client/lib/*/*.c)
 LIB_MAP := client/librdmabroker.map
 LIB := $(O)/librdmabroker.so.2
 CLIENT_LIBS := $(shell pkg-config --libs libibverbs libprotobuf-c 2>/dev/null) -pthread
-CLIENT_MAN := $(wildcard client/*.1 client/*.3 client/exporter/*.8 client/peerd/*.8 client/rdmacm/*.7)
+CLIENT_MAN := $(wildcard client/*.1 client/*.3 client/exporter/*.8 client/peerd/*.8 client/pull/*.8 client/rdmacm/*.7)
 
 $(LIB): $(call objs,$(LIB_SRC) $(PROTO_SRC)) $(PROTO_GEN).o $(LIB_MAP)
 	$(call say,LINK,$@)
@@ -18,6 +18,12 @@ $(O)/rdmabroker.pc: client/rdmabroker.pc.in proto/version.h Makefile $(O)/stamp-
 	$(call say,GEN,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(SUBST) $< > $@
+
+$(O)/rdmabroker-pull: client/pull/rdmabroker-pull.in proto/version.h Makefile $(O)/stamp-dirs
+	$(call say,GEN,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(SUBST) $< > $@
+	$(Q)chmod 755 $@
 
 # In the build directory, the programs and the drop-in find the library beside them. What is installed must look for it
 # only where the system does, so it is linked a second time, without a run path.
@@ -79,5 +85,5 @@ $(call linked,rdmabroker-peerd): $(call objs,$(PEERD_SRC)) $(O)/librdmabroker.so
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(RUNPATH) -pthread -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker $(PEERD_LIBS)
 
-ALL += $(LIB) $(O)/librdmabroker.so $(O)/rdmabroker.pc \
+ALL += $(LIB) $(O)/librdmabroker.so $(O)/rdmabroker.pc $(O)/rdmabroker-pull \
 	$(foreach name,$(LINKED),$(call linked,$(name)))

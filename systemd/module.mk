@@ -1,5 +1,5 @@
 # Files for systemd and udev.
-SYSTEMD_UNITS := systemd/rdmabroker-peerd.socket systemd/rdmabroker-module.service
+SYSTEMD_UNITS := systemd/rdmabroker-peerd.socket systemd/rdmabroker-module.service systemd/rdmabroker-pull.timer
 SYSTEMD_IN := $(wildcard systemd/*.in)
 SYSTEMD_INSTANCE := $(addprefix $(O)/systemd/,rdmabrokerd@.service rdmabrokerd@.socket rdmabrokerd-admin@.socket rdmabrokerd-helper@.socket)
 SYSTEMD_GEN := $(patsubst systemd/%.in,$(O)/systemd/%,$(SYSTEMD_IN)) $(SYSTEMD_INSTANCE)

@@ -21,7 +21,7 @@ fresh-debs: fresh-root
 	$(Q)mkdir -p $(O)/fresh/debs $(O)/guest/share/debs
 	$(Q)$(fresh-run) packages $(O)/fresh/debs
 	$(Q)$(fresh-run) installed '' $(O)/fresh/debs
-	$(Q)cp -t $(O)/guest/share/debs $(foreach p,rdmabroker rdmabroker-exporter rdmabroker-peerd \
+	$(Q)cp -t $(O)/guest/share/debs $(foreach p,rdmabroker rdmabroker-exporter rdmabroker-peerd rdmabroker-pull \
 		librdmabroker2 librdmabroker-rdmacm,$(O)/fresh/debs/$(p)_*.deb)
 	$(Q)$(call default-debs,$(O)/fresh/debs)
 

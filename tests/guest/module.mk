@@ -14,7 +14,7 @@ guest-run = $(guest-dir)/run --image $(guest-at) --share $(O)/guest/share --time
 
 .PHONY: guest-user guest-image guest-frozen guest-dest demo-guest
 .PHONY: check-guest check-guest-policy check-guest-calls check-guest-dropin check-guest-sidebyside \
-	check-guest-dropin-sidebyside check-guest-hostile check-guest-takeover check-guest-containers check-guest-restricted \
+	check-guest-dropin-sidebyside check-guest-hostile check-guest-takeover check-guest-containers check-guest-restricted check-guest-pull \
 	check-guest-readme check-guest-smoke
 
 guest-user:
@@ -169,7 +169,7 @@ default-debs = rm -rf $(O)/guest/share/debs-default && mkdir -p $(O)/guest/share
 guest-debs: deb
 	$(Q)rm -rf $(O)/guest/share/debs
 	$(Q)mkdir -p $(O)/guest/share/debs
-	$(Q)cp -t $(O)/guest/share/debs $(foreach p,rdmabroker rdmabroker-exporter rdmabroker-peerd \
+	$(Q)cp -t $(O)/guest/share/debs $(foreach p,rdmabroker rdmabroker-exporter rdmabroker-peerd rdmabroker-pull \
 		librdmabroker2 librdmabroker-rdmacm,$(O)/deb/$(p)_*.deb)
 	$(Q)$(call default-debs,$(O)/deb)
 
@@ -258,6 +258,9 @@ check-guest-iwarp: guest-image guest-dest guest-siw
 .PHONY: check-guest-iwarp-sidebyside
 check-guest-iwarp-sidebyside: guest-image guest-dest guest-siw
 	$(Q)$(guest-run) suites/iwarp-sidebyside.sh $(CASES)
+
+check-guest-pull: guest-image guest-dest
+	$(Q)$(guest-run) suites/pull.sh $(CASES)
 
 # README's commands.
 check-guest-readme: guest-image guest-dest

@@ -13,7 +13,7 @@ PRODUCT=debs
 # shellcheck source=../load.sh
 . "$(dirname "$0")/../load.sh"
 
-PACKAGES="librdmabroker-default rdmabroker rdmabroker-exporter rdmabroker-peerd librdmabroker-rdmacm librdmabroker2"
+PACKAGES="librdmabroker-default rdmabroker rdmabroker-exporter rdmabroker-peerd rdmabroker-pull librdmabroker-rdmacm librdmabroker2"
 NODES="/dev/infiniband/rdma_cm /dev/infiniband/uverbs0 /dev/infiniband/uverbs1"
 
 # Prints the paths of the file system without temporary files, logs, caches, and data of dpkg and the journal's
