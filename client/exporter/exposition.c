@@ -110,7 +110,8 @@ static void print_as_prometheus(FILE *f, const char *text)
 	}
 }
 
-char *exposition_new(enum exposition_format format, const char *broker, uint64_t n_fetches)
+char *exposition_new(enum exposition_format format, const char *broker, uint64_t n_fetches,
+		     const struct site_paths *site)
 {
 	char *own = NULL, *text = NULL;
 	size_t size;
@@ -121,12 +122,14 @@ char *exposition_new(enum exposition_format format, const char *broker, uint64_t
 		return NULL;
 	if (format == EXPOSITION_OPENMETRICS) {
 		print_own(f, broker, n_fetches);
+		site_print(f, site);
 		fputs(broker ?: END, f);
 	} else {
 		FILE *g = open_memstream(&own, &size);
 
 		if (g) {
 			print_own(g, broker, n_fetches);
+			site_print(g, site);
 			fclose(g);
 		}
 		print_as_prometheus(f, own ?: "");

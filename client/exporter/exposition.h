@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "site.h"
+
 enum exposition_format {
 	EXPOSITION_PROMETHEUS,
 	EXPOSITION_OPENMETRICS,
@@ -20,10 +22,11 @@ enum exposition_format exposition_choose(const char *accept);
 const char *exposition_content_type(enum exposition_format format);
 
 /*
- * Returns the exporter's own metrics, and then those in BROKER, as malloc()ed text in FORMAT; NULL: out of memory.
+ * Returns the exporter's own metrics, those of SITE, and then those in BROKER, as malloc()ed text in FORMAT; NULL: out of memory.
  * BROKER: complete OpenMetrics text; NULL: the broker did not answer. N_FETCHES: how often the exporter has requested
  * it.
  */
-char *exposition_new(enum exposition_format format, const char *broker, uint64_t n_fetches);
+char *exposition_new(enum exposition_format format, const char *broker, uint64_t n_fetches,
+		     const struct site_paths *site);
 /* True if TEXT ends with the line "# EOF". */
 bool exposition_is_whole(const char *text);

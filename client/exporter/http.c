@@ -67,6 +67,7 @@ struct http {
 	uint64_t accept_usec; /* until then accepting pauses */
 	uint64_t logged_usec; /* time of the last warning of warn_limited() */
 
+	struct site_paths site;
 	struct fetch *fetch;
 	sd_event_source *late; /* a timer that ends the wait for the broker */
 	struct answer answer;
@@ -129,7 +130,7 @@ static struct MHD_Response *new_response(struct http *http, enum exposition_form
 	if (!body)
 		return NULL;
 	body->http = http;
-	body->text = exposition_new(format, http->answer.text, http->answer.n_fetches);
+	body->text = exposition_new(format, http->answer.text, http->answer.n_fetches, &http->site);
 	if (body->text) {
 		body->len = strlen(body->text);
 		response = MHD_create_response_from_buffer_with_free_callback_cls(
@@ -508,7 +509,7 @@ static int set_up(struct http *http, const struct sockets *sockets, const char *
 }
 
 int http_new(struct http **ret, sd_event *loop, struct notifier *notifier,
-	     const struct sockets *sockets, const char *broker)
+	     const struct sockets *sockets, const char *broker, const struct site_paths *site)
 {
 	struct http *http = calloc(1, sizeof(*http));
 	int r;
@@ -517,6 +518,7 @@ int http_new(struct http **ret, sd_event *loop, struct notifier *notifier,
 		return -ENOMEM;
 	http->loop = sd_event_ref(loop);
 	http->notifier = notifier;
+	http->site = *site;
 	r = set_up(http, sockets, broker);
 	if (r < 0) {
 		http_free(http);

@@ -10,6 +10,7 @@
 #include "http.h"
 #include "proto/notifier.h"
 #include "settings.h"
+#include "site.h"
 
 /*
  * rdmabroker-exporter: the daemon's metrics by HTTP, for Prometheus. It has a session of its own, and no right but to
@@ -84,7 +85,8 @@ static int run(const struct settings *settings, struct sockets *sockets)
 		r = service_add_signals(loop);
 	if (r >= 0)
 		r = http_new(&http, loop, notifier, sockets,
-			     *settings->socket ? settings->socket : NULL);
+			     *settings->socket ? settings->socket : NULL,
+			     &(struct site_paths){ settings->site, settings->pull });
 	if (r >= 0)
 		r = notifier_add_watchdog(notifier);
 	if (r >= 0)

@@ -19,5 +19,9 @@ const struct inifile_key settings_keys[] = {
 	  SETTINGS_LISTEN, "at most 8 addresses, each " SOCKETS_ANY },
 	{ "Exporter", "Socket", inifile_path, INIFILE_TEXT(struct settings, socket), NULL,
 	  "an absolute path of at most 107 bytes" },
+	{ "Exporter", "SiteDir", inifile_path, INIFILE_TEXT(struct settings, site),
+	  "/var/lib/rdmabroker/site", "an absolute path of at most 255 bytes" },
+	{ "Exporter", "PullDir", inifile_path, INIFILE_TEXT(struct settings, pull),
+	  "/var/lib/rdmabroker-pull", "an absolute path of at most 255 bytes" },
 	{},
 };

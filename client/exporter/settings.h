@@ -11,6 +11,7 @@
 struct settings {
 	char socket[108]; /* the broker's socket; empty: the library's default */
 	struct sockets_addresses listen;
+	char site[256], pull[256]; /* directories, of `rdmabrokerctl site` and rdmabroker-pull */
 };
 
 extern const struct inifile_key settings_keys[];
