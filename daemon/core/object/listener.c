@@ -89,12 +89,18 @@ void listener_set_charge(struct listener *listener, struct charge *charge)
 	listener->charge = *charge;
 }
 
+void listener_reject(struct fabric_id *request, bool is_datagram, enum refusal_code code,
+		     uint32_t retry_after_ms, const char *text)
+{
+	uint8_t data[REFUSAL_MAX];
+	size_t len = refusal_pack(data, is_datagram ? REFUSAL_MAX_LOOKUP : REFUSAL_MAX, code,
+				  retry_after_ms, text);
+
+	fabric_id_reject(request, data, (uint8_t)len, /* ece= */ false);
+}
+
 void listener_turn_away(struct id *request, enum refusal_code code, uint32_t retry_after_ms,
 			const char *text)
 {
-	uint8_t data[REFUSAL_MAX];
-	size_t max = id_is_datagram(request) ? REFUSAL_MAX_LOOKUP : REFUSAL_MAX;
-	size_t len = refusal_pack(data, max, code, retry_after_ms, text);
-
-	fabric_id_reject(request->fabric, data, (uint8_t)len, /* ece= */ false);
+	listener_reject(request->fabric, id_is_datagram(request), code, retry_after_ms, text);
 }

@@ -9,6 +9,7 @@
 #include "util/account.h"
 #include "util/list.h"
 
+struct fabric_id;
 struct failure;
 struct id;
 struct policy_rule;
@@ -44,8 +45,9 @@ void listener_set_rule(struct listener *listener, const struct policy_rule *rule
 void listener_add(struct listener *listener, struct id *request);
 /* REQUEST no longer counts in its backlog. No effect if it did not count. */
 void listener_answered(struct id *request);
-/*
- * Rejects REQUEST with CODE and TEXT. RETRY_AFTER_MS: for REFUSAL_BUSY, else 0. The caller has to set the id's state.
- */
+/* Rejects REQUEST, which nobody has got yet, with CODE and TEXT. RETRY_AFTER_MS: for REFUSAL_BUSY, else 0. */
+void listener_reject(struct fabric_id *request, bool is_datagram, enum refusal_code code,
+		     uint32_t retry_after_ms, const char *text);
+/* The same for an id that has a session. The caller has to set the id's state. */
 void listener_turn_away(struct id *request, enum refusal_code code, uint32_t retry_after_ms,
 			const char *text);

@@ -119,12 +119,8 @@ int listen_start(struct id *id, unsigned backlog, struct failure *failure)
 static void turn_away(const struct id *listening, struct fabric_id *request, enum refusal_code code,
 		      uint32_t retry_after_ms, const char *text)
 {
-	uint8_t data[REFUSAL_MAX];
-	size_t max = id_is_datagram(listening) ? REFUSAL_MAX_LOOKUP : REFUSAL_MAX;
-	size_t len = refusal_pack(data, max, code, retry_after_ms, text);
-
 	/* If the reject fails, freeing the request rejects it without private data. */
-	fabric_id_reject(request, data, (uint8_t)len, /* ece= */ false);
+	listener_reject(request, id_is_datagram(listening), code, retry_after_ms, text);
 	fabric_id_free(request);
 }
 
