@@ -206,7 +206,7 @@ static void refuse_reload(struct broker *broker, int r, struct diag *diag)
 		log_error("The reload failed: the old configuration and policy stay in force.");
 }
 
-static int take_over(struct broker *broker, struct reloaded *reloaded)
+static int put_in_force(struct broker *broker, struct reloaded *reloaded)
 {
 	int r = reloaded->r;
 
@@ -234,7 +234,7 @@ static void on_reloaded(void *userdata, struct reloaded *reloaded)
 {
 	struct broker *broker = userdata;
 
-	reloaded->r = take_over(broker, reloaded);
+	reloaded->r = put_in_force(broker, reloaded);
 	control_reloaded(server_get_control(broker->server), reloaded->ticket, reloaded->r,
 			 TAKE_PTR(reloaded->diag));
 	notifier_tell(broker->notifier, "READY=1");

@@ -52,7 +52,7 @@ static bool is_listening(int fd)
 }
 
 /* The environment keeps what systemd passed, because socket.c looks for the listening socket there. */
-static int take_over(struct fdstore *store)
+static int take_passed(struct fdstore *store)
 {
 	char **names = NULL;
 	int n = sd_listen_fds_with_names(/* unset_environment= */ 0, &names);
@@ -97,7 +97,7 @@ int fdstore_new(struct fdstore **ret, struct notifier *notifier)
 		return -ENOMEM;
 	store->notifier = notifier;
 	store->present = has_manager();
-	r = take_over(store);
+	r = take_passed(store);
 	if (r < 0)
 		return r;
 	*ret = TAKE_PTR(store);

@@ -119,8 +119,8 @@ static struct known *known_new(const struct admissions *old, struct known **ret_
 	return table;
 }
 
-static struct tally *take_over(struct known *known, const char *file, const char *text,
-			       uint64_t *last_number)
+static struct tally *take_tally(struct known *known, const char *file, const char *text,
+				uint64_t *last_number)
 {
 	_cleanup_free_ char *key = NULL;
 	struct known *found = NULL;
@@ -151,9 +151,9 @@ int admissions_new(struct admissions **ret, const struct policy *policy,
 	for (size_t i = 0; i < n && r == 0; i++) {
 		const struct policy_rule *rule = policy_rule_at(policy, i);
 
-		admissions->tallies[i] = take_over(known, rule ? rule->file : "",
-						   rule ? rule->text : "",
-						   &admissions->last_number);
+		admissions->tallies[i] = take_tally(known, rule ? rule->file : "",
+						    rule ? rule->text : "",
+						    &admissions->last_number);
 		if (admissions->tallies[i])
 			admissions->n++;
 		else

@@ -26,7 +26,7 @@ static void undecided_free(struct undecided *asked)
 	free(asked);
 }
 
-static void on_answer(void *userdata, struct peerid *answer)
+static void on_peer_found(void *userdata, struct peerid *answer)
 {
 	struct undecided *asked = userdata;
 	struct fabric_event event = asked->event;
@@ -49,8 +49,8 @@ int undecided_add(struct listener *listener, const struct policy_question *quest
 	*ret_unknown = NULL;
 	if (!asked)
 		return -ENOTCONN;
-	asked->inquiry = inquiry_new(listener->id->session, question, peer_qpn, on_answer, asked,
-				     ret_unknown);
+	asked->inquiry = inquiry_new(listener->id->session, question, peer_qpn, on_peer_found,
+				     asked, ret_unknown);
 	if (!asked->inquiry) {
 		free(asked);
 		return -ENOTCONN;

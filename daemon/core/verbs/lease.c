@@ -141,7 +141,7 @@ static int refuse(struct session *session, const struct fabric_device *device, u
 	return failure_set_fabric(failure, r, "give access to %s", fabric_device_node(device));
 }
 
-static void on_answer(void *userdata, int answer)
+static void on_access(void *userdata, int answer)
 {
 	struct lease *lease = userdata;
 
@@ -178,7 +178,7 @@ static int make(struct lease **ret, struct session *session, struct fabric_devic
 	lease->access = access;
 	lease->is_loan = is_loan;
 	lease->uid = uid;
-	r = fabric_lease_new(&lease->fabric, device, uid, fabric_access(access), on_answer, lease);
+	r = fabric_lease_new(&lease->fabric, device, uid, fabric_access(access), on_access, lease);
 	if (r < 0 && r != -EINPROGRESS)
 		return refuse(session, device, uid, r, failure);
 	lease->waits = r == -EINPROGRESS;

@@ -163,11 +163,11 @@ struct known {
 	struct peerid *peerid; /* NULL: out of memory */
 };
 
-static void on_answer(struct id *listening, struct fabric_event *event, struct peerid *answer);
+static void on_peer_known(struct id *listening, struct fabric_event *event, struct peerid *answer);
 
 /*
  * Decides about the request in EVENT. Returns 0; -EINPROGRESS: the request waits until it is known who the peer is, and
- * on_answer() is called; or STATUS_BUSY. If nobody can be asked, KNOWN has that.
+ * on_peer_known() is called; or STATUS_BUSY. If nobody can be asked, KNOWN has that.
  */
 static int decide_accept(struct id *listening, const struct fabric_event *event,
 			 struct id_intent *intent, struct known *known, struct policy_verdict *ret,
@@ -187,7 +187,7 @@ static int decide_accept(struct id *listening, const struct fabric_event *event,
 	if (r != 0)
 		return r;
 	if (undecided_add(listening->listener, &intent->intent.question, intent->intent.peer_qpn,
-			  event, on_answer, &known->peerid) == 0)
+			  event, on_peer_known, &known->peerid) == 0)
 		return -EINPROGRESS;
 	known->asked = true;
 	intent_set_peerid(&intent->intent, known->peerid);
@@ -288,7 +288,7 @@ void listen_on_request(struct id *listening, struct fabric_event *event)
 	on_request(listening, event, (struct known){ .asked = false });
 }
 
-static void on_answer(struct id *listening, struct fabric_event *event, struct peerid *answer)
+static void on_peer_known(struct id *listening, struct fabric_event *event, struct peerid *answer)
 {
 	/* Meanwhile the listener can have been revoked, its device removed, or its session has begun to end. */
 	if (listening->state != ID_LISTENING || listening->session->ending) {

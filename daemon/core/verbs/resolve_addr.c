@@ -76,7 +76,7 @@ const struct failure *resolve_explain(const struct id *id, int status, struct fa
 	return failure;
 }
 
-static void on_answer(void *userdata, struct peerid *answer)
+static void on_destination_known(void *userdata, struct peerid *answer)
 {
 	struct fabric_event event = { .type = RDMA_CM_EVENT_ADDR_RESOLVED };
 	struct id *id = userdata;
@@ -103,7 +103,7 @@ bool resolve_asks(struct id *id)
 	if (verdict.answer != POLICY_ASK)
 		return false;
 	id->who.inquiry = inquiry_new(id->session, &intent.intent.question, /* peer_qpn= */ 0,
-				      on_answer, id, &unknown);
+				      on_destination_known, id, &unknown);
 	if (!id->who.inquiry)
 		id_set_peerid(id, unknown);
 	return id->who.inquiry != NULL;
