@@ -708,6 +708,16 @@ struct ibv_qp *rdmabroker_get_qp(const struct rdmabroker_id *id);
  * See also: rdma_init_qp_attr
  */
 int rdmabroker_init_qp_attr(struct rdmabroker_id *id, struct ibv_qp_attr *attr, int *mask);
+/**
+ * rdmabroker_move_qp - Move a QP of the program, which the library does not know, as the library moves those that it knows.
+ * @state: IBV_QPS_INIT, after which a datagram QP goes on to RTS; or IBV_QPS_RTS, after CONNECT_RESPONSE or before accept
+ * @responder_resources, @initiator_depth: For RTS: what accept is called with; negative: the connection manager's values,
+ *   after CONNECT_RESPONSE. Both are reduced to the limits of the rule, as in what the peer gets.
+ * Returns:
+ *   0; -EINVAL: another @state; the error of ibv_modify_qp(), which can leave the QP in a state between.
+ */
+int rdmabroker_move_qp(struct rdmabroker_id *id, struct ibv_qp *qp, enum ibv_qp_state state,
+		       int responder_resources, int initiator_depth);
 
 /**
  * rdmabroker_connect - Send a connection request.

@@ -10,17 +10,12 @@
  * nothing is decided.
  */
 
-static uint8_t choose(uint8_t wanted, uint8_t none, uint8_t other)
-{
-	return wanted == none ? other : wanted;
-}
-
 static uint8_t at_most(uint8_t wanted, uint8_t max)
 {
 	return wanted < max ? wanted : max;
 }
 
-/* Like librdmacm, checks against the device's limits for RDMA_PS_TCP only. */
+/* Like librdmacm, checks against the device's limits for RDMA_PS_TCP only. The library and the broker check the rest. */
 static bool is_valid(const struct id *id, const struct rdma_conn_param *param)
 {
 	if (id->public.ps != RDMA_PS_TCP)
@@ -40,21 +35,28 @@ static void fill_param(const struct id *id, const struct rdma_conn_param *param,
 {
 	*ret = (struct rdmabroker_conn_param){
 		.size = sizeof(*ret),
-		.responder_resources = id->responder_resources,
-		.initiator_depth = id->initiator_depth,
+		.responder_resources = RDMA_MAX_RESP_RES,
+		.initiator_depth = RDMA_MAX_INIT_DEPTH,
 		.retry_count = 7,
 		.rnr_retry_count = 7,
 	};
 	if (param) {
+		ret->responder_resources = param->responder_resources;
+		ret->initiator_depth = param->initiator_depth;
 		ret->flow_control = param->flow_control;
-		/* At most 7, as in the kernel: the CM messages have three bits for each count. */
-		ret->retry_count = at_most(param->retry_count, 7);
-		ret->rnr_retry_count = at_most(param->rnr_retry_count, 7);
+		ret->retry_count = param->retry_count;
+		ret->rnr_retry_count = param->rnr_retry_count;
 		ret->srq = param->srq;
 		ret->qp_num = param->qp_num;
 		ret->private_data = param->private_data;
 		ret->private_data_len = param->private_data ? param->private_data_len : 0;
 	}
+	if (ret->responder_resources == RDMA_MAX_RESP_RES)
+		ret->responder_resources =
+			at_most(id->responder_resources, id->device->max_responder_resources);
+	if (ret->initiator_depth == RDMA_MAX_INIT_DEPTH)
+		ret->initiator_depth =
+			at_most(id->initiator_depth, id->device->max_initiator_depth);
 	if (id->public.qp) {
 		ret->qp_num = id->public.qp->qp_num;
 		ret->srq = id->public.qp->srq != NULL;
@@ -92,10 +94,6 @@ static int connect_id(struct id *id, const struct rdma_conn_param *param)
 	uint8_t buf[UINT8_MAX];
 	int r;
 
-	id->responder_resources = choose(param ? param->responder_resources : RDMA_MAX_RESP_RES,
-					 RDMA_MAX_RESP_RES, id->device->max_responder_resources);
-	id->initiator_depth = choose(param ? param->initiator_depth : RDMA_MAX_INIT_DEPTH,
-				     RDMA_MAX_INIT_DEPTH, id->device->max_initiator_depth);
 	fill_param(id, param, &p);
 	r = add_connect_data(id, &p, buf, sizeof(buf));
 	if (r == 0)
@@ -123,25 +121,16 @@ int rdma_connect(struct rdma_cm_id *public, struct rdma_conn_param *conn_param)
 	return event_await_outcome(id);
 }
 
-/*
- * responder_resources and initiator_depth default to the connection request's values, at most the device's maximum.
- */
 static int accept_id(struct id *id, const struct rdma_conn_param *param)
 {
 	struct rdmabroker_conn_param p;
 	int r = 0;
 
-	id->responder_resources =
-		choose(param ? param->responder_resources : RDMA_MAX_RESP_RES, RDMA_MAX_RESP_RES,
-		       at_most(id->responder_resources, id->device->max_responder_resources));
-	id->initiator_depth = choose(param ? param->initiator_depth : RDMA_MAX_INIT_DEPTH,
-				     RDMA_MAX_INIT_DEPTH,
-				     at_most(id->initiator_depth, id->device->max_initiator_depth));
+	fill_param(id, param, &p);
 	if (!id_is_datagram(id))
-		r = qp_to_rts(id, id->responder_resources, id->initiator_depth);
+		r = qp_to_rts(id, p.responder_resources, p.initiator_depth);
 	if (r < 0)
 		return r;
-	fill_param(id, param, &p);
 	r = tell_ece(id, id->remote_ece.vendor_id, id->local_ece.options);
 	if (r == 0)
 		r = BROKER(rdmabroker_accept(id->handle, &p));

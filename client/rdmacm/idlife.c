@@ -18,6 +18,8 @@ static struct id *alloc_id(void *context, enum rdma_port_space ps, enum ibv_qp_t
 	id->public.context = context;
 	id->public.ps = ps;
 	id->public.qp_type = qp_type;
+	id->responder_resources = RDMA_MAX_RESP_RES;
+	id->initiator_depth = RDMA_MAX_INIT_DEPTH;
 	memset(id->private.sync, 1, sizeof(id->private.sync));
 	pthread_mutex_init(&id->lock, NULL);
 	pthread_cond_init(&id->acked, NULL);

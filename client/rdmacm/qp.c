@@ -6,8 +6,8 @@
 #include "rdmacm.h"
 
 /*
- * librdmacm's calls that make a queue pair and change its state. The broker gives the attributes; the queue pair is
- * the program's own.
+ * librdmacm's calls that make a queue pair and change its state. The library moves the queue pair through its states, but
+ * does not know it otherwise: the program can replace or clear public->qp at any time.
  */
 
 int rdma_init_qp_attr(struct rdma_cm_id *public, struct ibv_qp_attr *qp_attr, int *qp_attr_mask)
@@ -19,49 +19,11 @@ int rdma_init_qp_attr(struct rdma_cm_id *public, struct ibv_qp_attr *qp_attr, in
 			     BROKER(rdmabroker_init_qp_attr(id->handle, qp_attr, qp_attr_mask)));
 }
 
-static int get_attr(struct id *id, enum ibv_qp_state state, struct ibv_qp_attr *ret, int *ret_mask)
-{
-	memset(ret, 0, sizeof(*ret));
-	ret->qp_state = state;
-	return BROKER(rdmabroker_init_qp_attr(id->handle, ret, ret_mask));
-}
-
-static int to_init(struct id *id, struct ibv_qp *qp)
-{
-	struct ibv_qp_attr attr;
-	int mask, r = get_attr(id, IBV_QPS_INIT, &attr, &mask);
-
-	return r < 0 ? r : -ibv_modify_qp(qp, &attr, mask);
-}
-
-/* Moves the QP to INIT again first, because only now its access flags are known. */
 int qp_to_rts(struct id *id, int responder_resources, int initiator_depth)
 {
-	struct ibv_qp *qp = id->public.qp;
-	struct ibv_qp_attr attr;
-	int mask, r;
-
-	if (!qp)
-		return 0;
-	r = to_init(id, qp);
-	if (r < 0)
-		return r;
-
-	r = get_attr(id, IBV_QPS_RTR, &attr, &mask);
-	if (r < 0)
-		return r;
-	if (responder_resources >= 0)
-		attr.max_dest_rd_atomic = (uint8_t)responder_resources;
-	r = -ibv_modify_qp(qp, &attr, mask);
-	if (r < 0)
-		return r;
-
-	r = get_attr(id, IBV_QPS_RTS, &attr, &mask);
-	if (r < 0)
-		return r;
-	if (initiator_depth >= 0)
-		attr.max_rd_atomic = (uint8_t)initiator_depth;
-	return -ibv_modify_qp(qp, &attr, mask);
+	return id->public.qp ? BROKER(rdmabroker_move_qp(id->handle, id->public.qp, IBV_QPS_RTS,
+							 responder_resources, initiator_depth)) :
+			       0;
 }
 
 int qp_to_error(struct id *id)
@@ -69,21 +31,6 @@ int qp_to_error(struct id *id)
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
 	return id->public.qp ? -ibv_modify_qp(id->public.qp, &attr, IBV_QP_STATE) : 0;
-}
-
-/* A datagram QP has no peer, and is moved to RTS at once; another QP only to INIT. */
-static int make_ready(struct id *id, struct ibv_qp *qp)
-{
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR };
-	int r = to_init(id, qp);
-
-	if (r < 0 || !id_is_datagram(id))
-		return r;
-	r = -ibv_modify_qp(qp, &attr, IBV_QP_STATE);
-	if (r < 0)
-		return r;
-	attr.qp_state = IBV_QPS_RTS;
-	return -ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
 }
 
 /* ECE options (enhanced connection establishment). EOPNOTSUPP: the device or libibverbs does not support them. */
@@ -294,7 +241,7 @@ static int create_qp(struct id *id, struct ibv_qp_init_attr_ex *attr, struct ibv
 		return -errno;
 	r = init_ece(id, qp);
 	if (r == 0)
-		r = make_ready(id, qp);
+		r = BROKER(rdmabroker_move_qp(id->handle, qp, IBV_QPS_INIT, -1, -1));
 	if (r == 0)
 		r = finish_ece(id, qp);
 	if (r < 0)
@@ -340,7 +287,7 @@ static int complete_qp_attr(struct id *id, struct ibv_qp_init_attr_ex *attr)
 int rdma_create_qp_ex(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *attr)
 {
 	struct id *id = to_id(public);
-	struct ibv_qp *qp;
+	struct ibv_qp *qp = NULL;
 	int r;
 
 	FORWARD_ID(rdma_create_qp_ex, public, attr);

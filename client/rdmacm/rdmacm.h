@@ -28,8 +28,9 @@
  * such a channel is an epoll instance that contains the session's descriptor, so that it ends with the channel, and the
  * next one does not inherit its flags.
  *
- * librdmabroker does not know the QPs: the program or this code creates them, and moves them through their states. So
- * a QP can be of any kind that librdmacm accepts, and stays with its id when the id is migrated to another channel.
+ * librdmabroker does not know the QPs: the program or this code creates them, and this code lets the library move them
+ * (rdmabroker_move_qp()). So a QP can be of any kind that librdmacm accepts, and the program can replace or clear the
+ * id's pointer to it at any time.
  *
  * Locking: channel.lock guards the channel's list. It is held while an event is taken, and while an id is added, is
  * removed, or loses its QP. So no thread works on an event of a destroyed id. Only channel_free() removes ids without
@@ -154,7 +155,8 @@ struct id {
 	 */
 	bool offers_qp;
 	bool told_lost; /* the event that reports the loss of the broker was taken */
-	uint8_t responder_resources, initiator_depth;
+	uint8_t responder_resources,
+		initiator_depth; /* what the peer has requested; 255: it has not yet */
 	struct ibv_ece local_ece, remote_ece; /* vendor_id 0: none */
 	void *connect_data; /* of rdma_addrinfo: precedes the program's private data */
 	size_t connect_len;
@@ -346,10 +348,7 @@ void route_learn_gids(struct id *id);
 void route_learn_paths(struct id *id, const struct rdmabroker_event *event);
 
 /* qp.c: 0, or a negative errno. */
-/*
- * Without a QP the first two functions do nothing. RESPONDER_RESOURCES or INITIATOR_DEPTH negative: the connection
- * manager's value.
- */
+/* Without a QP the first two functions do nothing. The numbers are those of rdmabroker_move_qp(). */
 int qp_to_rts(struct id *id, int responder_resources, int initiator_depth);
 int qp_to_error(struct id *id);
 /* The peer accepted: move the QP, which the id must have, and confirm. On failure the QP is moved to ERR. */

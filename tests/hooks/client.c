@@ -298,12 +298,23 @@ struct ibv_qp *client_ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 	return qp;
 }
 
+static struct hooks_qp last_qp;
+
+struct hooks_qp hooks_get_last_qp(void)
+{
+	return last_qp;
+}
+
 int client_ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	if (fails())
 		return errno;
 	if (mask & IBV_QP_STATE)
 		qp->state = attr->qp_state;
+	if (attr->qp_state == IBV_QPS_RTR)
+		last_qp.responder_resources = attr->max_dest_rd_atomic;
+	if (attr->qp_state == IBV_QPS_RTS)
+		last_qp.initiator_depth = attr->max_rd_atomic;
 	return 0;
 }
 

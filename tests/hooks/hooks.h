@@ -73,6 +73,12 @@ void hooks_start_counting(void);
 void hooks_begin_call(void);
 struct hooks_traffic hooks_get_traffic(void);
 
+/* What the QP that was moved to RTS last was given on its way. */
+struct hooks_qp {
+	uint8_t responder_resources, initiator_depth;
+};
+struct hooks_qp hooks_get_last_qp(void);
+
 /* Records the allocations of both sides from now on. */
 void hooks_track_memory(void);
 /* Prints each block that SIDE holds to stderr. Returns the number of blocks. */

@@ -282,6 +282,47 @@ START_TEST(refusals_of_policy)
 }
 END_TEST
 
+static void accept_capped(struct rdma_conn_param *param, unsigned responder_resources,
+			  unsigned initiator_depth)
+{
+	struct rdma_conn_param request = { .responder_resources = 16, .initiator_depth = 16 };
+	struct hooks_qp qp;
+
+	DO(&client, rdma_create_id(client.channel, &client.id, NULL, RDMA_PS_TCP));
+	DO(&client, rdma_resolve_addr(client.id, NULL, addr(7474), 1000));
+	await(&client, RDMA_CM_EVENT_ADDR_RESOLVED);
+	DO(&client, rdma_resolve_route(client.id, 1000));
+	await(&client, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	make_qp(&client);
+	DO(&client, rdma_connect(client.id, &request));
+	server.id = await(&server, RDMA_CM_EVENT_CONNECT_REQUEST);
+	make_qp(&server);
+	DO(&server, rdma_accept(server.id, param));
+	qp = hooks_get_last_qp();
+	ck_assert_uint_eq(qp.responder_resources, responder_resources);
+	ck_assert_uint_eq(qp.initiator_depth, initiator_depth);
+	await(&client, RDMA_CM_EVENT_ESTABLISHED);
+	await(&server, RDMA_CM_EVENT_ESTABLISHED);
+	end_connection();
+}
+
+/* The QP gets no more than the peer is told, which the rule's caps limit. */
+START_TEST(caps_of_the_rule)
+{
+	struct rdma_conn_param much = { .responder_resources = 9, .initiator_depth = 9 };
+	struct rdma_conn_param little = { .responder_resources = 3, .initiator_depth = 1 };
+	struct rdma_cm_id *capped;
+
+	DO(&server, rdma_create_id(server.channel, &capped, NULL, RDMA_PS_TCP));
+	DO(&server, rdma_bind_addr(capped, addr(7474)));
+	DO(&server, rdma_listen(capped, 8));
+	accept_capped(&much, 4, 2);
+	accept_capped(NULL, 4, 2);
+	accept_capped(&little, 3, 1);
+	DO(&server, rdma_destroy_id(capped));
+}
+END_TEST
+
 /* Without a channel each call waits for its outcome, and returns it. */
 /* Makes stderr the file at the end of it; returns the descriptor for end_capture(). */
 static int begin_capture(FILE **ret)
@@ -600,6 +641,7 @@ UNIT_MAIN("dropin", set_up, tear_down, bound_connection, unbound_connection,
 	  options_travel_with_the_first_request, tos_between_address_and_route,
 	  migration_between_address_and_route, one_system_call_for_an_event,
 	  a_route_that_is_requested_early, calls_that_the_state_does_not_allow, refusals_of_policy,
-	  reasons_are_printed, the_first_refusal_is_printed, refusals_without_a_channel,
-	  ids_without_a_channel_share_a_session, ids_without_a_channel_at_a_time,
-	  a_kept_session_of_another_user, a_kept_session_that_is_lost, descriptors)
+	  caps_of_the_rule, reasons_are_printed, the_first_refusal_is_printed,
+	  refusals_without_a_channel, ids_without_a_channel_share_a_session,
+	  ids_without_a_channel_at_a_time, a_kept_session_of_another_user,
+	  a_kept_session_that_is_lost, descriptors)

@@ -249,6 +249,61 @@ START_TEST(attributes_that_no_event_has_carried)
 }
 END_TEST
 
+static Rdmabroker__ConnParam asked;
+
+static void keep_param(const Rdmabroker__Request *sent)
+{
+	if (sent->op_case == OP(CONNECT))
+		asked = *sent->connect->param;
+	if (sent->op_case == OP(ACCEPT))
+		asked = *sent->accept->param;
+	liar_say_yes(sent);
+}
+
+/* get_option waits, so all that was sent before is read. This broker's reply has no value. */
+static void await_broker(void)
+{
+	ck_assert_int_eq(rdmabroker_get_option(id, RDMABROKER_OPTION_TOS, &value), -EPROTO);
+}
+
+/* The fake device's maximum of both is 16. A rule's cap can be larger, so the broker must not get 255 to reduce. */
+START_TEST(parameters_of_a_known_qp)
+{
+	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC };
+	struct rdmabroker_conn_param much = RDMABROKER_CONN_PARAM_INIT;
+
+	open_device();
+	liar.answer = keep_param;
+	ck_assert_int_eq(rdmabroker_create_qp(id, NULL, &attr), 0);
+	much.initiator_depth = 17;
+	ck_assert_int_eq(rdmabroker_connect(id, &much), -EINVAL);
+	ck_assert_int_eq(rdmabroker_connect(id, NULL), 0);
+	await_broker();
+	ck_assert_uint_eq(asked.responder_resources, 16);
+	ck_assert_uint_eq(asked.initiator_depth, 16);
+	/* The request has asked for nothing. */
+	ck_assert_int_eq(rdmabroker_create_qp(request, NULL, &attr), 0);
+	ck_assert_int_eq(rdmabroker_accept(request, NULL), 0);
+	await_broker();
+	ck_assert_uint_eq(asked.responder_resources, 0);
+	ck_assert_uint_eq(asked.initiator_depth, 0);
+}
+END_TEST
+
+START_TEST(qp_of_the_program)
+{
+	struct ibv_qp qp = { .qp_type = IBV_QPT_RC, .qp_num = 17 };
+
+	ck_assert_int_eq(rdmabroker_move_qp(request, &qp, IBV_QPS_RTR, -1, -1), -EINVAL);
+	DOES_NOT_WAIT(rdmabroker_move_qp(request, &qp, IBV_QPS_INIT, -1, -1), 0);
+	ck_assert_int_eq(qp.state, IBV_QPS_INIT);
+	DOES_NOT_WAIT(rdmabroker_move_qp(request, &qp, IBV_QPS_RTS, 3, 2), 0);
+	ck_assert_int_eq(qp.state, IBV_QPS_RTS);
+	ck_assert_uint_eq(hooks_get_last_qp().responder_resources, 3);
+	ck_assert_uint_eq(hooks_get_last_qp().initiator_depth, 2);
+}
+END_TEST
+
 /* Calls that cannot return -EAGAIN wait until their deadline for room in the socket. */
 START_TEST(a_full_socket)
 {
@@ -294,4 +349,5 @@ END_TEST
 
 UNIT_MAIN("library_waits", set_up, liar_tear_down, calls_that_do_not_wait, calls_with_a_deadline,
 	  calls_that_release_something, calls_that_open_the_device,
-	  attributes_that_no_event_has_carried, a_full_socket, a_full_socket_and_no_free_handle)
+	  attributes_that_no_event_has_carried, parameters_of_a_known_qp, qp_of_the_program,
+	  a_full_socket, a_full_socket_and_no_free_handle)

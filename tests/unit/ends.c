@@ -54,6 +54,7 @@ void set_up(void)
 	place_make("reject connect peer 10.9.0.9\n"
 		   "allow connect port 7472 max 1\n"
 		   "reject accept port 7473 reason \"in repair\"\n"
+		   "allow accept port 7474 responder-resources 4 initiator-depth 2\n"
 		   "allow any\n",
 		   "[Daemon]\nLogLevel=warning\n");
 	hooks_reset();

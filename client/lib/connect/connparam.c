@@ -21,26 +21,19 @@ static uint8_t at_most(int wanted, int max)
 	return (uint8_t)(wanted < max ? wanted : max);
 }
 
-int connparam_fit_to_request(struct rdmabroker_id *id, struct rdmabroker_conn_param *param)
+/* FIELD of the device's maximum MAX: 0xff stands for what the peer has requested, and on the active side for MAX. */
+static int fit(uint8_t *param, uint8_t requested, int max, const char *name, const char *field)
 {
-	int max_resources, max_depth, r;
-
-	if (param->responder_resources != 0xff && param->initiator_depth != 0xff)
-		return 0;
-	r = qpstate_get_limits(id, &max_resources, &max_depth);
-	if (r < 0)
-		return r;
-	if (param->responder_resources == 0xff)
-		param->responder_resources =
-			at_most(id->request_responder_resources, max_resources);
-	if (param->initiator_depth == 0xff)
-		param->initiator_depth = at_most(id->request_initiator_depth, max_depth);
-	return 0;
+	if (*param == 0xff)
+		*param = at_most(requested, max);
+	return *param <= max ? 0 :
+			       fail(EINVAL, "%s: %s %u exceeds the device's limit of %d", name,
+				    field, *param, max);
 }
 
 /* Called before the QP is changed, so that a failure here leaves the QP as it was. */
-static int check_limits(struct rdmabroker_id *id, const char *name,
-			const struct rdmabroker_conn_param *param)
+static int fit_to_device(const struct rdmabroker_id *id, const char *name,
+			 struct rdmabroker_conn_param *param)
 {
 	int max_resources, max_depth, r;
 
@@ -48,44 +41,13 @@ static int check_limits(struct rdmabroker_id *id, const char *name,
 	if (!id->qp || idstate_is_datagram(id))
 		return 0;
 	r = qpstate_get_limits(id, &max_resources, &max_depth);
-	if (r < 0)
-		return r;
-	if (param->responder_resources != 0xff && param->responder_resources > max_resources)
-		return fail(EINVAL, "%s: %u responder resources exceed the device's limit of %d",
-			    name, param->responder_resources, max_resources);
-	if (param->initiator_depth != 0xff && param->initiator_depth > max_depth)
-		return fail(EINVAL, "%s: initiator depth %u exceeds the device's limit of %d", name,
-			    param->initiator_depth, max_depth);
-	return 0;
-}
-
-static uint8_t capped(uint8_t wanted, int cap)
-{
-	return cap >= 0 && wanted > cap ? (uint8_t)cap : wanted;
-}
-
-/* The broker applies policy's caps too, but the library moves the QP, and needs the same values. */
-static int apply_caps(struct rdmabroker_id *id, struct rdmabroker_conn_param *param)
-{
-	int max_resources = 0xff, max_depth = 0xff, r;
-	bool all = param->responder_resources == 0xff || param->initiator_depth == 0xff;
-
-	param->retry_count = capped(param->retry_count, id->caps.retry_count);
-	param->rnr_retry_count = capped(param->rnr_retry_count, id->caps.rnr_retry_count);
-	if (id->caps.responder_resources < 0 && id->caps.initiator_depth < 0)
-		return 0;
-	/* 0xff stands for the device's maximum, which can be lower than the cap. */
-	if (all && id->qp && !idstate_is_datagram(id)) {
-		r = qpstate_get_limits(id, &max_resources, &max_depth);
-		if (r < 0)
-			return r;
-	}
-	if (id->caps.responder_resources < max_resources)
-		param->responder_resources =
-			capped(param->responder_resources, id->caps.responder_resources);
-	if (id->caps.initiator_depth < max_depth)
-		param->initiator_depth = capped(param->initiator_depth, id->caps.initiator_depth);
-	return 0;
+	if (r == 0)
+		r = fit(&param->responder_resources, id->request_responder_resources, max_resources,
+			name, "responder_resources");
+	if (r == 0)
+		r = fit(&param->initiator_depth, id->request_initiator_depth, max_depth, name,
+			"initiator_depth");
+	return r;
 }
 
 int connparam_prepare(struct rdmabroker_id *id, const char *name,
@@ -116,6 +78,5 @@ int connparam_prepare(struct rdmabroker_id *id, const char *name,
 	/* At most 7, as in the kernel: the CM messages have three bits for each count. */
 	ret->retry_count = at_most(ret->retry_count, 7);
 	ret->rnr_retry_count = at_most(ret->rnr_retry_count, 7);
-	r = apply_caps(id, ret);
-	return r < 0 ? r : check_limits(id, name, ret);
+	return fit_to_device(id, name, ret);
 }

@@ -1,21 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Connection parameters, within the limits of the device, the peer and the policy. */
+/* Connection parameters, within the limits of the device and the peer. The broker checks them, and applies policy's caps. */
 
 #include "client/rdmabroker.h"
 #include "proto/rdmabroker.pb-c.h"
 
 /*
- * Check PARAM (NULL: the defaults), apply policy's caps, and store the parameters to send in RET. NAME is the
- * program's call, for failures. The maximum of private data, in bytes, is MAX_DATA, or for a datagram id
- * MAX_LOOKUP_DATA.
+ * Check PARAM (NULL: the defaults), and store the parameters to send in RET. NAME is the program's call, for failures.
+ * The maximum of private data, in bytes, is MAX_DATA, or for a datagram id MAX_LOOKUP_DATA.
  */
 int connparam_prepare(struct rdmabroker_id *id, const char *name,
 		      const struct rdmabroker_conn_param *param, size_t max_data,
 		      size_t max_lookup_data, struct rdmabroker_conn_param *ret);
-/*
- * For accept: replace 0xff in responder_resources and initiator_depth by the connection request's value, at most the
- * device's maximum.
- */
-int connparam_fit_to_request(struct rdmabroker_id *id, struct rdmabroker_conn_param *param);

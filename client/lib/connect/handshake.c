@@ -11,14 +11,14 @@
 #include "client/lib/wire/sessionparts.h"
 
 /* The QP has to be in RTS before the accept, because the peer can send as soon as it gets the answer. */
-static int ready_to_accept(struct rdmabroker_id *id, struct rdmabroker_conn_param *param)
+static int ready_to_accept(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param)
 {
-	int r = connparam_fit_to_request(id, param);
+	int r = 0;
 
-	if (r == 0 && id->remote_ece.vendor_id)
+	if (id->remote_ece.vendor_id)
 		r = qpstate_set_ece(id, &id->remote_ece);
 	if (r == 0)
-		r = qpstate_to_rts(id, param->responder_resources, param->initiator_depth);
+		r = qpstate_to_rts(id, id->qp, param->responder_resources, param->initiator_depth);
 	if (r == 0 && id->remote_ece.vendor_id)
 		r = qpstate_query_ece(id, &id->local_ece);
 	return r;

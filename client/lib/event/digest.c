@@ -94,7 +94,7 @@ static void complete_connect(struct rdmabroker_id *id, struct eventbuf *event)
 		return;
 	r = agree_on_ece(id);
 	if (r == 0)
-		r = qpstate_to_rts(id, -1, -1);
+		r = qpstate_to_rts(id, id->qp, -1, -1);
 	if (r == 0)
 		r = establish(id);
 	if (r == 0) {

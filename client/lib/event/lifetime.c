@@ -153,6 +153,7 @@ int rdmabroker_create_id(struct rdmabroker *session, enum rdmabroker_port_space 
 	id->context = context;
 	id->ps = ps;
 	message_get_caps(&id->caps, NULL);
+	id->request_responder_resources = id->request_initiator_depth = 0xff;
 	memset(id->options, -1, sizeof(id->options));
 	r = lifetime_create(id);
 	if (r == 0 && session->flags & RDMABROKER_NONBLOCK) {

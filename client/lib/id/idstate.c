@@ -23,6 +23,7 @@ int idstate_new_request(struct rdmabroker *session, uint32_t handle, enum rdmabr
 	id->handle = handle;
 	id->ps = ps;
 	message_get_caps(&id->caps, NULL);
+	id->request_responder_resources = id->request_initiator_depth = 0xff;
 	pending_settle_handle(&session->wire, handle);
 	r = idtable_add_request(session->ids, id, handle);
 	if (r < 0) {

@@ -65,6 +65,7 @@ struct rdmabroker_id {
 	bool own_qp; /* the library has created the QP, and destroys it */
 	struct qp_attr in_init; /* attributes of the QP's last move to INIT; mask 0: none */
 	struct qp_attr init, rtr, rts; /* attributes for these states; mask 0: not known */
+	/* what the peer has requested; 255: it has not, so the device decides */
 	uint8_t request_responder_resources, request_initiator_depth;
 	struct caps caps;
 	struct ibv_ece local_ece, remote_ece; /* vendor_id 0: none */

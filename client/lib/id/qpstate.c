@@ -57,12 +57,11 @@ int rdmabroker_init_qp_attr(struct rdmabroker_id *id, struct ibv_qp_attr *attr, 
 	return 0;
 }
 
-static int move(struct rdmabroker_id *id, struct qp_attr *qp, const char *state)
+static int move(struct ibv_qp *qp, struct qp_attr *to, const char *state)
 {
-	int r = ibv_modify_qp(id->qp, &qp->attr, qp->mask);
+	int r = ibv_modify_qp(qp, &to->attr, to->mask);
 
-	return r == 0 ? 0 :
-			fail(r, "cannot move QP %u to %s: %s", id->qp->qp_num, state, strerror(r));
+	return r == 0 ? 0 : fail(r, "cannot move QP %u to %s: %s", qp->qp_num, state, strerror(r));
 }
 
 static bool is_same_init(const struct qp_attr *a, const struct qp_attr *b)
@@ -73,32 +72,38 @@ static bool is_same_init(const struct qp_attr *a, const struct qp_attr *b)
 }
 
 /* Does nothing if the library created the QP, and the QP is in INIT with the same attributes already. */
-static int to_init(struct rdmabroker_id *id)
+static int to_init(struct rdmabroker_id *id, struct ibv_qp *qp)
 {
-	struct qp_attr qp;
-	int r = get_attr(id, IBV_QPS_INIT, &qp);
+	struct qp_attr init;
+	bool is_own = qp == id->qp && id->own_qp;
+	int r = get_attr(id, IBV_QPS_INIT, &init);
 
 	if (r < 0)
 		return r;
-	if (id->own_qp && id->qp->state == IBV_QPS_INIT && is_same_init(&qp, &id->in_init))
+	if (is_own && qp->state == IBV_QPS_INIT && is_same_init(&init, &id->in_init))
 		return 0;
-	r = move(id, &qp, "INIT");
-	if (r < 0)
-		return r;
-	id->in_init = qp;
-	return 0;
+	r = move(qp, &init, "INIT");
+	if (r == 0 && is_own)
+		id->in_init = init;
+	return r;
+}
+
+static uint8_t capped(int wanted, int cap)
+{
+	return (uint8_t)(cap >= 0 && wanted > cap ? cap : wanted);
 }
 
 /*
- * Moves the QP to INIT again first, because only now its access flags are known. A negative RESPONDER_RESOURCES or
- * INITIATOR_DEPTH selects the connection manager's value.
+ * Moves the QP to INIT again first, because only now its access flags are known. The broker applies the rule's caps to
+ * what the peer is told, so they apply to the QP too.
  */
-int qpstate_to_rts(struct rdmabroker_id *id, int responder_resources, int initiator_depth)
+int qpstate_to_rts(struct rdmabroker_id *id, struct ibv_qp *qp, int responder_resources,
+		   int initiator_depth)
 {
 	struct qp_attr rtr, rts;
 	int r;
 
-	r = to_init(id);
+	r = to_init(id, qp);
 	if (r == 0)
 		r = get_attr(id, IBV_QPS_RTR, &rtr);
 	if (r == 0)
@@ -106,11 +111,12 @@ int qpstate_to_rts(struct rdmabroker_id *id, int responder_resources, int initia
 	if (r < 0)
 		return r;
 	if (responder_resources >= 0)
-		rtr.attr.max_dest_rd_atomic = (uint8_t)responder_resources;
+		rtr.attr.max_dest_rd_atomic =
+			capped(responder_resources, id->caps.responder_resources);
 	if (initiator_depth >= 0)
-		rts.attr.max_rd_atomic = (uint8_t)initiator_depth;
-	r = move(id, &rtr, "RTR");
-	return r < 0 ? r : move(id, &rts, "RTS");
+		rts.attr.max_rd_atomic = capped(initiator_depth, id->caps.initiator_depth);
+	r = move(qp, &rtr, "RTR");
+	return r < 0 ? r : move(qp, &rts, "RTS");
 }
 
 void qpstate_to_error(struct rdmabroker_id *id)
@@ -121,7 +127,7 @@ void qpstate_to_error(struct rdmabroker_id *id)
 		ibv_modify_qp(id->qp, &attr, IBV_QP_STATE);
 }
 
-int qpstate_get_limits(struct rdmabroker_id *id, int *ret_responder_resources,
+int qpstate_get_limits(const struct rdmabroker_id *id, int *ret_responder_resources,
 		       int *ret_initiator_depth)
 {
 	struct device *device = id->device;
@@ -169,16 +175,33 @@ int qpstate_query_ece(struct rdmabroker_id *id, struct ibv_ece *ret)
 }
 
 /* A datagram QP has no peer, and is moved to RTS at once; another QP only to INIT. */
-static int make_ready(struct rdmabroker_id *id)
+static int make_ready(struct rdmabroker_id *id, struct ibv_qp *qp)
 {
 	struct qp_attr rtr = { .attr.qp_state = IBV_QPS_RTR, .mask = IBV_QP_STATE };
 	struct qp_attr rts = { .attr.qp_state = IBV_QPS_RTS, .mask = IBV_QP_STATE | IBV_QP_SQ_PSN };
-	int r = to_init(id);
+	int r = to_init(id, qp);
 
-	if (r < 0 || !idstate_is_datagram(id))
+	if (r < 0 || qp->qp_type != IBV_QPT_UD)
 		return r;
-	r = move(id, &rtr, "RTR");
-	return r < 0 ? r : move(id, &rts, "RTS");
+	r = move(qp, &rtr, "RTR");
+	return r < 0 ? r : move(qp, &rts, "RTS");
+}
+
+int rdmabroker_move_qp(struct rdmabroker_id *id, struct ibv_qp *qp, enum ibv_qp_state state,
+		       int responder_resources, int initiator_depth)
+{
+	int r = wire_check_process(&id->session->wire);
+
+	if (r < 0)
+		return r;
+	switch (state) {
+	case IBV_QPS_INIT:
+		return make_ready(id, qp);
+	case IBV_QPS_RTS:
+		return qpstate_to_rts(id, qp, responder_resources, initiator_depth);
+	default:
+		return fail(EINVAL, "move_qp: the state is neither INIT nor RTS");
+	}
 }
 
 int rdmabroker_create_qp(struct rdmabroker_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
@@ -202,7 +225,7 @@ int rdmabroker_create_qp(struct rdmabroker_id *id, struct ibv_pd *pd, struct ibv
 	if (!id->qp)
 		return fail(errno, "create_qp: %s", strerror(errno));
 	id->own_qp = true;
-	r = make_ready(id);
+	r = make_ready(id, id->qp);
 	if (r < 0)
 		rdmabroker_destroy_qp(id);
 	return r;
@@ -222,7 +245,7 @@ int rdmabroker_set_qp(struct rdmabroker_id *id, struct ibv_qp *qp)
 		return fail(EINVAL, "set_qp: the QP is not on %s, the device of the id",
 			    id->device_name);
 	id->qp = qp;
-	r = make_ready(id);
+	r = make_ready(id, qp);
 	if (r < 0)
 		id->qp = NULL;
 	return r;

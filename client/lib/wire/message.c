@@ -39,13 +39,11 @@ Rdmabroker__Ece *message_put_ece(Rdmabroker__Ece *ret, const struct ibv_ece *ece
 
 void message_get_caps(struct caps *ret, const Rdmabroker__Caps *caps)
 {
-	*ret = (struct caps){ -1, -1, -1, -1 };
+	*ret = (struct caps){ -1, -1 };
 	if (caps)
 		*ret = (struct caps){
 			.responder_resources = caps->responder_resources,
 			.initiator_depth = caps->initiator_depth,
-			.retry_count = caps->retry_count,
-			.rnr_retry_count = caps->rnr_retry_count,
 		};
 }
 

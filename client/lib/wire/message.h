@@ -21,9 +21,9 @@ struct qp_attr {
 	int mask; /* 0: not known */
 };
 
-/* Upper bounds that policy sets for the program's connection parameters; -1: none. */
+/* The rule's caps for the connection parameters that become attributes of the QP; -1: none. */
 struct caps {
-	int responder_resources, initiator_depth, retry_count, rnr_retry_count;
+	int responder_resources, initiator_depth;
 };
 
 /* NULL: TEXT is empty. */
