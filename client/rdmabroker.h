@@ -97,7 +97,7 @@ enum rdmabroker_flags {
 	 * it. RDMAV_FORK_SAFE or IBV_FORK_SAFE in the environment has the same effect, but open ignores a failure.
 	 */
 	RDMABROKER_FORK_SAFE = 1 << 1,
-	/* If either host's broker rejects as busy, connect_wait and connect_to_wait retry until their deadline. */
+	/* If either host's broker rejects as busy, connect_wait retries until its deadline. */
 	RDMABROKER_RETRY_BUSY = 1 << 2,
 	/*
 	 * If the library knows that the id's state allows a resolve, connect, accept, establish or disconnect, the
@@ -739,29 +739,6 @@ int rdmabroker_connect(struct rdmabroker_id *id, const struct rdmabroker_conn_pa
 int rdmabroker_connect_wait(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
 			    int timeout_ms);
 
-/**
- * rdmabroker_connect_to_wait - Resolve address and route, create a QP, and connect, in one call.
- * @id: A new id, perhaps bound and with options set; not for datagrams.
- * @src: The local address, or NULL: the host's routes choose.
- * @dst: The peer's address and port.
- * @pd: For the QP; NULL: the PD that the session's ids share.
- * @attr: For the QP. The route must use the device of its send_cq.
- * @param: As for rdmabroker_connect().
- * @timeout_ms: For all steps together; more than 0.
- * Description:
- *   Does what rdmabroker_resolve_wait(), rdmabroker_create_qp() and rdmabroker_connect_wait() do, in this order. For
- *   the first CQ of a session, a program gets the device's context from rdmabroker_open_device(), or from
- *   rdmabroker_get_verbs() of an id that has resolved an address.
- * Returns:
- *   0: the connection is established, and rdmabroker_get_qp() is its QP. -EXDEV: the route uses another device,
- *   or the id is bound to another. Otherwise as the three calls. If a step fails, there is no QP, and the id is again
- *   as newly created, with its options.
- * See also: rdmabroker_resolve_wait, rdmabroker_create_qp, rdmabroker_connect_wait
- */
-int rdmabroker_connect_to_wait(struct rdmabroker_id *id, const struct sockaddr *src,
-			       const struct sockaddr *dst, struct ibv_pd *pd,
-			       struct ibv_qp_init_attr *attr,
-			       const struct rdmabroker_conn_param *param, int timeout_ms);
 /** rdmabroker_establish - Confirm a connection of a QP that the library does not know. */
 int rdmabroker_establish(struct rdmabroker_id *id);
 /**
@@ -787,7 +764,7 @@ int rdmabroker_get_request(struct rdmabroker_id *listen, int timeout_ms,
 const struct rdmabroker_event *rdmabroker_get_request_event(const struct rdmabroker_id *id);
 
 /**
- * rdmabroker_get_reject_event - The last reject that this id's connect_wait or connect_to_wait got.
+ * rdmabroker_get_reject_event - The last reject that this id's connect_wait got.
  * Returns:
  *   The event, or NULL; valid until the id is destroyed, or a later connect of the id is rejected.
  */
@@ -796,7 +773,7 @@ const struct rdmabroker_event *rdmabroker_get_reject_event(const struct rdmabrok
 /**
  * rdmabroker_get_response_event - The event by which this id's last connection was established.
  * Returns:
- *   The event of the last connect_wait or connect_to_wait that succeeded, or NULL. Its conn has the parameters with
+ *   The event of the last connect_wait that succeeded, or NULL. Its conn has the parameters with
  *   which the peer accepted. Valid until the id is destroyed or connected again.
  */
 const struct rdmabroker_event *rdmabroker_get_response_event(const struct rdmabroker_id *id);

@@ -30,7 +30,6 @@ static function *const calls[] = {
 	(function *)rdmabroker_close,
 	(function *)rdmabroker_close_device,
 	(function *)rdmabroker_connect,
-	(function *)rdmabroker_connect_to_wait,
 	(function *)rdmabroker_connect_wait,
 	(function *)rdmabroker_create_ep,
 	(function *)rdmabroker_create_id,

@@ -260,26 +260,6 @@ static void tell_a_reject(struct story *story, struct rdmabroker *c, struct rdma
 	rdmabroker_destroy_id(active);
 }
 
-/*
- * Resolves and connects in one call, to a port without a listener. The second attempt shows that the id is usable
- * after a failure.
- */
-static void tell_a_single_call(struct story *story, struct rdmabroker *session)
-{
-	struct rdmabroker_id *id = NULL;
-	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC };
-	struct ibv_cq cq = { 0 };
-
-	if (!DID(rdmabroker_open_device(session, "fake0", &cq.context)))
-		return;
-	attr.send_cq = attr.recv_cq = &cq;
-	if (DID(rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &id)))
-		for (int i = 0; i < 2; i++)
-			DID(rdmabroker_connect_to_wait(id, NULL, addr(7998), NULL, &attr, NULL, T));
-	rdmabroker_destroy_id(id);
-	rdmabroker_close_device(session, cq.context);
-}
-
 static void tell_an_export(struct story *story, struct rdmabroker *c, struct rdmabroker *w,
 			   struct rdmabroker_id *listener)
 {
@@ -475,7 +455,6 @@ static void tell_it(struct story *story, struct rdmabroker *c, struct rdmabroker
 	if (listener && c) {
 		tell_a_connection(story, c, s, w, listener);
 		tell_a_reject(story, c, listener);
-		tell_a_single_call(story, c);
 		if (w)
 			tell_an_export(story, c, w, listener);
 	}

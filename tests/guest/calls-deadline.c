@@ -51,7 +51,6 @@ int deadline_broker(char **argv)
 	const struct rdmabroker_options o = { .size = sizeof(o), .call_timeout_ms = CALL_MS };
 	union address address = make_address(argv[0], argv[1]), any = make_address(argv[0], "0");
 	struct rdmabroker_id *fresh, *found, *ready, *id;
-	struct ibv_qp_init_attr attr;
 	struct rdmabroker *session, *second;
 	struct rdmabroker_status *status;
 	struct link link, idle;
@@ -73,7 +72,6 @@ int deadline_broker(char **argv)
 	link_make_qp(&idle, IBV_QPT_RC);
 	client_connect(&link, session, &address, LINK_OWN);
 	client_round(&link);
-	attr = link_qp_attr(&link, IBV_QPT_RC);
 	step("the broker is to be stopped");
 
 	start = now_ms();
@@ -88,12 +86,6 @@ int deadline_broker(char **argv)
 	id = new_id(session, RDMABROKER_PS_TCP);
 	timed_out("bind_addr", start, rdmabroker_bind_addr(id, &any.any));
 	start = now_ms();
-	destroyed(id);
-	id = new_id(session, RDMABROKER_PS_TCP);
-	start = now_ms();
-	timed_out("connect_to_wait", start,
-		  rdmabroker_connect_to_wait(id, NULL, &address.any, link.pd, &attr, NULL,
-					     CALL_MS));
 	destroyed(id);
 	start = now_ms();
 	timed_out("get_status", start, rdmabroker_get_status(session, &status));

@@ -199,7 +199,6 @@ static const struct command {
 	{ "serve", 3, serve },
 	{ "client", 4, client },
 	{ "connect-to", 4, connect_to },
-	{ "connect-to-refused", 5, connect_to_refused },
 	{ "client-leaves", 3, client_leaves },
 	{ "client-reset", 3, client_reset },
 	{ "number-server", 3, number_server },

@@ -215,7 +215,6 @@ int client_reset(char **argv);
 int number_server(char **argv);
 int number_client(char **argv);
 int connect_to(char **argv);
-int connect_to_refused(char **argv);
 int removal_server(char **argv);
 int removal_client(char **argv);
 int threads_waiting(char **argv);

@@ -547,26 +547,6 @@ static void erange(void)
 	rdmabroker_close(s);
 }
 
-static void exdev(void)
-{
-	struct ibv_device device = { .name = "other0" };
-	struct ibv_context context = { .device = &device };
-	struct ibv_cq cq = { .context = &context };
-	struct ibv_qp_init_attr attr = { .send_cq = &cq, .recv_cq = &cq };
-	struct rdmabroker *s = open_session(0);
-	struct rdmabroker_id *id = new_id(s);
-
-	/* The route uses another device. After the failure the id is bound to no device. */
-	expect_failure(rdmabroker_connect_to_wait(id, NULL, addr(1), NULL, &attr, NULL, T), EXDEV,
-		       "other0");
-	ck_assert_ptr_null(rdmabroker_get_device_name(id));
-	/* The id is bound to another device. */
-	ck_assert_int_eq(rdmabroker_bind_addr(id, addr(5000)), 0);
-	expect_failure(rdmabroker_connect_to_wait(id, NULL, addr(1), NULL, &attr, NULL, T), EXDEV,
-		       "other0");
-	rdmabroker_close(s);
-}
-
 static const struct row {
 	const char *name;
 	void (*run)(void);
@@ -599,7 +579,6 @@ static const struct row {
 	{ "ESHUTDOWN", eshutdown },
 	{ "ESTALE", estale },
 	{ "ETIMEDOUT", etimedout },
-	{ "EXDEV", exdev },
 };
 
 #define N_ROWS (sizeof(rows) / sizeof(rows[0]))

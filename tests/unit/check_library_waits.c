@@ -159,10 +159,6 @@ END_TEST
 
 START_TEST(calls_with_a_deadline)
 {
-	struct ibv_device device = { .name = "fake0" };
-	struct ibv_context context = { .device = &device };
-	struct ibv_cq cq = { .context = &context };
-	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC, .send_cq = &cq, .recv_cq = &cq };
 	struct rdmabroker_conn_param param = { .size = sizeof(param), .qp_num = 17 };
 	struct addrinfo info = { .ai_addr = (struct sockaddr *)addr() };
 	struct rdmabroker_ud_param ud = RDMABROKER_UD_PARAM_INIT;
@@ -179,9 +175,6 @@ START_TEST(calls_with_a_deadline)
 	WAITS(rdmabroker_accept_wait(request, &param, DEADLINE_MS), ETIMEDOUT);
 	WAITS(rdmabroker_disconnect_wait(id, DEADLINE_MS), ETIMEDOUT);
 	WAITS(rdmabroker_join_multicast_wait(id, addr(), 1, DEADLINE_MS, &ud), ETIMEDOUT);
-	other = liar_make_id();
-	WAITS(rdmabroker_connect_to_wait(other, NULL, addr(), NULL, &attr, &param, DEADLINE_MS),
-	      ETIMEDOUT);
 	WAITS(rdmabroker_create_ep(session, &info, RDMABROKER_PS_TCP, NULL, NULL, DEADLINE_MS,
 				   &other),
 	      ETIMEDOUT);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <poll.h>
-#include <string.h>
 
 #include "client/lib/connect/await.h"
 #include "client/lib/connect/connparam.h"
@@ -113,46 +112,6 @@ int rdmabroker_connect_wait(struct rdmabroker_id *id, const struct rdmabroker_co
 	if (r != -EBUSY)
 		qpstate_to_error(id);
 	return r;
-}
-
-static int check_device(const struct rdmabroker_id *id, const char *device)
-{
-	if (!id->device_name[0] || strcmp(id->device_name, device) == 0)
-		return 0;
-	return fail(EXDEV, "connect_to: the id is bound to device %s, but the CQs are on %s",
-		    id->device_name, device);
-}
-
-int rdmabroker_connect_to_wait(struct rdmabroker_id *id, const struct sockaddr *src,
-			       const struct sockaddr *dst, struct ibv_pd *pd,
-			       struct ibv_qp_init_attr *attr,
-			       const struct rdmabroker_conn_param *param, int timeout_ms)
-{
-	int64_t deadline = deadline_after(timeout_ms);
-	const char *device;
-	int r = wire_check_process(&id->session->wire);
-
-	if (r < 0)
-		return r;
-	if (idstate_is_datagram(id))
-		return fail(EINVAL, "connect_to: a datagram id cannot connect");
-	if (timeout_ms <= 0)
-		return fail(EINVAL, "connect_to: the timeout is not positive");
-	if (id->qp)
-		return fail(EINVAL, "connect_to: the id has a QP already");
-	if (!attr->send_cq)
-		return fail(EINVAL, "connect_to: attr->send_cq is NULL, but it selects the device");
-	device = ibv_get_device_name(attr->send_cq->context->device);
-	r = check_device(id, device);
-	if (r == 0)
-		r = rdmabroker_resolve_wait(id, src, dst, timeout_ms);
-	if (r == 0)
-		r = check_device(id, device);
-	if (r == 0)
-		r = rdmabroker_create_qp(id, pd, attr);
-	if (r == 0)
-		r = rdmabroker_connect_wait(id, param, deadline_timeout_ms(deadline));
-	return r < 0 ? retry_start_over(id, r) : 0;
 }
 
 const struct rdmabroker_event *rdmabroker_get_response_event(const struct rdmabroker_id *id)

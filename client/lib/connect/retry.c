@@ -7,9 +7,7 @@
 #include "client/lib/event/lifetime.h"
 #include "client/lib/event/rejected.h"
 #include "client/lib/id/idstate.h"
-#include "client/lib/id/opendevice.h"
 #include "client/lib/wire/deadline.h"
-#include "client/lib/wire/message.h"
 #include "client/lib/wire/sessionparts.h"
 
 #define STALE_TRIES 5
@@ -51,27 +49,6 @@ static int set_options(struct rdmabroker_id *id)
 		if (id->options[i] >= 0)
 			r = rdmabroker_set_option(id, idstate_option(i), id->options[i]);
 	return r;
-}
-
-int retry_start_over(struct rdmabroker_id *id, int r)
-{
-	int again;
-
-	rdmabroker_destroy_qp(id);
-	lifetime_give_up(id, 0);
-	if (id->device)
-		opendevice_put(id->session, id->device);
-	id->device = NULL;
-	id->device_name[0] = 0;
-	id->local.ss_family = id->peer.ss_family = AF_UNSPEC;
-	id->init.mask = id->rtr.mask = id->rts.mask = 0;
-	id->bound = false;
-	message_get_caps(&id->caps, NULL);
-	id->local_ece = id->remote_ece = (struct ibv_ece){ 0 };
-	again = lifetime_create(id);
-	if (again == 0)
-		again = set_options(id);
-	return again < 0 ? again : r;
 }
 
 /*

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * connect_wait and connect_to_wait retry after two kinds of reject. Stale: the peer still has an earlier connection
+ * connect_wait retries after two kinds of reject. Stale: the peer still has an earlier connection
  * of this QP number, and soon drops it. Busy: the broker of the peer or of this host rejects for a time; retried only
  * with RDMABROKER_RETRY_BUSY.
  */
@@ -20,5 +20,3 @@ unsigned retry_get_allowed(const struct rdmabroker_id *id, unsigned stale_tries)
 int retry_get_delay_ms(const struct rdmabroker_id *id, int r, unsigned *stale_tries);
 /* Replace the broker's id by a new one with the same options and binding, and resolve the address and route again. */
 int retry_renew_id(struct rdmabroker_id *id, int64_t deadline);
-/* Destroy the QP, and make the id like a new one, with its options. Returns R, or the error if this fails. */
-int retry_start_over(struct rdmabroker_id *id, int r);

@@ -13,7 +13,7 @@
 #include "client/lib/wire/sessionparts.h"
 #include "client/lib/wire/sized.h"
 
-/* The calls that wait for an event of one id; connect_wait and connect_to_wait are in connect.c. */
+/* The calls that wait for an event of one id; connect_wait is in connect.c. */
 
 int rdmabroker_resolve_addr_wait(struct rdmabroker_id *id, const struct sockaddr *src,
 				 const struct sockaddr *dst, int timeout_ms)

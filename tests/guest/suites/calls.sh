@@ -56,27 +56,6 @@ case_connect_to() {
 	holdings_are_back
 }
 
-case_connect_to_refused() {
-	users_policy
-	remember_holdings
-	start server alice serve $A 7471 own 5
-	await_line server listening
-	start client bob connect-to-refused $A 7471 rxe1 rxe0 $A
-	await_line client "connected, now policy closes"
-	policy <<-END
-		allow  session user alice,bob
-		allow  device  user alice,bob
-		reject connect user bob reason "closed for today"
-	END
-	go client
-	await_line client "refused, now policy opens"
-	users_policy
-	go client
-	finish client
-	finish server
-	holdings_are_back
-}
-
 # ---- the examples that are installed ----
 
 # A server with deadlines, and a client that does not block.
