@@ -225,7 +225,6 @@ static int say_hello(struct rdmabroker *session, struct rdmabroker *replies, con
 	} else {
 		max_ids = frame->reply->hello->max_ids;
 		session->ids->max = max_ids < IDS_MAX ? max_ids : IDS_MAX;
-		session->broker_features = frame->reply->hello->features;
 		session->devices->had_any = frame->reply->hello->has_devices;
 		session->number = frame->reply->hello->session;
 		if (replies && frame->reply->hello->apart)
@@ -468,8 +467,7 @@ static void say_goodbye(struct rdmabroker *session)
 	REQUEST(request, m, Goodbye, GOODBYE, goodbye);
 	struct call like = { .name = "goodbye", .answer = ANSWER_DROPPED };
 
-	if (session->broker_features & RDMABROKER__FEATURE__FEATURE_GOODBYE &&
-	    opendevice_had_any(session))
+	if (opendevice_had_any(session))
 		call_post(&session->wire, &like, &request, 0);
 }
 

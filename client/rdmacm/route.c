@@ -9,7 +9,8 @@
  * The GIDs and the paths of id->route. The broker reports the paths with ROUTE_RESOLVED and CONNECT_REQUEST, and the GIDs
  * with the addresses, unless they follow from these: on Ethernet from the IP addresses, and with AF_IB they are these.
  *
- * If the broker reports no paths, the one on Ethernet is derived from the GIDs and the port.
+ * If the broker reports no paths, as after a restart that a request has waited for, the one on Ethernet is derived from the
+ * GIDs and the port.
  */
 
 #define ETHERNET_PACKET_LIFETIME 18 /* 4.096 us * 2^18, about 1 s */
@@ -41,7 +42,7 @@ static bool take_paths(struct id *id, const struct rdmabroker_event *event)
 	struct rdma_route *route = &id->public.route;
 	struct ibv_sa_path_rec *paths;
 
-	if (!RDMABROKER_HAS(event, n_paths) || event->n_paths == 0)
+	if (event->n_paths == 0)
 		return false;
 	paths = calloc(event->n_paths, sizeof(*paths));
 	if (!paths)

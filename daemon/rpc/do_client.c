@@ -115,7 +115,7 @@ int do_hello(struct call *call)
 	rdmabroker__hello_result__init(result);
 	result->version = 1;
 	result->features = RDMABROKER__FEATURE__FEATURE_GOODBYE |
-			   RDMABROKER__FEATURE__FEATURE_APART | RDMABROKER__FEATURE__FEATURE_PATHS;
+			   RDMABROKER__FEATURE__FEATURE_PATHS;
 	REPLY(call, hello, HELLO, result);
 	if (session_is_released(call->session))
 		return failure_set(&call->failure, STATUS_BAD_STATE,

@@ -124,9 +124,9 @@ $(ucx-example):
 	echo "    apt-get --reinstall -o Dpkg::Options::='--path-include=/usr/share/doc/libucx-dev/*' install libucx-dev" >&2; \
 	exit 1
 
-# An earlier version, for the case in which versions meet: the last one before the daemon knew of containers. Without the
-# history of the tree it cannot be built, and the case is skipped.
-old-commit := 47a12612e509349a6c7a47c48f2e5c80bf13263b
+# The version before this one, for the cases in which versions meet. Without the history of the tree it cannot be built, and
+# the cases are skipped.
+old-commit := 537adc0a61ccea2bc00f6310b6d71f87bdb328ce
 old-dest := $(O)/guest/share/old
 old-files := rdmabrokerd rdmabrokerctl rdmabroker-ping librdmabroker.so.2
 old-stamp := $(O)/guest/old/stamp-$(old-commit)

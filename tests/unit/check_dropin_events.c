@@ -375,7 +375,7 @@ START_TEST(paths_of_datagram_ids)
 }
 END_TEST
 
-/* A daemon of an earlier version reports no paths: on Ethernet they follow from the addresses. */
+/* After a restart that a request has waited for, it has no paths: on Ethernet they follow from the addresses. */
 START_TEST(paths_that_the_daemon_does_not_report)
 {
 	struct rdma_route *route;

@@ -254,8 +254,6 @@ int rdmabroker_set_path(struct rdmabroker_id *id, const struct ibv_path_record *
 	REQUEST(request, m, ResolveRoute, RESOLVE_ROUTE, resolve_route);
 	int r;
 
-	if (!(id->session->broker_features & RDMABROKER__FEATURE__FEATURE_PATHS))
-		return fail(EOPNOTSUPP, "set_path: the broker is older, and takes no paths");
 	if (timeout_ms <= 0)
 		return fail(EINVAL, "set_path: the timeout is not positive");
 	if (has_route(id))

@@ -13,7 +13,6 @@ struct notices;
 struct rdmabroker {
 	struct wire wire;
 	unsigned flags; /* of struct rdmabroker_options */
-	uint64_t broker_features; /* enum Feature of rdmabroker.proto */
 	uint64_t number; /* in the broker */
 	struct rdmabroker *replies; /* the session by which the replies come; NULL: this one */
 	unsigned n_direct; /* sessions whose replies come by this one */

@@ -78,9 +78,6 @@ int restrict_session(struct session *session, const char *text, unsigned max_ids
 	r = parse(&policy, text, failure);
 	if (r != 0)
 		return r;
-	/* An earlier version kept the rules as they were sent. */
-	if (is_same(session->restriction, text, max_ids))
-		return 0;
 	text = tidy(policy, text, space);
 	if (is_same(session->restriction, text, max_ids))
 		return 0;

@@ -393,10 +393,7 @@ void session_restore(struct session *session, int pidfd, const struct ledger_ses
 	identity->proven = row->proven;
 	session_load_workload(session, row);
 	session->workload_asked = true;
-	/*
-	 * The rights over others are judged again: the rules or Helper= can be others now, and earlier daemons gave
-	 * such rights on the common socket.
-	 */
+	/* The rights over others are judged again: the rules or Helper= can be others now. */
 	session->door = row->door < _DOOR_MAX ? (enum door)row->door : DOOR_COMMON;
 	session->replies_to = row->replies_to;
 	session->permits = (row->permits                    ?:
