@@ -21,7 +21,7 @@
 
 /* The kinds of descriptors in the store, besides those of ledger.c and socketstore.c: files of the connection manager. */
 #define KIND_CM "cm"
-#define KIND_INHERITED "inherited"
+#define KIND_RESTORED "inherited" /* an upgrade reads this name */
 #define FILES_MAX 16
 
 #define DEVICES_MS 10000 /* how long the devices are awaited */
@@ -90,12 +90,12 @@ static void on_opened(void *userdata, int file)
 }
 
 /* The file is stored before the first id is moved to it, because an id lives only as long as its file is open. */
-static void on_inherits(void *userdata, int file)
+static void on_restores(void *userdata, int file)
 {
 	struct takeover *takeover = userdata;
 
-	fdstore_add(takeover->store, KIND_INHERITED,
-		    fdstore_last(takeover->store, KIND_INHERITED) + 1, file);
+	fdstore_add(takeover->store, KIND_RESTORED,
+		    fdstore_last(takeover->store, KIND_RESTORED) + 1, file);
 	fdstore_settle(takeover->store);
 }
 
@@ -117,7 +117,7 @@ int takeover_new(struct takeover **ret, struct core *core, struct notifier *noti
 	if (r < 0)
 		return r;
 	take_files(takeover, KIND_CM);
-	take_files(takeover, KIND_INHERITED);
+	take_files(takeover, KIND_RESTORED);
 	r = old_ledger_read(&takeover->old, takeover->store, &why);
 	if (r < 0 && r != -ENOENT)
 		start_clean(takeover, r == -EPROTO ? why : strerror(-r));
@@ -133,7 +133,7 @@ int takeover_new(struct takeover **ret, struct core *core, struct notifier *noti
 				.ledger = takeover->ledger,
 				.socketstore = takeover->socketstore,
 				.opened = on_opened,
-				.takes_over = on_inherits,
+				.restores = on_restores,
 				.userdata = takeover,
 			});
 	core_set_last_session(core, takeover->old.last_session);
@@ -286,6 +286,6 @@ void takeover_forget(struct takeover *takeover)
 	core_keep(takeover->core, &(struct core_keep){ .ledger = takeover->ledger });
 	socketstore_forget(takeover->socketstore);
 	fdstore_remove(takeover->store, KIND_CM, fdstore_last(takeover->store, KIND_CM) + 1);
-	fdstore_remove(takeover->store, KIND_INHERITED,
-		       fdstore_last(takeover->store, KIND_INHERITED) + 1);
+	fdstore_remove(takeover->store, KIND_RESTORED,
+		       fdstore_last(takeover->store, KIND_RESTORED) + 1);
 }

@@ -5,8 +5,8 @@
  * The fabric: the host's RDMA connection manager and its devices, as the layers above see them.
  *
  *   fabric ── device, device, ...       the RDMA devices that udev reports, with the leases on their nodes
- *      └───── id, id, ...               the ids of all sessions, on one event channel (one open rdma_cm); ids that
- *                                       were taken over have a file of their own
+ *      └───── id, id, ...               the ids of all sessions, on one event channel (one open rdma_cm); restored
+ *                                       ids have a file of their own
  *
  * The fabric makes no policy decisions and never waits for a peer. A call that can fail returns a negative
  * errno. Slow calls report their outcome by an event of the id or by a callback. The event loop delivers
@@ -91,10 +91,10 @@ struct fabric_ops {
 	 */
 	void (*opened)(void *userdata, int file);
 	/*
-	 * The same for the ids that this process takes over. Called from within fabric_takeover(), before the first id
-	 * is moved to FILE. NULL: not needed.
+	 * The same for restored ids: FILE is *RET_RESTORED. Called from within fabric_takeover(), before the first id is
+	 * moved to FILE. NULL: not needed.
 	 */
-	void (*takes_over)(void *userdata, int file);
+	void (*restores)(void *userdata, int file);
 };
 
 /* A copy of a struct rdma_cm_event. It needs no ack. */
@@ -151,7 +151,7 @@ void fabric_note_reading(struct fabric *fabric, uint32_t *reading);
  *   fabric_takeover()          moves the ids to this process. FILES are its files of the connection manager (the
  *                              descriptors of fabric_get_files()); they stay the caller's and can be closed afterwards.
  *                              N_EXPECTED: the number of ids that are known.
- *   fabric_id_restore()        takes over an id that the caller knows
+ *   fabric_id_restore()        gives the caller an id that it knows
  *   fabric_takeover_was_accepted()
  *                              whether a previous process has accepted the connection request that has the addresses of
  *                              INFO. To be called before fabric_id_restore(). A request must not be accepted twice: the
@@ -161,8 +161,8 @@ void fabric_note_reading(struct fabric *fabric, uint32_t *reading);
  *                              before, because there is no listener in the meantime.
  *   fabric_takeover_requests() calls ON_REQUEST for each connection request that has waited. EVENT.request is then
  *                              the callee's. False: nobody wants it. Then it is rejected with the private data BUSY.
- *   fabric_takeover_rest()     ends all other ids, and delivers the events of those that were taken over. A connection
- *                              request that was not answered is rejected with the private data BUSY.
+ *   fabric_takeover_rest()     ends all other ids, and delivers the events of the restored ones. A connection request
+ *                              that was not answered is rejected with the private data BUSY.
  *
  * They return 0 or a negative errno: ids that were not found end when FILES are closed.
  */
@@ -180,10 +180,10 @@ int fabric_takeover_rest(struct fabric *fabric, const void *busy, size_t busy_le
 void fabric_takeover_poll(struct fabric *fabric);
 /*
  * Opens the connection manager if it is not open yet. *RET_CM has the ids that this process makes,
- * *RET_LEFTOVERS (-1: none) those that it took over. The ids live while any process has the descriptor open.
+ * *RET_RESTORED (-1: none) those of previous processes. The ids live while any process has the descriptor open.
  * Returns 0 or a negative errno. -EINPROGRESS: not open yet, and devices are being opened.
  */
-int fabric_get_files(struct fabric *fabric, int *ret_cm, int *ret_leftovers);
+int fabric_get_files(struct fabric *fabric, int *ret_cm, int *ret_restored);
 
 /* Devices in the order in which they appeared. PREV is NULL for the first one. Returns NULL at the end. */
 struct fabric_device *fabric_next_device(struct fabric *fabric, struct fabric_device *prev);
@@ -289,8 +289,8 @@ enum fabric_stage {
 };
 
 /*
- * Takes over the id that has the addresses of INFO. If the kernel has no such id, *RET is an id without a connection.
- * An id that was taken over cannot be bound, listen, resolve or connect: these calls fail with -EINVAL. STAGE is how
+ * Claims the leftover id that has the addresses of INFO. If there is none, *RET is an id without a connection.
+ * A restored id cannot be bound, listen, resolve or connect: these calls fail with -EINVAL. STAGE is how
  * far its connection is, PASSIVE: it began as a connection request. Returns 0 or a negative errno.
  */
 int fabric_id_restore(struct fabric_id **ret, struct fabric *fabric, struct owner owner,
@@ -299,13 +299,13 @@ int fabric_id_restore(struct fabric_id **ret, struct fabric *fabric, struct owne
 		      void *userdata);
 /* The id is bound to a device of iWARP, whose connection manager is another one, see iwarp.h. */
 bool fabric_id_is_iwarp(const struct fabric_id *id);
-/* Of an id that was taken over. False: the kernel does not have it. */
+/* Of a restored id. False: the kernel does not have it. */
 bool fabric_id_exists(const struct fabric_id *id);
-/* Of an id that was taken over. True: its connection is established, or only has to be confirmed. */
+/* Of a restored id. True: its connection is established, or only has to be confirmed. */
 bool fabric_id_is_connected(const struct fabric_id *id);
-/* Of an id that was taken over. True: its connect was sent, and the peer has not answered. */
+/* Of a restored id. True: its connect was sent, and the peer has not answered. */
 bool fabric_id_is_asking(const struct fabric_id *id);
-/* EVENT is a connection request that was taken over, whose contents the caller knows. Needed for fabric_id_accept(). */
+/* EVENT is a restored connection request, whose contents the caller knows. Needed for fabric_id_accept(). */
 void fabric_id_set_request(struct fabric_id *id, const struct fabric_event *event);
 /*
  * Frees an id in any state. A connection is disconnected; an unanswered connection request is rejected. No
@@ -327,7 +327,7 @@ void fabric_id_set_owner(struct fabric_id *id, struct owner owner, fabric_event_
 void fabric_id_get_info(const struct fabric_id *id, struct fabric_id_info *ret);
 /*
  * Returns the number of the id's paths, which are known when its route is resolved, or if it is a connection request.
- * 0: it has none, as on iWARP, or was taken over.
+ * 0: it has none, as on iWARP, or is restored.
  */
 size_t fabric_id_get_paths(const struct fabric_id *id, struct ibv_sa_path_rec ret[PATHS_MAX]);
 
@@ -360,7 +360,7 @@ int fabric_id_set_local_ece(struct fabric_id *id, const struct ibv_ece *ece);
 int fabric_join_new(struct fabric_join **ret, struct fabric_id *id, const struct sockaddr *addr,
 		    uint32_t join_flags, void *userdata);
 /*
- * ID was taken over, and a previous process has joined the group at ADDR. The membership lasts until ID is freed, also
+ * ID is restored, and a previous process has joined the group at ADDR. The membership lasts until ID is freed, also
  * if the join is freed before.
  */
 int fabric_join_restore(struct fabric_join **ret, struct fabric_id *id, const struct sockaddr *addr,

@@ -36,7 +36,7 @@ struct fabric {
 
 	/* Calls upward, set by fabric_new(). A device has come or gone: */
 	void (*devices_changed)(struct fabric *fabric);
-	/* The number of ids on DEVICE that were taken over. The kernel reports no process for them. */
+	/* The number of restored ids on DEVICE. The kernel reports no process for them. */
 	unsigned (*count_restored)(const struct fabric_device *device);
 	/* librdmacm has returned EVENT, which is to be acked. */
 	void (*take_event)(struct fabric *fabric, struct rdma_cm_event *event);
@@ -66,7 +66,7 @@ struct fabric {
 	uint32_t no_reading; /* READING, if nobody needs it */
 	struct leftovers
 		*leftovers; /* ids that a previous process has left; NULL: there were none */
-	/* Their QP numbers, while they are taken over, see cm/cmtakeover.c; NULL: not scanned, or the scan has failed. */
+	/* Their QP numbers, while they are restored, see cm/cmtakeover.c; NULL: not scanned, or the scan has failed. */
 	struct cmscan *scanned;
 	bool is_scanned;
 	/* fabric_takeover_rest() was not called yet. Until then no ACL entries are cleared and no scans begin. */

@@ -120,7 +120,7 @@ int do_hello(struct call *call)
 	if (session_is_released(call->session))
 		return failure_set(&call->failure, STATUS_BAD_STATE,
 				   "the session was released; it can only be adopted");
-	/* If the session was taken over, a previous process has admitted the client, and could not tell it. */
+	/* A previous process has admitted the client of a restored session, and could not tell it. */
 	if (session_get_permits(call->session))
 		return describe_broker(call);
 	/* Require the proof before any decision, because rules can depend on the workload, which needs the proof. */

@@ -65,6 +65,6 @@ int published_sockets_add(struct published_sockets *published_sockets, struct se
  */
 int published_sockets_restore(struct published_sockets *published_sockets, struct session *session,
 			      const struct ledger_published *row, int fd);
-/* Removes what a previous process has left in the directory and nobody has taken over. */
+/* Removes what is left over in the directory and was not restored. */
 void published_sockets_sweep(struct published_sockets *published_sockets);
 struct published *published_free(struct published *published); /* takes NULL; returns NULL */

@@ -137,7 +137,7 @@ static enum verdict judge(const struct repeat *repeat, const Rdmabroker__Request
 		       !row || IN(row->state) & before                               ? again :
 										       DONE;
 	case OP(HELLO):
-		/* Only sessions whose Hello has succeeded are taken over, so it is only answered. */
+		/* Only sessions whose Hello has succeeded are restored, so it is only answered. */
 		return AGAIN;
 	case OP(CLOSE_DEVICE):
 		/* A lease that is given back too late does no harm. */

@@ -23,7 +23,7 @@
 struct taken {
 	uint64_t number;
 	int sock, pidfd; /* -1: none, or taken */
-	struct ledger_session *row; /* NULL: the session is not taken over */
+	struct ledger_session *row; /* NULL: the session is not restored */
 	struct peer *peer;
 	/* its rows in the old ledger */
 	struct repeat repeat;
@@ -318,7 +318,7 @@ static struct restriction **restore_restrictions(struct core *core, const struct
 	return ret;
 }
 
-/* The sessions and published sockets that were taken over have references of their own. */
+/* The restored sessions and published sockets have references of their own. */
 static void unref_restrictions(struct restriction **restrictions, size_t n)
 {
 	for (size_t i = 0; restrictions && i < n; i++)

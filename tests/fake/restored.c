@@ -48,9 +48,9 @@ void fake_open(struct fabric *fabric)
 		fabric->ops->opened(fabric->userdata, fabric->file);
 }
 
-int fabric_get_files(struct fabric *fabric, int *ret_cm, int *ret_leftovers)
+int fabric_get_files(struct fabric *fabric, int *ret_cm, int *ret_restored)
 {
-	*ret_cm = *ret_leftovers = -1;
+	*ret_cm = *ret_restored = -1;
 	if (fabric->is_opening)
 		return -EINPROGRESS;
 	if (list_is_empty(&fabric->devices))

@@ -50,15 +50,15 @@ struct core_keep {
 	struct socketstore *socketstore;
 	/* see fabric_ops */
 	void (*opened)(void *userdata, int file);
-	void (*takes_over)(void *userdata, int file);
+	void (*restores)(void *userdata, int file);
 	void *userdata;
 };
 
-/* What this process has taken over from the previous one. */
+/* What this process has restored of what the previous one has left. */
 struct core_take_over {
 	uint64_t generation; /* from 1; 0: nothing is kept for the next process */
 	unsigned n_sessions;
-	unsigned n_ended; /* sessions that could not be taken over */
+	unsigned n_ended; /* sessions that could not be restored */
 	uint64_t took_ms;
 	uint64_t at_ms; /* CLOCK_MONOTONIC */
 };

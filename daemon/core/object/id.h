@@ -43,7 +43,7 @@ struct id {
 	enum rdma_port_space ps;
 	bool any_port; /* the kernel has chosen its port */
 	enum id_state state; /* see id_life.h */
-	uint64_t since_ms; /* CLOCK_MONOTONIC: when the id was created, or taken over */
+	uint64_t since_ms; /* CLOCK_MONOTONIC: when the id was created, or imported */
 	uint64_t state_since_ns; /* CLOCK_MONOTONIC: when the id entered its state */
 	struct charge charge;
 	struct restricted restricted; /* counted for the session's restriction */
@@ -63,7 +63,7 @@ struct id {
 	struct list events;
 };
 
-/* True: only the handle is left, because the id was taken over or revoked. */
+/* True: only the handle is left, because another session has imported the id, or it was revoked. */
 static inline bool id_is_empty(const struct id *id)
 {
 	return id->state == ID_MOVED || id->state == ID_REVOKED;
@@ -123,7 +123,7 @@ static inline enum id_state id_get_state(const struct id *id)
 	return id->state;
 }
 
-/* CLOCK_MONOTONIC: when the id was created, or taken over. */
+/* CLOCK_MONOTONIC: when the id was created, or imported. */
 static inline uint64_t id_get_since_ms(const struct id *id)
 {
 	return id->since_ms;

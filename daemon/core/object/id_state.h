@@ -23,7 +23,7 @@
  *    FAILED <────── REJECTED, UNREACHABLE, CONNECT_ERROR of CONNECTING, ACCEPTED ─┘
  *
  *   any state but MOVED and REVOKED ──DEVICE_REMOVAL──> REMOVED,
- *   any state but REMOVED and REVOKED ──taken over by another session──> MOVED,
+ *   any state but REMOVED and REVOKED ──imported by another session──> MOVED,
  *   LISTENING ──not allowed by a new policy──> REVOKED,
  *   IDLE, BOUND, LISTENING, ADDR_QUERY ──ended by an admin──> REVOKED.
  *   REMOVED, MOVED and REVOKED are final.
@@ -65,7 +65,7 @@ enum id_state {
 	ID_DISCONNECTED,
 	ID_FAILED, /* has no connection, and cannot connect any more */
 	ID_REMOVED, /* its device is gone */
-	ID_MOVED, /* taken over by another session: only the handle is left here */
+	ID_MOVED, /* imported by another session: only the handle is left here */
 	ID_REVOKED, /* ended by the broker: only the handle is left */
 	_ID_STATE_MAX,
 };

@@ -16,7 +16,7 @@ struct policy_rule;
 struct session;
 
 /*
- * Counts a listener's unanswered connection requests, including those that other sessions have taken over. The
+ * Counts a listener's unanswered connection requests, including those that other sessions have imported. The
  * kernel's backlog counts only requests that the daemon has not read.
  */
 struct backlog {

@@ -36,7 +36,7 @@ bool admin_next(struct admin_cursor *cursor, const struct core *core, struct ses
 int admin_kick_session(struct session *by, uint64_t number, struct failure *failure);
 /*
  * Admin BY ends id HANDLE of session NUMBER. Returns 0; STATUS_NO_SUCH_ID; or STATUS_BAD_STATE: the id is ending, has
- * ended or was taken over.
+ * ended or was imported.
  */
 int admin_kick_id(struct session *by, uint64_t number, uint32_t handle, struct failure *failure);
 /* Begins or ends draining. While the broker drains, it refuses clients that begin anything new. */

@@ -65,12 +65,12 @@ static void on_opened(void *userdata, int file)
 		core->keep.opened(core->keep.userdata, file);
 }
 
-static void on_inherits(void *userdata, int file)
+static void on_restores(void *userdata, int file)
 {
 	struct core *core = userdata;
 
-	if (core->keep.takes_over)
-		core->keep.takes_over(core->keep.userdata, file);
+	if (core->keep.restores)
+		core->keep.restores(core->keep.userdata, file);
 }
 
 static const struct fabric_ops fabric_ops = {
@@ -78,7 +78,7 @@ static const struct fabric_ops fabric_ops = {
 	.device_removed = on_device_removed,
 	.can_go_on = on_can_go_on,
 	.opened = on_opened,
-	.takes_over = on_inherits,
+	.restores = on_restores,
 };
 
 DEFINE_CLEANUP(struct core *, core_free)

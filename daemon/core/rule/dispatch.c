@@ -75,7 +75,7 @@ static void handle(struct id *id, struct fabric_event *event)
 	    (id->state == ID_ESTABLISHED || id->state == ID_DISCONNECTING))
 		out.type = event->type = RDMA_CM_EVENT_DISCONNECTED;
 
-	/* The kernel reports these once. So the client was told when the id was taken over, see restore.c. */
+	/* The kernel reports these once. So the client was told when the id was restored, see restore.c. */
 	if ((event->type == RDMA_CM_EVENT_DISCONNECTED && id->state == ID_DISCONNECTED) ||
 	    (event->type == RDMA_CM_EVENT_ESTABLISHED && id->state == ID_ESTABLISHED &&
 	     !id_is_datagram(id)))

@@ -129,7 +129,7 @@ static enum fabric_stage stage_of(const struct ledger_id *row)
 	}
 }
 
-static int inherit(struct id *id, const struct ledger_id *row)
+static int restore_fabric(struct id *id, const struct ledger_id *row)
 {
 	struct core *core = id->session->core;
 	struct fabric_id_info info;
@@ -186,7 +186,7 @@ bool restore_living(struct session *session, const struct left_id *left_id)
 		return false;
 	if (new_id(&id, session, row) < 0)
 		return true;
-	if (inherit(id, row) < 0 ||
+	if (restore_fabric(id, row) < 0 ||
 	    (row->state == ID_REQUEST &&
 	     handshake_load_request(&id->handshake, left_id->request, id->fabric) < 0)) {
 		id_free(id);
@@ -346,7 +346,7 @@ static int listen_anew(struct id *id, const struct ledger_id *row)
 /* The id has lost what it had in the kernel. What it had begun has failed, which EVENT tells; -1: nothing. */
 static int end_anew(struct id *id, const struct ledger_id *row, enum id_state state, int event)
 {
-	int r = inherit(id, row);
+	int r = restore_fabric(id, row);
 
 	if (r < 0)
 		return r;

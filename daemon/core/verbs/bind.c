@@ -64,7 +64,7 @@ int bind_check_service(const struct id *id, const struct sockaddr *addr, const c
 }
 
 /*
- * Decides whether SESSION can bind ID to ADDR, or take over ID, which is bound to ADDR. Returns 0, or STATUS_DENIED
+ * Decides whether SESSION can bind ID to ADDR, or import ID, which is bound to ADDR. Returns 0, or STATUS_DENIED
  * if both decisions reject. WHAT ("bind") and TEXT (ADDR as a string) are for messages.
  */
 static int decide_purposes(struct session *session, const struct id *id,

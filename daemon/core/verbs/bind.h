@@ -31,6 +31,6 @@ int bind_check_port(struct session *session, enum rdma_port_space ps, const stru
  */
 int bind_check_service(const struct id *id, const struct sockaddr *addr, const char *verb,
 		       struct failure *failure);
-/* Checks that SESSION is allowed to take over ID, which is BOUND. WHAT is for messages ("take over"). */
+/* Checks that SESSION is allowed to import ID, which is BOUND. WHAT is for messages ("take over"). */
 int bind_decide_over(struct session *session, const struct id *id, const char *what,
 		     struct failure *failure);

@@ -28,7 +28,7 @@ void group_walk(struct id *id);
 /* Leaves the next group of SESSION's walk if policy no longer allows it, and notifies the owner. There must be one. */
 void group_enforce(struct session *session);
 /*
- * ID was taken over, and has joined the group of ROW. UNTOLD: the client has perhaps not got the last event of ID.
+ * ID is restored, and has joined the group of ROW. UNTOLD: the client has perhaps not got the last event of ID.
  * Returns 0 or a negative errno: the client has to join again.
  */
 int group_restore(struct id *id, const struct ledger_group *row, bool untold);

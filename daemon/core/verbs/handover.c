@@ -61,16 +61,16 @@ static bool has_to_ask(const struct session *session, const struct id *id)
 	return !has_same_workload(from, to) || id->grant.policy != session->core->policy;
 }
 
-/* Policy's decision about a take-over. */
-struct take_over {
+/* Policy's decision about an import. */
+struct import {
 	/* the id gets this verdict's rule; rule NULL: the id keeps the rule that it has, if any */
 	struct policy_verdict verdict;
 	/* the admission by the verdict's rule; tally NULL: the id keeps its old admission */
 	struct admitted admitted;
 };
 
-/* Fills in the policy request for taking over ID. False: in the id's state there is nothing to decide. */
-static bool intent_to_take_over(struct id_intent *ret, struct id *id)
+/* Fills in the policy request for the import of ID. False: in the id's state there is nothing to decide. */
+static bool intent_to_import(struct id_intent *ret, struct id *id)
 {
 	switch (id->state) {
 	case ID_LISTENING:
@@ -133,14 +133,13 @@ static int check_binding(struct session *session, const struct id *id,
 }
 
 /*
- * Admits ID by the verdict's rule, if ID has an admission now. Rate limits do not apply, because a take-over sends
+ * Admits ID by the verdict's rule, if ID has an admission now. Rate limits do not apply, because an import sends
  * nothing to the network.
  */
-static int admit_take_over(struct session *session, const struct id *id,
-			   const struct intent *intent, struct take_over *take_over,
-			   struct failure *failure)
+static int admit_import(struct session *session, const struct id *id, const struct intent *intent,
+			struct import *import, struct failure *failure)
 {
-	const struct policy_rule *rule = take_over->verdict.rule;
+	const struct policy_rule *rule = import->verdict.rule;
 	struct policy_settings settings = rule->settings;
 	const struct policy_rate none = { 0 };
 
@@ -154,11 +153,11 @@ static int admit_take_over(struct session *session, const struct id *id,
 	}
 	settings.rate = settings.rate_per_user = settings.rate_per_peer = none;
 	return decide_admit_within(session, intent, rule, &settings, id->grant.admitted.pending,
-				   &take_over->admitted, failure);
+				   &import->admitted, failure);
 }
 
-static int decide_take_over(struct session *session, struct id *id, struct take_over *ret,
-			    struct failure *failure)
+static int decide_import(struct session *session, struct id *id, struct import *ret,
+			 struct failure *failure)
 {
 	struct policy_verdict verdict;
 	char object[INTENT_OBJECT_LEN];
@@ -167,7 +166,7 @@ static int decide_take_over(struct session *session, struct id *id, struct take_
 
 	if (id->state == ID_BOUND)
 		return bind_decide_over(session, id, "take over", failure);
-	if (!intent_to_take_over(&intent, id))
+	if (!intent_to_import(&intent, id))
 		return 0;
 	decide(session, &intent.intent, &verdict);
 	if (verdict.answer == POLICY_REJECT)
@@ -181,37 +180,37 @@ static int decide_take_over(struct session *session, struct id *id, struct take_
 	if (r != 0)
 		return r;
 	ret->verdict = verdict;
-	return admit_take_over(session, id, &intent.intent, ret, failure);
+	return admit_import(session, id, &intent.intent, ret, failure);
 }
 
-static void adopt(struct id *id, struct take_over *take_over, struct failure *failure)
+static void adopt(struct id *id, struct import *import, struct failure *failure)
 {
 	int r = 0;
 
-	if (!take_over->verdict.rule)
+	if (!import->verdict.rule)
 		return;
-	if (take_over->admitted.tally) {
+	if (import->admitted.tally) {
 		admitted_done(&id->grant.admitted);
-		id->grant.admitted = take_over->admitted;
+		id->grant.admitted = import->admitted;
 	}
 	switch (id->state) {
 	case ID_ADDR_RESOLVED:
 	case ID_ROUTE_QUERY:
 	case ID_ROUTE_RESOLVED:
-		r = rule_settings_admit(id, &take_over->verdict, failure);
+		r = rule_settings_admit(id, &import->verdict, failure);
 		break;
 	case ID_REQUEST:
-		rule_settings_use(id, take_over->verdict.rule);
+		rule_settings_use(id, import->verdict.rule);
 		/* The new owner's QP attributes must not contain the TOS that the old owner's rule set. */
 		id->options.now[OPTION_TOS] = -1;
 		r = rule_settings_apply(id, failure);
 		break;
 	default:
-		rule_settings_use(id, take_over->verdict.rule);
+		rule_settings_use(id, import->verdict.rule);
 		if (id->listener)
-			listener_set_rule(id->listener, take_over->verdict.rule);
+			listener_set_rule(id->listener, import->verdict.rule);
 	}
-	/* The take-over cannot be undone here. Without a rule, policy decides again at the id's next step. */
+	/* The import cannot be undone here. Without a rule, policy decides again at the id's next step. */
 	if (r != 0)
 		grant_forget(&id->grant);
 	id_save(id);
@@ -219,7 +218,7 @@ static void adopt(struct id *id, struct take_over *take_over, struct failure *fa
 
 int handover_import(struct session *session, int fd, struct id **ret, struct failure *failure)
 {
-	struct take_over take_over = { 0 };
+	struct import import = { 0 };
 	struct id *from = token_find(session->core, fd);
 	int r;
 
@@ -229,16 +228,16 @@ int handover_import(struct session *session, int fd, struct id **ret, struct fai
 			"import: the descriptor does not belong to an exported id, or the export "
 			"has ended");
 	if (has_to_ask(session, from)) {
-		r = decide_take_over(session, from, &take_over, failure);
+		r = decide_import(session, from, &import, failure);
 		if (r != 0)
 			return r;
 	}
 	r = id_move(ret, session, from, failure);
 	if (r != 0) {
-		admitted_done(&take_over.admitted);
+		admitted_done(&import.admitted);
 		return r;
 	}
-	adopt(*ret, &take_over, failure);
+	adopt(*ret, &import, failure);
 	token_free(from->token);
 	return 0;
 }

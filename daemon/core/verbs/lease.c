@@ -321,7 +321,7 @@ int lease_lend(struct session *session, const char *name, uid_t uid, struct fail
 		return failure_set(failure, STATUS_NOT_PERMITTED,
 				   "lend_device: only the daemon's own user may do this, on the "
 				   "socket for administration");
-	/* Not kept over a restart, see LendDevice: so the session is not taken over. */
+	/* Not kept over a restart, see LendDevice: so the session is not restored. */
 	session->lends = true;
 	session_save(session);
 	r = find_device(session, name, &device, failure);

@@ -16,7 +16,7 @@
 #include "util/util.h"
 
 /*
- * Take-over: the ids of a previous process are found, and made again for their sessions; what nobody claims is ended.
+ * Take-over: the leftover ids are found, and restored for their sessions; what nobody claims is ended.
  * restored.c has what can be done with such an id afterwards.
  */
 
@@ -36,8 +36,8 @@ int fabric_takeover(struct fabric *fabric, const int *files, size_t n_files, siz
 	r = leftovers_new(&fabric->leftovers, fabric->reading);
 	if (r < 0)
 		return r;
-	if (fabric->ops->takes_over)
-		fabric->ops->takes_over(fabric->userdata, leftovers_get_file(fabric->leftovers));
+	if (fabric->ops->restores)
+		fabric->ops->restores(fabric->userdata, leftovers_get_file(fabric->leftovers));
 	return leftovers_take(fabric->leftovers, files, n_files, n_expected);
 }
 
@@ -326,12 +326,12 @@ void fabric_takeover_poll(struct fabric *fabric)
 		leftovers_poll(fabric->leftovers);
 }
 
-int fabric_get_files(struct fabric *fabric, int *ret_cm, int *ret_leftovers)
+int fabric_get_files(struct fabric *fabric, int *ret_cm, int *ret_restored)
 {
 	int r = fabric_open_channel(fabric);
 
 	*ret_cm = r == 0 ? fabric->cm->fd : -1;
-	*ret_leftovers = fabric->leftovers ? leftovers_get_file(fabric->leftovers) : -1;
+	*ret_restored = fabric->leftovers ? leftovers_get_file(fabric->leftovers) : -1;
 	return r;
 }
 

@@ -52,7 +52,7 @@ struct fabric_id {
 	bool disconnect_is_put_off; /* until ESTABLISHED, see iwarp.h */
 	bool disconnects; /* destroy() disconnects the id first */
 	bool is_request; /* the id began as a connection request: its port is the listener's */
-	bool is_unwanted; /* a connection request that no session has taken over */
+	bool is_unwanted; /* a leftover connection request that no session has claimed */
 	/* PS and PORT are set when the id is freed, PS earlier if a previous process has made the id. */
 	enum rdma_port_space ps;
 	in_port_t port; /* 0: the id has no port of its own */
@@ -89,7 +89,7 @@ struct fabric_join {
 	struct fabric_id *id;
 	struct sockaddr_storage addr;
 	void *userdata;
-	/* for an id that was taken over: */
+	/* for a restored id: */
 	struct list link; /* its list of joins */
 	bool is_old; /* a previous process has joined the group, so NUMBER is not known */
 	uint32_t number; /* the kernel's number of the join */

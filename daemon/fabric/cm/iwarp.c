@@ -20,7 +20,7 @@ struct iwarp_call {
 	int r;
 };
 
-/* An id that was taken over has only the name of its device. */
+/* A restored id has only the name of its device. */
 static bool is_rnic(const char *name)
 {
 	_cleanup_(sd_device_unrefp) sd_device *device = NULL;

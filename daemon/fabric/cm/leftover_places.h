@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Finds leftover ids by their addresses, so that taking over an id takes as long among ten thousand as among a hundred. */
+/* Finds leftover ids by their addresses, so that restoring an id takes as long among ten thousand as among a hundred. */
 
 #include <sys/socket.h>
 
