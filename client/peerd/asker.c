@@ -25,19 +25,19 @@ struct host {
 	struct exchange_ends ends;
 	struct queue waiting;
 	unsigned n_talks;
-	bool is_queued; /* in asker.queued, because there are too many talks, or its user has too many */
+	bool is_queued; /* in asker.queued */
 	struct host *prev, *next; /* asker.queued */
 	UT_hash_handle hh;
 };
 
-/* A user for whom the first question of a talk is. */
+/* A user who has talks. A talk can have questions for several users; it counts for the user of its first one. */
 struct user {
 	uid_t uid;
 	unsigned n_talks;
 	UT_hash_handle hh;
 };
 
-/* An exchange, with the questions in it. */
+/* An exchange of messages with a host that goes on, and the questions in its message. */
 struct talk {
 	struct asker *asker;
 	struct host *host;
@@ -54,7 +54,8 @@ struct asker {
 	struct brokerlink *link;
 	struct host *hosts; /* a uthash table, by key */
 	struct user *users; /* a uthash table, by uid */
-	struct host *queued; /* hosts with questions that wait for the end of others' talks */
+	/* hosts with questions for which no talk could begin: there are too many talks, or their users have too many */
+	struct host *queued;
 	struct talk *talks;
 	unsigned n_talks;
 };
@@ -244,7 +245,7 @@ static struct talk *talk_new(struct asker *asker, struct host *host)
 	return talk;
 }
 
-/* An old question must not end the talk for newer ones of other users, so the newest one sets the deadline. */
+/* The talk lasts until its newest question is due: an old one must not end it for those of other users. */
 static int start(struct talk *talk)
 {
 	struct question questions[QUESTIONS_MAX];

@@ -14,7 +14,12 @@
 #define HEADER 4
 #define CHUNK 4096 /* a text's buffer grows with what arrives, not with what was announced */
 
-enum doing { SENDING, RECEIVING, WATCHING };
+/* A transfer does one of these at a time, or nothing between them. Only its timer runs all the time. */
+enum doing {
+	SENDING, /* a text */
+	RECEIVING, /* a text */
+	WATCHING, /* that the other end neither sends nor closes */
+};
 
 struct transfer {
 	int fd;
@@ -22,21 +27,24 @@ struct transfer {
 	transfer_done *done;
 	void *userdata;
 	enum doing doing;
+	/* The header, and then the text, are sent or received; N bytes of both together were. */
+	size_t n;
 	uint8_t header[HEADER];
 	char *text;
-	size_t len; /* of the text */
-	size_t size; /* of the buffer, when receiving */
-	size_t n; /* bytes that were sent or received, with the header */
-	size_t max;
+	size_t len; /* of the text; when receiving, known after the header */
+	size_t size; /* of TEXT, when receiving; grows up to LEN */
+	size_t max; /* that LEN can be, when receiving */
 };
 
+/* DONE can free TRANSFER. */
 static void end(struct transfer *transfer, int r)
 {
 	sd_event_source_set_enabled(transfer->io, SD_EVENT_OFF);
 	transfer->done(transfer->userdata, r);
 }
 
-/* Returns 0: it goes on later; 1: all was sent; or a negative errno. */
+/* These three return 0: it goes on when the socket is ready again; 1: done; or a negative errno. */
+
 static int send_more(struct transfer *transfer)
 {
 	while (transfer->n < HEADER + transfer->len) {
@@ -45,6 +53,7 @@ static int send_more(struct transfer *transfer)
 					       (void *)(transfer->text + transfer->n - HEADER);
 		size_t left = in_header ? HEADER - transfer->n :
 					  HEADER + transfer->len - transfer->n;
+		/* The header waits for the text, and goes in the same segment. */
 		ssize_t n =
 			send(transfer->fd, from, left, MSG_NOSIGNAL | (in_header ? MSG_MORE : 0));
 
@@ -64,6 +73,7 @@ static int read_header(struct transfer *transfer)
 	return transfer->len == 0 || transfer->len > transfer->max ? -EMSGSIZE : 0;
 }
 
+/* For the next bytes of the text, and a zero after it. */
 static int make_room(struct transfer *transfer)
 {
 	size_t want = transfer->size + CHUNK;

@@ -17,9 +17,9 @@ typedef void transfer_done(void *userdata, int r);
  */
 int transfer_new(struct transfer **ret, sd_event *loop, int fd, uint64_t ms, transfer_done *done,
 		 void *userdata);
-/* DONE gets -ETIMEDOUT MS after this call, instead of when it was to get it before. */
+/* Moves the deadline: DONE gets -ETIMEDOUT MS after this call. */
 void transfer_set_timeout(struct transfer *transfer, uint64_t ms);
-/* What comes later is for DONE. */
+/* TRANSFER gets another owner: DONE replaces the one of transfer_new(). */
 void transfer_pass(struct transfer *transfer, transfer_done *done, void *userdata);
 struct transfer *transfer_free(struct transfer *transfer); /* takes NULL; returns NULL */
 void transfer_send(struct transfer *transfer, char *text); /* takes TEXT */

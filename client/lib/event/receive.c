@@ -144,8 +144,9 @@ static int import(struct rdmabroker *session, struct call *call,
 }
 
 /*
- * In a session whose replies come by another socket, events of the id can still be in its own socket, so the number is
- * freed later, see lifetime_give_up().
+ * Whether this outcome of a destroy frees the id's number. Another id must not get the number while events of the destroyed
+ * one are unread. A reply by another socket can overtake events; whoever waits for such a reply reads these events and then
+ * frees the number (lifetime_give_up()). If nobody waits, the outcome comes here only when they were read (pending.c).
  */
 static bool frees_number(const struct call *call)
 {

@@ -291,12 +291,17 @@ static void tell_untold(struct id *id, const struct left_id *left_id)
 	}
 }
 
-/* The events that waited in the kernel were delivered. What is still in its old state may have missed one. */
+/*
+ * ID was restored by restore_living(), and the events that waited in the kernel were delivered since. An event that the
+ * previous process had read, and died before it could pass it on, is lost. So ID's state is compared with the kernel's, and
+ * what the client has missed is made up for.
+ */
 static void settle(struct id *id, const struct left_id *left_id)
 {
 	tell_untold(id, left_id);
 	if (id->state == ID_DISCONNECTED || !(IN(id->state) & LIVING))
 		return;
+	/* The kernel has no such id any more: whatever ended it was lost. */
 	if (!fabric_id_exists(id->fabric)) {
 		if (IN(id->state) & HANDSHAKE)
 			end_with(id, ID_FAILED, RDMA_CM_EVENT_CONNECT_ERROR, -ECONNABORTED);
@@ -307,7 +312,10 @@ static void settle(struct id *id, const struct left_id *left_id)
 		end_with(id, ID_DISCONNECTED, RDMA_CM_EVENT_DISCONNECTED, 0);
 	} else if (id->state == left_id->row->state &&
 		   (left_id->event_lost || (is_connecting(id) && fabric_id_is_iwarp(id->fabric)))) {
-		/* On iWARP a connect can have been in a thread of the process that has ended. */
+		/*
+		 * No event has come since. One was lost, perhaps this id's; or the connect, which on iWARP a thread of the
+		 * previous process can have carried out, has ended with it.
+		 */
 		find_lost_event(id);
 	}
 }

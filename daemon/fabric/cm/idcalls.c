@@ -120,7 +120,7 @@ int fabric_id_listen(struct fabric_id *id, int backlog)
 		return -EINPROGRESS;
 	r = cm_result(rdma_listen(id->cm, backlog));
 	fabric_id_note_device(id);
-	/* Ids with REUSEADDR can be bound to one port, but not listen there. */
+	/* Ids with REUSEADDR can share a port when they bind, but one listens only when it has the port alone. */
 	return fabric_id_has_to_wait(id, r, rdma_get_src_port(id->cm)) ? -EINPROGRESS : r;
 }
 
