@@ -298,6 +298,8 @@ struct ibv_qp *client_ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 	return qp;
 }
 
+#define ECE_VENDOR 0x15b3
+
 static struct hooks_qp last_qp;
 
 struct hooks_qp hooks_get_last_qp(void)
@@ -330,14 +332,17 @@ int client_ibv_destroy_qp(struct ibv_qp *qp)
 
 int client_ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
-	return fails() ? errno : 0;
+	if (fails())
+		return errno;
+	last_qp.ece_options = ece->options;
+	return ece->vendor_id == ECE_VENDOR ? 0 : EINVAL;
 }
 
 int client_ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ret)
 {
 	if (fails())
 		return errno;
-	*ret = (struct ibv_ece){ .vendor_id = 0x15b3, .options = 1 };
+	*ret = (struct ibv_ece){ .vendor_id = ECE_VENDOR, .options = 1 };
 	return 0;
 }
 

@@ -73,9 +73,10 @@ void hooks_start_counting(void);
 void hooks_begin_call(void);
 struct hooks_traffic hooks_get_traffic(void);
 
-/* What the QP that was moved to RTS last was given on its way. */
+/* What QPs were given last on their way to RTS. */
 struct hooks_qp {
 	uint8_t responder_resources, initiator_depth;
+	uint32_t ece_options;
 };
 struct hooks_qp hooks_get_last_qp(void);
 

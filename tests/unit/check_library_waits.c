@@ -40,8 +40,9 @@ static void drop_events(void)
 		rdmabroker_free_event(event);
 }
 
-/* Sends an event of TYPE about HANDLE. REQUEST_ID: the id of a CONNECT_REQUEST; 0: none. */
-static void send_event(uint32_t handle, enum rdmabroker_event_type type, uint32_t request_id)
+/* Sends an event of TYPE about HANDLE. REQUEST_ID: the id of a CONNECT_REQUEST, with ECE or NULL; 0: none. */
+static void send_event(uint32_t handle, enum rdmabroker_event_type type, uint32_t request_id,
+		       Rdmabroker__Ece *ece)
 {
 	Rdmabroker__Event event = RDMABROKER__EVENT__INIT;
 	Rdmabroker__IdInfo info = RDMABROKER__ID_INFO__INIT;
@@ -54,6 +55,7 @@ static void send_event(uint32_t handle, enum rdmabroker_event_type type, uint32_
 	event.request_id = request_id;
 	event.info = &info;
 	event.qp = &attr;
+	event.remote_ece = ece;
 	liar_send_event(&event);
 }
 
@@ -67,9 +69,9 @@ static void set_up(void)
 	id = liar_make_id();
 	listener = liar_make_id();
 	ck_assert_int_eq(rdmabroker_listen(listener, 0), 0);
-	send_event(1, RDMABROKER_EVENT_ADDR_RESOLVED, 0);
+	send_event(1, RDMABROKER_EVENT_ADDR_RESOLVED, 0, NULL);
 	drop_events();
-	send_event(2, RDMABROKER_EVENT_CONNECT_REQUEST, 0x80000000u);
+	send_event(2, RDMABROKER_EVENT_CONNECT_REQUEST, 0x80000000u, NULL);
 	ck_assert_int_eq(rdmabroker_get_event(session, 0, &event), 0);
 	ck_assert_int_eq(event->type, RDMABROKER_EVENT_CONNECT_REQUEST);
 	request = event->id;
@@ -145,7 +147,7 @@ START_TEST(calls_that_do_not_wait)
 	DOES_NOT_WAIT(rdmabroker_create_qp(request, NULL, &attr), 0);
 	DOES_NOT_WAIT(rdmabroker_accept(request, NULL), 0);
 	/* When this event is taken, the library moves the QP and confirms the connection. */
-	send_event(1, RDMABROKER_EVENT_CONNECT_RESPONSE, 0);
+	send_event(1, RDMABROKER_EVENT_CONNECT_RESPONSE, 0, NULL);
 	DOES_NOT_WAIT(rdmabroker_get_event(session, 0, &event), 0);
 	ck_assert_int_eq(event->type, RDMABROKER_EVENT_ESTABLISHED);
 	rdmabroker_free_event(event);
@@ -243,6 +245,7 @@ START_TEST(attributes_that_no_event_has_carried)
 END_TEST
 
 static Rdmabroker__ConnParam asked;
+static Rdmabroker__Ece answered;
 
 static void keep_param(const Rdmabroker__Request *sent)
 {
@@ -250,6 +253,8 @@ static void keep_param(const Rdmabroker__Request *sent)
 		asked = *sent->connect->param;
 	if (sent->op_case == OP(ACCEPT))
 		asked = *sent->accept->param;
+	if (sent->op_case == OP(ACCEPT) && sent->accept->local_ece)
+		answered = *sent->accept->local_ece;
 	liar_say_yes(sent);
 }
 
@@ -280,6 +285,34 @@ START_TEST(parameters_of_a_known_qp)
 	await_broker();
 	ck_assert_uint_eq(asked.responder_resources, 0);
 	ck_assert_uint_eq(asked.initiator_depth, 0);
+}
+END_TEST
+
+/* The fake device is of vendor 0x15b3. Another vendor's options are not the QP's. */
+static void accept_ece(uint32_t handle, uint32_t vendor, uint32_t options)
+{
+	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC };
+	Rdmabroker__Ece ece = RDMABROKER__ECE__INIT;
+	struct rdmabroker_event *event;
+
+	ece.vendor_id = vendor;
+	ece.options = 6;
+	send_event(2, RDMABROKER_EVENT_CONNECT_REQUEST, handle, &ece);
+	ck_assert_int_eq(rdmabroker_get_event(session, 0, &event), 0);
+	ck_assert_int_eq(rdmabroker_create_qp(event->id, NULL, &attr), 0);
+	ck_assert_int_eq(rdmabroker_accept(event->id, NULL), 0);
+	rdmabroker_free_event(event);
+	await_broker();
+	ck_assert_uint_eq(hooks_get_last_qp().ece_options, options);
+	ck_assert_uint_eq(answered.vendor_id, vendor);
+}
+
+START_TEST(ece_of_a_request)
+{
+	open_device();
+	liar.answer = keep_param;
+	accept_ece(0x80000001u, 0x15b3, 6);
+	accept_ece(0x80000002u, 0x1077, 0);
 }
 END_TEST
 
@@ -342,5 +375,5 @@ END_TEST
 
 UNIT_MAIN("library_waits", set_up, liar_tear_down, calls_that_do_not_wait, calls_with_a_deadline,
 	  calls_that_release_something, calls_that_open_the_device,
-	  attributes_that_no_event_has_carried, parameters_of_a_known_qp, qp_of_the_program,
-	  a_full_socket, a_full_socket_and_no_free_handle)
+	  attributes_that_no_event_has_carried, parameters_of_a_known_qp, ece_of_a_request,
+	  qp_of_the_program, a_full_socket, a_full_socket_and_no_free_handle)

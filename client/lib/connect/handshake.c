@@ -10,17 +10,32 @@
 #include "client/lib/wire/message.h"
 #include "client/lib/wire/sessionparts.h"
 
+/* As librdmacm: the QP gets the options that the peer has asked for, or none if the peer's device is of another vendor. */
+static int take_requested_ece(struct rdmabroker_id *id)
+{
+	struct ibv_ece ece;
+	int r = qpstate_query_ece(id, &ece);
+
+	if (r < 0)
+		return r;
+	ece.options = ece.vendor_id == id->remote_ece.vendor_id ? id->remote_ece.options : 0;
+	return qpstate_set_ece(id, &ece);
+}
+
 /* The QP has to be in RTS before the accept, because the peer can send as soon as it gets the answer. */
 static int ready_to_accept(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param)
 {
 	int r = 0;
 
 	if (id->remote_ece.vendor_id)
-		r = qpstate_set_ece(id, &id->remote_ece);
+		r = take_requested_ece(id);
 	if (r == 0)
 		r = qpstate_to_rts(id, id->qp, param->responder_resources, param->initiator_depth);
 	if (r == 0 && id->remote_ece.vendor_id)
 		r = qpstate_query_ece(id, &id->local_ece);
+	/* The answer bears the vendor that was asked about. */
+	if (id->remote_ece.vendor_id && id->local_ece.vendor_id)
+		id->local_ece.vendor_id = id->remote_ece.vendor_id;
 	return r;
 }
 
