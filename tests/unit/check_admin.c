@@ -167,7 +167,10 @@ START_TEST(busy_at_the_clients_broker)
 	ck_assert_uint_ge(failure->retry_after_ms, 1);
 	/* The failed call has not changed the id, so the connect can be repeated. */
 	poll(NULL, 0, (int)failure->retry_after_ms + 1);
+	ck_assert_ptr_null(rdmabroker_get_response_event(id));
 	ck_assert_int_eq(rdmabroker_connect_wait(id, new_param(), T), 0);
+	ck_assert_ptr_eq(rdmabroker_get_response_event(id)->id, id);
+	ck_assert_uint_gt(rdmabroker_get_response_event(id)->conn->qp_num, 16);
 	rdmabroker_close(c);
 
 	c = open_session(RDMABROKER_RETRY_BUSY);
