@@ -215,18 +215,19 @@ check-headers: $(PROTO_GEN).h
 	$(Q)set -e; for h in $$(find daemon client proto tests -name '*.h'); do \
 		$(COMPILE) -x c -fsyntax-only -include "$$h" /dev/null; done; \
 	$(CC) -Iclient -Wall -Wextra -Werror -x c++ -fsyntax-only tests/header.cc; \
-	echo 'Every header compiles alone, and the public ones in C++ too.'
+	echo 'Every header compiles alone, and the public one in C++ too.'
 
-# The library must export the calls in its map and its headers, and the drop-in must export those of librdmacm.
+# The library must export the calls in its map and its header, and the drop-in must export those of librdmacm.
 exported = nm -D --defined-only $(1) | sed -n 's/.* [TW] \(.*@.*\)/\1/p' | sort
+declared = grep -ohE '\brdmabroker_[a-z_]+\(' $(1) | sed 's/.$$/@@$(2)/' | sort -u
 check-abi: $(LIB) $(DROPIN)
-	$(Q)set -e; nm -D --defined-only $(LIB) | sed -n 's/.* T \(rdmabroker_[a-z_]*\)@@.*/\1/p' \
-		| sort >$(O)/abi.exported; \
-	sed -n 's/^\t\t\(rdmabroker_[a-z_]*\);/\1/p' $(LIB_MAP) | sort >$(O)/abi.map; \
-	grep -ohE '\brdmabroker_[a-z_]+\(' client/rdmabroker.h client/rdmabroker-admin.h | tr -d '(' \
-		| sort -u >$(O)/abi.header; \
-	diff -u $(O)/abi.map $(O)/abi.exported; diff -u $(O)/abi.header $(O)/abi.map; \
-	echo 'The library exports what its headers declare.'
+	$(Q)set -e; $(call exported,$(LIB)) >$(O)/abi.exported; \
+	{ $(call declared,client/rdmabroker.h,RDMABROKER_2); \
+		$(call declared,client/admin.h,RDMABROKER_PRIVATE_$(VERSION)); } | sort >$(O)/abi.declared; \
+	sed 's/@@RDMABROKER_2\..*/@@RDMABROKER_2/' $(O)/abi.exported | sort | diff -u $(O)/abi.declared -; \
+	sed 's/@@.*//' $(O)/abi.exported >$(O)/abi.names; \
+	sed -n 's/^\t\t\(rdmabroker_[a-z_]*\);/\1/p' $(LIB_MAP) | sort | diff -u - $(O)/abi.names; \
+	echo 'The library exports what rdmabroker.h declares, and in a private version what admin.h does.'
 	$(Q)set -e; $(call exported,$$($(CC) -print-file-name=librdmacm.so.1)) >$(O)/abi.librdmacm; \
 	test -s $(O)/abi.librdmacm; $(call exported,$(DROPIN)) >$(O)/abi.dropin; \
 	printf '%s\n' ibv_open_device@@IBVERBS_1.1 rdma_query_addrinfo@@RDMACM_1.4 rdma_resolve_addrinfo@@RDMACM_1.4 \
@@ -289,7 +290,7 @@ install: install-ready
 	$(Q)# "rdmabrokerctl dropin enable" gives this folder to ldconfig.
 	$(Q)ln -sf ../$(notdir $(DROPIN)) $(call to,$(LIBDIR))/rdmabroker/default/librdmacm.so.1
 	$(Q)$(INSTALL) -m 644 $(O)/rdmabroker.pc $(call to,$(LIBDIR))/pkgconfig
-	$(Q)$(INSTALL) -m 644 client/rdmabroker.h client/rdmabroker-admin.h $(call to,$(INCLUDEDIR))
+	$(Q)$(INSTALL) -m 644 client/rdmabroker.h $(call to,$(INCLUDEDIR))
 	$(Q)$(INSTALL) -m 644 $(SYSTEMD_GEN) $(SYSTEMD_UNITS) $(call to,$(UNITDIR))
 	$(Q)for u in rdmabroker rdmabroker-exporter rdmabroker-peerd rdmabroker-pull; do \
 		$(INSTALL) -m 644 systemd/$$u.sysusers '$(call to,$(SYSUSERSDIR))'/$$u.conf; done
@@ -333,7 +334,7 @@ uninstall:
 		$(call to,$(BINDIR))/rdmabrokerctl \
 		$(call to,$(BINDIR))/rdmabroker-ping $(call to,$(LIBDIR))/librdmabroker.so* \
 		$(call to,$(LIBDIR))/rdmabroker/$(notdir $(DROPIN)) $(call to,$(LIBDIR))/rdmabroker/default/librdmacm.so.1 \
-		$(call to,$(LIBDIR))/pkgconfig/rdmabroker.pc $(addprefix $(call to,$(INCLUDEDIR))/,rdmabroker.h rdmabroker-admin.h) \
+		$(call to,$(LIBDIR))/pkgconfig/rdmabroker.pc $(call to,$(INCLUDEDIR))/rdmabroker.h \
 		$(addprefix $(call to,$(UNITDIR))/,$(notdir $(SYSTEMD_GEN) $(SYSTEMD_UNITS))) \
 		$(call to,$(SYSUSERSDIR))/rdmabroker-exporter.conf $(call to,$(SYSUSERSDIR))/rdmabroker-peerd.conf $(call to,$(SYSUSERSDIR))/rdmabroker-pull.conf \
 		$(call to,$(SYSUSERSDIR))/rdmabroker.conf $(call to,$(TMPFILESDIR))/rdmabroker.conf \

@@ -1,10 +1,16 @@
 # librdmabroker and the programs on it.
 # The library's floors from the top down: open.c, admin | connect, event, id, wire.
 LIB_SRC := $(wildcard client/lib/*.c client/lib/*/*.c)
-LIB_MAP := client/librdmabroker.map
+LIB_MAP := $(O)/librdmabroker.map
 LIB := $(O)/librdmabroker.so.2
 CLIENT_LIBS := $(shell pkg-config --libs libibverbs libprotobuf-c 2>/dev/null) -pthread
 CLIENT_MAN := $(wildcard client/*.1 client/*.3 client/exporter/*.8 client/peerd/*.8 client/pull/*.8 client/rdmacm/*.7)
+
+# Programs of another version than the library's do not start: their calls have other structs.
+$(LIB_MAP): client/librdmabroker.map proto/version.h Makefile
+	$(call say,GEN,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)sed 's/@VERSION@/$(VERSION)/' $< > $@
 
 $(LIB): $(call objs,$(LIB_SRC) $(PROTO_SRC)) $(PROTO_GEN).o $(LIB_MAP)
 	$(call say,LINK,$@)
@@ -52,7 +58,8 @@ $(call linked,$(notdir $(DROPIN))): $(call objs,$(wildcard client/rdmacm/*.c) $(
 COMMON := client/common/conffile.c client/common/log.c proto/inifile.c proto/text.c proto/word.c
 SERVICE := $(COMMON) client/common/reason.c client/common/service.c
 
-# The programs use only the library's public headers. They link the files of proto/ that they need.
+# The programs use only the library's calls: those of rdmabroker.h, and the three for admins those of client/admin.h, too.
+# They link the files of proto/ that they need.
 $(call linked,rdmabroker-ping): $(call objs,$(wildcard client/ping/*.c) proto/addr.c proto/text.c) $(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
@@ -65,7 +72,6 @@ $(call linked,rdmabrokerctl): $(call objs,$(wildcard client/ctl/*.c) client/comm
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(RUNPATH) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
 		$(shell pkg-config --libs libsystemd libmnl smartcols libcrypto 2>/dev/null)
 
-# The exporter uses only the library's public headers, too.
 EXPORTER_LIBS := $(shell pkg-config --libs libsystemd libmicrohttpd 2>/dev/null)
 
 $(call linked,rdmabroker-exporter): $(call objs,$(wildcard client/exporter/*.c) $(SERVICE) client/common/sockets.c client/common/work.c $(PROTO_NOTIFY_SRC) proto/addr.c proto/unixsock.c) \

@@ -111,13 +111,7 @@ enum rdmabroker_flags {
 	RDMABROKER_CONFIRM_DISCONNECT = 1 << 4,
 	/* The program does not poll the session: rdmabroker_get_fd() returns -1, and the session takes one descriptor, not three. */
 	RDMABROKER_NO_POLL = 1 << 5,
-	/*
-	 * If no socket is named: connect to the socket for administration, /run/rdmabroker-admin/rdmabroker.sock, if this
-	 * process can. Only there root and the broker's own user may administer and observe without a rule.
-	 */
-	RDMABROKER_AS_ADMIN = 1 << 6,
-	/* The same with /run/rdmabroker-helper/rdmabroker.sock, for the helper that answers who peers are. */
-	RDMABROKER_AS_HELPER = 1 << 7,
+	/* 1 << 6 and 1 << 7 are for rdmabrokerctl and other programs of this package. */
 	/*
 	 * With options.replies: the program does not close the session's descriptor, and then open something else under its
 	 * number, as librdmacm trusts it not to with a channel's. Without the flag the library looks before each use
@@ -171,7 +165,7 @@ enum rdmabroker_option {
 
 /* The values up to 15 are those of enum rdma_cm_event_type. */
 enum rdmabroker_event_type {
-	RDMABROKER_EVENT_NONE = -1, /* only in notices, see rdmabroker-admin.h */
+	RDMABROKER_EVENT_NONE = -1, /* not used */
 	RDMABROKER_EVENT_ADDR_RESOLVED = 0,
 	RDMABROKER_EVENT_ADDR_ERROR = 1,
 	RDMABROKER_EVENT_ROUTE_RESOLVED = 2,

@@ -6,10 +6,11 @@
  * completion and the man page with the table.
  */
 
-#include <rdmabroker-admin.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+
+#include "client/admin.h"
 
 enum {
 	EXIT_USAGE = 2,

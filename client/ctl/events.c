@@ -55,7 +55,7 @@ struct wanted {
 	unsigned long count; /* end after this many notices, without "lost" ones; 0: no end */
 };
 
-/* Sets *RET to the number of the option's argument in rdmabroker-admin.h; 0: the option is not given. */
+/* Sets *RET to the number of the option's argument in client/admin.h; 0: the option is not given. */
 static bool read_name(const struct ctl *ctl, int option, const char *const *names, int *ret)
 {
 	const char *name = ctl->given[option];

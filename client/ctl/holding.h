@@ -6,8 +6,9 @@
  * no rule had matched, so that rules can be suggested before the daemon is installed.
  */
 
-#include <rdmabroker-admin.h>
 #include <sys/types.h>
+
+#include "client/admin.h"
 
 #define HOLDER_GIDS 16
 

@@ -3,8 +3,7 @@
 
 /* Parses the command line of explain. */
 
-#include <rdmabroker-admin.h>
-
+#include "client/admin.h"
 #include "ctl.h"
 
 #define MAX_GROUPS 1024 /* the maximum of n_gids in struct rdmabroker_question */

@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-#include <rdmabroker-admin.h>
+#include "client/admin.h"
 
 struct suggestion_options {
 	bool rejected; /* also what a reject rule has refused */

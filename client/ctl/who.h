@@ -6,8 +6,7 @@
  * the verbs copy them to the row that they print. Nothing is looked up here but the names of users.
  */
 
-#include <rdmabroker-admin.h>
-
+#include "client/admin.h"
 #include "table.h"
 
 struct who {

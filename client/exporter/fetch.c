@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <pwd.h>
-#include <rdmabroker-admin.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "client/admin.h"
 #include "common/reason.h"
 #include "common/work.h"
 #include "exposition.h"

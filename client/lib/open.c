@@ -10,6 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "client/admin.h"
 #include "client/lib/admin/notices.h"
 #include "client/lib/event/blocking.h"
 #include "client/lib/event/lifetime.h"

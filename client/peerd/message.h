@@ -22,7 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <rdmabroker-admin.h>
+#include "client/admin.h"
 
 #define QUESTIONS_MAX 32 /* in one message */
 #define NONCE_MAX 33

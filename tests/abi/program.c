@@ -12,7 +12,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <rdmabroker-admin.h>
+#include <rdmabroker.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,29 +39,18 @@ static function *const calls[] = {
 	(function *)rdmabroker_destroy_qp,
 	(function *)rdmabroker_disconnect,
 	(function *)rdmabroker_disconnect_wait,
-	(function *)rdmabroker_drain,
 	(function *)rdmabroker_establish,
 	(function *)rdmabroker_event_str,
-	(function *)rdmabroker_explain,
 	(function *)rdmabroker_export_id,
 	(function *)rdmabroker_free_devices,
 	(function *)rdmabroker_free_event,
-	(function *)rdmabroker_free_explanation,
-	(function *)rdmabroker_free_list,
-	(function *)rdmabroker_free_notice,
-	(function *)rdmabroker_free_reload_result,
-	(function *)rdmabroker_free_rules,
-	(function *)rdmabroker_free_status,
 	(function *)rdmabroker_get_context,
 	(function *)rdmabroker_get_device_name,
 	(function *)rdmabroker_get_devices,
 	(function *)rdmabroker_get_event,
 	(function *)rdmabroker_get_fd,
-	(function *)rdmabroker_get_list,
 	(function *)rdmabroker_get_local_addr,
 	(function *)rdmabroker_get_local_port,
-	(function *)rdmabroker_get_metrics,
-	(function *)rdmabroker_get_notice,
 	(function *)rdmabroker_get_option,
 	(function *)rdmabroker_get_pd,
 	(function *)rdmabroker_get_peer_addr,
@@ -72,29 +61,22 @@ static function *const calls[] = {
 	(function *)rdmabroker_get_request,
 	(function *)rdmabroker_get_request_event,
 	(function *)rdmabroker_get_response_event,
-	(function *)rdmabroker_get_rules,
 	(function *)rdmabroker_get_session,
-	(function *)rdmabroker_get_status,
 	(function *)rdmabroker_get_verbs,
 	(function *)rdmabroker_get_version,
 	(function *)rdmabroker_import_id,
 	(function *)rdmabroker_init_qp_attr,
 	(function *)rdmabroker_join_multicast,
 	(function *)rdmabroker_join_multicast_wait,
-	(function *)rdmabroker_kick,
 	(function *)rdmabroker_last_failure,
 	(function *)rdmabroker_leave_multicast,
 	(function *)rdmabroker_listen,
 	(function *)rdmabroker_migrate_id,
-	(function *)rdmabroker_notice_kind_str,
 	(function *)rdmabroker_notify,
 	(function *)rdmabroker_open,
 	(function *)rdmabroker_open_device,
-	(function *)rdmabroker_operation_str,
-	(function *)rdmabroker_outcome_str,
 	(function *)rdmabroker_reject,
 	(function *)rdmabroker_reject_ece,
-	(function *)rdmabroker_reload,
 	(function *)rdmabroker_resolve,
 	(function *)rdmabroker_resolve_addr,
 	(function *)rdmabroker_resolve_addr_wait,
@@ -105,9 +87,7 @@ static function *const calls[] = {
 	(function *)rdmabroker_set_local_ece,
 	(function *)rdmabroker_set_option,
 	(function *)rdmabroker_set_qp,
-	(function *)rdmabroker_undrain,
 	(function *)rdmabroker_wait_disconnected,
-	(function *)rdmabroker_watch,
 };
 
 static struct rdmabroker *session;
@@ -242,113 +222,6 @@ static void join_group(const struct sockaddr *addr, const struct sockaddr *group
 	rdmabroker_destroy_id(id);
 }
 
-static void print_status(void)
-{
-	struct rdmabroker_status *status;
-
-	must(rdmabroker_get_status(session, &status), "get_status");
-	printf("status: version %d, rules %u, sessions %u, listeners %u, connections %u, ids %u, "
-	       "draining %d, no_policy %d, missing_names %d, warnings %d\n",
-	       strlen(status->version) > 0, status->n_rules, status->n_sessions,
-	       status->n_listeners, status->n_connections, status->n_ids, status->draining,
-	       RDMABROKER_HAS(status, no_policy) && status->no_policy,
-	       RDMABROKER_HAS(status, n_missing_names) && status->n_missing_names,
-	       RDMABROKER_HAS(status, warnings));
-	for (unsigned i = 0; i < status->n_devices; i++)
-		printf("  device %s, leases %u\n", status->devices[i]->name,
-		       status->devices[i]->n_leases);
-	rdmabroker_free_status(status);
-}
-
-static void print_rules(void)
-{
-	struct rdmabroker_rules *rules;
-
-	must(rdmabroker_get_rules(session, &rules), "get_rules");
-	for (size_t i = 0; i < rules->n_rules; i++)
-		printf("rule %s:%u \"%s\", allowed %d, rejected %d\n",
-		       rules->rules[i]->file ? "file" : "none", rules->rules[i]->line,
-		       rules->rules[i]->text, rules->rules[i]->n_allowed > 0,
-		       rules->rules[i]->n_rejected > 0);
-	rdmabroker_free_rules(rules);
-}
-
-static void print_list(void)
-{
-	struct rdmabroker_list *list;
-
-	must(rdmabroker_get_list(session, &list), "get_list");
-	for (size_t i = 0; i < list->n_sessions; i++)
-		printf("session with %u ids\n", list->sessions[i]->n_ids);
-	for (size_t i = 0; i < list->n_ids; i++)
-		printf("  id %s, of the first session %d, ps %d\n", list->ids[i]->state,
-		       list->ids[i]->session == list->sessions[0],
-		       list->ids[i]->ps == RDMABROKER_PS_TCP);
-	rdmabroker_free_list(list);
-}
-
-static void explain(const struct sockaddr *peer)
-{
-	struct rdmabroker_question question = RDMABROKER_QUESTION_INIT;
-	struct rdmabroker_explanation *explanation;
-
-	question.operation = RDMABROKER_OPERATION_CONNECT;
-	question.uid = 1234;
-	question.peer = peer;
-	question.port = 9;
-	must(rdmabroker_explain(session, &question, &explanation), "explain");
-	printf("explain %s: %d, line %d, effects %zu\n",
-	       rdmabroker_operation_str(question.operation), explanation->allow,
-	       explanation->rule ? (int)explanation->rule->line : -1, explanation->n_effects);
-	rdmabroker_free_explanation(explanation);
-}
-
-static void watch(void)
-{
-	struct rdmabroker_filter filter = RDMABROKER_FILTER_INIT;
-	struct rdmabroker_notice *notice;
-	struct rdmabroker *second;
-
-	filter.kind = RDMABROKER_NOTICE_SESSION;
-	must(rdmabroker_watch(session, &filter), "watch");
-	must(rdmabroker_open(NULL, &second), "open");
-	rdmabroker_close(second);
-	for (int i = 0; i < 2; i++) {
-		must(rdmabroker_get_notice(session, TIMEOUT_MS, &notice), "get_notice");
-		printf("notice %s, %s: %s, %s, lost %u\n", rdmabroker_notice_kind_str(notice->kind),
-		       notice->kind_name, notice->event_name, notice->opened ? "opened" : "closed",
-		       (unsigned)notice->n_lost);
-		rdmabroker_free_notice(notice);
-	}
-}
-
-static void administer(const struct sockaddr *addr)
-{
-	struct rdmabroker_reload_result *reloaded;
-	struct rdmabroker_id *id;
-	char *metrics;
-
-	print_status();
-	print_rules();
-	print_list();
-	explain(addr);
-	watch();
-	must(rdmabroker_get_metrics(session, &metrics), "get_metrics");
-	printf("metrics: %d\n", strstr(metrics, "# EOF") != NULL);
-	free(metrics);
-	must(rdmabroker_reload(session, &reloaded), "reload");
-	printf("reload: %d, complaints %zu\n", reloaded->ok, reloaded->n_complaints);
-	rdmabroker_free_reload_result(reloaded);
-	must(rdmabroker_drain(session), "drain");
-	must(rdmabroker_create_id(session, RDMABROKER_PS_TCP, NULL, &id), "create_id");
-	printf("listen while draining: %s\n",
-	       rdmabroker_listen(id, 0) == -ESHUTDOWN ? "ESHUTDOWN" : "?");
-	must(rdmabroker_undrain(session), "undrain");
-	must(rdmabroker_listen(id, 0), "listen");
-	rdmabroker_destroy_id(id);
-	printf("kick: %s\n", rdmabroker_kick(session, 999999, 0) == -EBADF ? "EBADF" : "?");
-}
-
 int main(int argc, char **argv)
 {
 	struct sockaddr_in addr, any, group;
@@ -368,7 +241,6 @@ int main(int argc, char **argv)
 	any = addr;
 	any.sin_port = 0;
 	join_group((struct sockaddr *)&any, (struct sockaddr *)&group);
-	administer((struct sockaddr *)&addr);
 	rdmabroker_destroy_id(listener);
 	rdmabroker_close(session);
 	return 0;

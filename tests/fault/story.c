@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "broker.h"
-#include "client/rdmabroker-admin.h"
+#include "client/admin.h"
 #include "tests/fault/story.h"
 #include "tests/hooks/hooks.h"
 #include "tests/patience.h"

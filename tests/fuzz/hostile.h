@@ -6,7 +6,7 @@
  * library's deadline passes at once.
  */
 
-#include "client/rdmabroker-admin.h"
+#include "client/admin.h"
 #include "tests/fuzz/fuzz.h"
 
 struct hostile {

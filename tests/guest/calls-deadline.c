@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <rdmabroker-admin.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "client/admin.h"
 #include "tests/guest/calls.h"
 
 /* A call without a reply ends by its deadline. Its id can then be destroyed at once. */

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <rdmabroker-admin.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -9,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "client/admin.h"
 #include "tests/guest/calls.h"
 
 static const char *fork_status_name(int status)

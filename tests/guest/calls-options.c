@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <rdmabroker-admin.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/admin.h"
 #include "tests/guest/calls.h"
 
 static uint16_t listen_and_tell(struct rdmabroker_id *id, const char *what)

@@ -15,13 +15,13 @@
  */
 
 #include <arpa/inet.h>
-#include <rdmabroker-admin.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "client/admin.h"
 #include "tests/patience.h"
 
 #define DEADLINE_MS PATIENCE_MS

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <rdmabroker-admin.h>
 
+#include "client/admin.h"
 #include "tests/fake/fake.h"
 #include "tests/hooks/hooks.h"
 #include "tests/unit/succession.h"

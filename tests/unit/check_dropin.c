@@ -4,12 +4,12 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <rdma/rdma_cma.h>
-#include <rdmabroker-admin.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "broker.h"
+#include "client/admin.h"
 #include "tests/fake/fake.h"
 #include "tests/hooks/hooks.h"
 #include "tests/unit/ends.h"

@@ -4,7 +4,7 @@
 #include <infiniband/sa.h>
 #include <netinet/in.h>
 
-#include "client/rdmabroker-admin.h"
+#include "client/admin.h"
 #include "proto/addr.h"
 #include "tests/fake/fake.h"
 #include "tests/unit/ends.h"

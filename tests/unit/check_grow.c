@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <rdmabroker-admin.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
+#include "client/admin.h"
 #include "tests/unit/succession.h"
 #include "tests/unit/unit.h"
 

@@ -2,10 +2,10 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
-#include <rdmabroker-admin.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "client/admin.h"
 #include "tests/fake/fake.h"
 #include "tests/hooks/hooks.h"
 #include "tests/unit/manager.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <rdmabroker-admin.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/admin.h"
 #include "takeover/ledger.h"
 #include "tests/fake/fake.h"
 #include "tests/hooks/hooks.h"

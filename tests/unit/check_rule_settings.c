@@ -3,7 +3,7 @@
 #include <netinet/in.h>
 #include <string.h>
 
-#include "client/rdmabroker-admin.h"
+#include "client/admin.h"
 #include "tests/unit/harness.h"
 
 /* What programs see of the settings of rules, and of the limits of their user. */

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "broker.h"
-#include "client/rdmabroker-admin.h"
+#include "client/admin.h"
 #include "tests/unit/tree.h"
 #include "tests/unit/unit.h"
 

@@ -3,13 +3,13 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <pwd.h>
-#include <rdmabroker-admin.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "client/admin.h"
 #include "takeover/ledger.h"
 #include "takeover/fdstore.h"
 #include "tests/fake/fake.h"

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/rdmabroker-admin.h"
+#include "client/admin.h"
 #include "tests/unit/harness.h"
 
 #define NOBODY 65534

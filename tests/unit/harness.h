@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/rdmabroker-admin.h"
+#include "client/admin.h"
 #include "core/object/core.h"
 #include "rpc/control.h"
 #include "rpc/server.h"

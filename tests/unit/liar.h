@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/rdmabroker-admin.h"
+#include "client/admin.h"
 #include "proto/packet.h"
 #include "proto/rdmabroker.pb-c.h"
 #include "tests/unit/unit.h"

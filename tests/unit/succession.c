@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <rdmabroker-admin.h>
 #include <setjmp.h>
 #include <stdlib.h>
 
 #include "broker.h"
+#include "client/admin.h"
 #include "tests/fake/fake.h"
 #include "tests/hooks/hooks.h"
 #include "tests/unit/manager.h"

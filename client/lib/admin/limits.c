@@ -2,13 +2,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "client/admin.h"
 #include "client/lib/wire/calls.h"
 #include "client/lib/wire/fail.h"
 #include "client/lib/wire/frame.h"
 #include "client/lib/wire/message.h"
 #include "client/lib/wire/sessionparts.h"
 #include "client/lib/wire/sized.h"
-#include "client/rdmabroker-admin.h"
 
 /* The limits of the session's user. PUBLIC points into FRAME, the reply, which is freed together with it. */
 struct limits {

@@ -3,12 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/admin.h"
 #include "client/lib/wire/fail.h"
 #include "client/lib/wire/frame.h"
 #include "client/lib/wire/message.h"
 #include "client/lib/wire/pages.h"
 #include "client/lib/wire/sessionparts.h"
-#include "client/rdmabroker-admin.h"
 
 /* The metrics, which come in pages: the pages are put together here. */
 

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "client/admin.h"
 #include "client/lib/admin/notices.h"
 #include "client/lib/admin/peeridentity.h"
 #include "client/lib/wire/calls.h"
@@ -14,7 +15,6 @@
 #include "client/lib/wire/pump.h"
 #include "client/lib/wire/sessionparts.h"
 #include "client/lib/wire/sized.h"
-#include "client/rdmabroker-admin.h"
 #include "proto/address.h"
 #include "proto/names.h"
 

@@ -3,7 +3,7 @@
 
 /* Converts who a peer is between the public struct and the message. */
 
-#include "client/rdmabroker-admin.h"
+#include "client/admin.h"
 #include "proto/rdmabroker.pb-c.h"
 
 /* RET points into SPACE and into FROM_PROGRAM. CALL is for messages. -EINVAL or -EOPNOTSUPP: it is not valid. */

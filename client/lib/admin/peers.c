@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "client/admin.h"
 #include "client/lib/admin/notices.h"
 #include "client/lib/admin/peeridentity.h"
 #include "client/lib/wire/calls.h"
@@ -10,7 +11,6 @@
 #include "client/lib/wire/message.h"
 #include "client/lib/wire/sessionparts.h"
 #include "client/lib/wire/sized.h"
-#include "client/rdmabroker-admin.h"
 
 /* The calls of the helper that asks other hosts who peers are. */
 

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "client/admin.h"
 #include "client/lib/admin/peeridentity.h"
 #include "client/lib/wire/calls.h"
 #include "client/lib/wire/fail.h"
@@ -10,7 +11,6 @@
 #include "client/lib/wire/pages.h"
 #include "client/lib/wire/sessionparts.h"
 #include "client/lib/wire/sized.h"
-#include "client/rdmabroker-admin.h"
 
 /* The calls get_rules and explain (for observers) and reload (for admins). */
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/admin.h"
 #include "client/lib/wire/calls.h"
 #include "client/lib/wire/fail.h"
 #include "client/lib/wire/frame.h"
@@ -10,7 +11,6 @@
 #include "client/lib/wire/pages.h"
 #include "client/lib/wire/sessionparts.h"
 #include "client/lib/wire/sized.h"
-#include "client/rdmabroker-admin.h"
 #include "proto/address.h"
 
 /* What was refused. PUBLIC points into PAGES, the replies, which are freed together with it. */

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "client/admin.h"
 #include "client/lib/admin/peeridentity.h"
 #include "client/lib/wire/calls.h"
 #include "client/lib/wire/fail.h"
@@ -9,7 +10,6 @@
 #include "client/lib/wire/pages.h"
 #include "client/lib/wire/sessionparts.h"
 #include "client/lib/wire/sized.h"
-#include "client/rdmabroker-admin.h"
 #include "proto/address.h"
 
 /* The calls get_list (for observers), kick, drain and undrain (for admins). */

@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <valgrind/callgrind.h>
 
-#include "client/rdmabroker-admin.h"
+#include "client/admin.h"
 #include "tests/bench/count/single.h"
 #include "tests/unit/place.h"
 

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef RDMABROKER_ADMIN_H
-#define RDMABROKER_ADMIN_H
+#pragma once
 
 /*
- * librdmabroker: calls for the daemon's admins and observers.
+ * The private calls of librdmabroker: for rdmabrokerctl, rdmabroker-exporter and rdmabroker-peerd of the same version.
+ * Programs of others use rdmabrokerctl --json, or the metrics.
  *
  * Admins are root, the daemon's own user, and users whom policy allows the operation "admin". Observers are all
  * admins, and users whom policy allows the operation "observe". Sessions, structs, failures and the forms of the
  * calls are as in rdmabroker.h.
  */
 
-#include <rdmabroker.h>
+#include "rdmabroker.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+/*
+ * Flags of struct rdmabroker_options. If no socket is named: connect to the socket for administration,
+ * /run/rdmabroker-admin/rdmabroker.sock, if this process can. Only there root and the broker's own user may administer and
+ * observe without a rule.
+ */
+#define RDMABROKER_AS_ADMIN (1U << 6)
+/* The same with /run/rdmabroker-helper/rdmabroker.sock, for the helper that answers who peers are. */
+#define RDMABROKER_AS_HELPER (1U << 7)
 
 struct rdmabroker_status {
 	size_t size;
@@ -613,9 +618,3 @@ int rdmabroker_reload(struct rdmabroker *session, struct rdmabroker_reload_resul
 int rdmabroker_try_reload(struct rdmabroker *session, struct rdmabroker_reload_result **ret);
 struct rdmabroker_reload_result *
 rdmabroker_free_reload_result(struct rdmabroker_reload_result *result);
-
-#ifdef __cplusplus
-}
-#endif
-
-#endif
