@@ -165,7 +165,6 @@ enum rdmabroker_option {
 
 /* The values up to 15 are those of enum rdma_cm_event_type. */
 enum rdmabroker_event_type {
-	RDMABROKER_EVENT_NONE = -1, /* not used */
 	RDMABROKER_EVENT_ADDR_RESOLVED = 0,
 	RDMABROKER_EVENT_ADDR_ERROR = 1,
 	RDMABROKER_EVENT_ROUTE_RESOLVED = 2,

@@ -3,8 +3,7 @@
 
 /*
  * Names in messages of the protocol, in rules and in rdmabrokerctl: of operations, and of the kinds, outcomes and
- * events of notices. Each array ends with NULL. Entry I of event_names is event type I of rdma_cma.h. Entry I of the
- * other arrays has the number I + 1 in client/admin.h, except in workload_words.
+ * events of notices. Each array ends with NULL. Entry I of event_names is event type I of rdma_cma.h.
  */
 
 extern const char *const operation_names[];

@@ -44,7 +44,7 @@ static int get_left(struct rdmabroker *session, struct left *ret)
 	if (r < 0)
 		return r;
 	*ret = (struct left){ status->draining, status->n_connections, status->n_handshakes };
-	rdmabroker_free_status(status);
+	rdmabroker_free(status);
 	return 0;
 }
 
@@ -122,7 +122,7 @@ int verb_drain(struct ctl *ctl)
 	status = ctl_open_session(ctl, /* as_admin= */ true);
 	if (status != 0)
 		return status;
-	r = cancel ? rdmabroker_undrain(ctl->session) : rdmabroker_drain(ctl->session);
+	r = rdmabroker_drain(ctl->session, cancel);
 	if (r == 0 && cancel)
 		r = get_left(ctl->session, &left);
 	else if (r == 0)

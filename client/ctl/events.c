@@ -55,50 +55,44 @@ struct wanted {
 	unsigned long count; /* end after this many notices, without "lost" ones; 0: no end */
 };
 
-/* Sets *RET to the number of the option's argument in client/admin.h; 0: the option is not given. */
-static bool read_name(const struct ctl *ctl, int option, const char *const *names, int *ret)
+static bool is_good(const struct ctl *ctl, int option, const char *const *names)
 {
 	const char *name = ctl->given[option];
 
-	*ret = name ? read_word(events_options[option].name, name, names) + 1 : 0;
-	return !name || *ret > 0;
+	return !name || read_word(events_options[option].name, name, names) >= 0;
 }
 
 static int read_wanted(struct wanted *ret, const struct ctl *ctl)
 {
 	const char *const *given = ctl->given;
+	const char *kind = given[OPTION_KIND];
 	unsigned long session = 0;
-	int kind, operation, outcome;
 
-	*ret = (struct wanted){ .filter = RDMABROKER_FILTER_INIT };
-	if (!read_name(ctl, OPTION_KIND, kinds, &kind) ||
-	    !read_name(ctl, OPTION_OPERATION, operation_names, &operation) ||
-	    !read_name(ctl, OPTION_OUTCOME, outcome_names, &outcome) ||
+	*ret = (struct wanted){ .count = 0 };
+	if (!is_good(ctl, OPTION_KIND, kinds) || !is_good(ctl, OPTION_OPERATION, operation_names) ||
+	    !is_good(ctl, OPTION_OUTCOME, outcome_names) ||
 	    read_positive("session", given[OPTION_SESSION], &session) != 0 ||
 	    read_positive("count", given[OPTION_COUNT], &ret->count) != 0)
 		return EXIT_USAGE;
-	if (kind > 0 && kind != RDMABROKER_NOTICE_DECISION && (operation > 0 || outcome > 0)) {
+	if (kind && strcmp(kind, "decision") != 0 &&
+	    (given[OPTION_OPERATION] || given[OPTION_OUTCOME])) {
 		complain("only notices of kind decision have an operation and an outcome: do not "
 			 "combine --operation or --outcome with --kind %s",
-			 given[OPTION_KIND]);
+			 kind);
 		return ctl_see_help(ctl->verb);
 	}
-	ret->filter.kind = (enum rdmabroker_notice_kind)kind;
-	ret->filter.operation = (enum rdmabroker_operation)operation;
-	ret->filter.outcome = (enum rdmabroker_outcome)outcome;
-	ret->filter.session = session;
-	ret->filter.uid = given[OPTION_USER] ? &ret->uid : NULL;
-	ret->filter.peer = given[OPTION_PEER] ? (struct sockaddr *)&ret->peer : NULL;
+	ret->filter = (struct rdmabroker_filter){
+		.uid = given[OPTION_USER] ? &ret->uid : NULL,
+		.session = session,
+		.peer = given[OPTION_PEER] ? (struct sockaddr *)&ret->peer : NULL,
+		.kind = kind,
+		.operation = given[OPTION_OPERATION],
+		.outcome = given[OPTION_OUTCOME],
+	};
 	return read_user(given[OPTION_USER], &ret->uid)             ?:
 		       read_address(given[OPTION_PEER], &ret->peer) ?:
 		       read_port(given[OPTION_PORT], &ret->filter.port);
 }
-
-struct row {
-	struct who who;
-	struct peer peer;
-	struct rdmabroker_notice of;
-};
 
 /* Prints a string, because many JSON parsers read numbers as floating point, which cannot hold all digits. */
 static void json_time(const void *at, struct jsonout *json, const char *key)
@@ -125,16 +119,21 @@ static void print_time(const void *at, FILE *file)
 		(unsigned)(ns % 1000000000 / 1000));
 }
 
+static bool is_kind(const struct rdmabroker_notice *notice, const char *kind)
+{
+	return strcmp(notice->kind, kind) == 0;
+}
+
 /* The events of a session are "opened" and "closed". */
 static void print_what(const void *at, FILE *file)
 {
 	const struct rdmabroker_notice *notice = at;
 
-	if (notice->kind == RDMABROKER_NOTICE_DECISION)
-		fprintf(file, "%s", notice->operation_name ?: "");
+	if (is_kind(notice, "decision"))
+		fprintf(file, "%s", notice->operation ?: "");
 	else
-		fprintf(file, "%s%s", notice->kind == RDMABROKER_NOTICE_SESSION ? "session " : "",
-			notice->event_name ?: "-");
+		fprintf(file, "%s%s", is_kind(notice, "session") ? "session " : "",
+			notice->event ?: "-");
 }
 
 static void print_result(const void *at, FILE *file)
@@ -142,8 +141,8 @@ static void print_result(const void *at, FILE *file)
 	const struct rdmabroker_notice *notice = at;
 	const char *name = notice->status < 0 ? strerrorname_np(-notice->status) : NULL;
 
-	if (notice->kind == RDMABROKER_NOTICE_DECISION)
-		name = notice->outcome_name ?: "-";
+	if (is_kind(notice, "decision"))
+		name = notice->outcome ?: "-";
 	if (name)
 		fprintf(file, "%s", name);
 	else if (notice->status != 0)
@@ -152,25 +151,19 @@ static void print_result(const void *at, FILE *file)
 
 static enum colour colour_of_result(const void *row)
 {
-	switch (((const struct row *)row)->of.outcome) {
-	case RDMABROKER_OUTCOME_ALLOWED:
-		return COLOUR_GREEN;
-	case RDMABROKER_OUTCOME_REJECTED:
-		return COLOUR_RED;
-	case RDMABROKER_OUTCOME_BUSY:
-	case RDMABROKER_OUTCOME_WARNED:
-		return COLOUR_YELLOW;
-	default:
-		return COLOUR_NONE;
-	}
+	const char *outcome = ((const struct rdmabroker_notice *)row)->outcome ?: "";
+
+	return strcmp(outcome, "allowed") == 0  ? COLOUR_GREEN :
+	       strcmp(outcome, "rejected") == 0 ? COLOUR_RED :
+	       *outcome                         ? COLOUR_YELLOW :
+						  COLOUR_NONE;
 }
 
 /* The reason of a decision that is not "allowed" includes the text of the rule. Then who the peer is, if that was asked. */
 static void print_reason(const void *at, FILE *file)
 {
-	const struct row *row = at;
-	const struct rdmabroker_notice *notice = &row->of;
-	bool refused = notice->outcome_name && notice->outcome != RDMABROKER_OUTCOME_ALLOWED;
+	const struct rdmabroker_notice *notice = at;
+	bool refused = notice->outcome && strcmp(notice->outcome, "allowed") != 0;
 	const char *text = refused ? notice->rule_text : NULL;
 
 	if (notice->reason)
@@ -181,41 +174,41 @@ static void print_reason(const void *at, FILE *file)
 		fprintf(file, "%s(%s)", notice->reason ? " " : "", text);
 	else if (!notice->reason && notice->request_id)
 		fprintf(file, "new id %u", notice->request_id);
-	if (!row->peer.who && !row->peer.why)
+	if (!notice->who_peer.is_known && !notice->who_peer.why)
 		return;
 	fprintf(file, "%sthe peer is ", notice->reason || text || notice->request_id ? "; " : "");
-	who_print_peer(&row->peer, file);
+	who_print_peer(&notice->who_peer, file);
 }
 
-#define OF(member) COLUMN_OF(struct row, of.member)
+#define OF(member) COLUMN_OF(struct rdmabroker_notice, member)
 
 static const struct column lost_columns[] = {
 	{ NULL, "time", OF(time_ns), .json = json_time },
-	{ NULL, "kind", OF(kind_name) },
+	{ NULL, "kind", OF(kind) },
 	{ NULL, "lost", OF(n_lost) },
 	{ NULL },
 };
 
 /* The columns of the table grow as needed. */
 static const struct column columns[] = {
-	{ "TIME", "time", .type = COLUMN_TEXT, .offset = offsetof(struct row, of.time_ns),
-	  .width = 15, .text = print_time, .json = json_time },
-	{ NULL, "kind", OF(kind_name) },
+	{ "TIME", "time", .type = COLUMN_TEXT,
+	  .offset = offsetof(struct rdmabroker_notice, time_ns), .width = 15, .text = print_time,
+	  .json = json_time },
+	{ NULL, "kind", OF(kind) },
 	{ NULL, "lost", OF(n_lost) },
 	{ NULL, "session", OF(session) },
-	WHO_COLUMNS(struct row, 8, 7),
+	WHO_COLUMNS(struct rdmabroker_notice, who, 8, 7),
 	{ "SESSION", NULL, OF(session), .width = 7 },
 	{ "ID", "id", OF(id), COLUMN_NO_ZERO, .width = 10 },
 	{ NULL, "request_id", OF(request_id), COLUMN_NO_ZERO },
-	{ "WHAT", NULL, .type = COLUMN_TEXT, .offset = offsetof(struct row, of), .width = 16,
-	  .text = print_what },
-	{ "RESULT", NULL, .type = COLUMN_TEXT, .offset = offsetof(struct row, of), .width = 8,
-	  .text = print_result, .colour = colour_of_result },
-	{ NULL, "operation", OF(operation_name) },
-	{ NULL, "outcome", OF(outcome_name) },
-	{ NULL, "event", OF(event_name) },
+	{ "WHAT", NULL, .type = COLUMN_TEXT, .width = 16, .text = print_what },
+	{ "RESULT", NULL, .type = COLUMN_TEXT, .width = 8, .text = print_result,
+	  .colour = colour_of_result },
+	{ NULL, "operation", OF(operation) },
+	{ NULL, "outcome", OF(outcome) },
+	{ NULL, "event", OF(event) },
 	{ NULL, "status", OF(status) },
-	{ NULL, "ps", .type = COLUMN_PORT_SPACE, .offset = offsetof(struct row, of.ps) },
+	{ NULL, "ps", .type = COLUMN_PORT_SPACE, .offset = offsetof(struct rdmabroker_notice, ps) },
 	{ "LOCAL", "local", OF(local), .width = 15 },
 	{ "PEER", "peer", OF(peer), .width = 15 },
 	{ "DEVICE", "device", OF(device), .width = 6 },
@@ -225,33 +218,26 @@ static const struct column columns[] = {
 	{ "REASON", NULL, .type = COLUMN_TEXT, .text = print_reason },
 	{ NULL, "reason", OF(reason) },
 	{ NULL, "retry_after_ms", OF(retry_after_ms) },
-	{ NULL, "peer_identity", .type = COLUMN_TEXT, .offset = offsetof(struct row, peer),
-	  .json = who_json_peer },
+	{ NULL, "peer_identity", .type = COLUMN_TEXT,
+	  .offset = offsetof(struct rdmabroker_notice, who_peer), .json = who_json_peer },
 	{ NULL },
 };
-
-static bool is_lost(const struct rdmabroker_notice *notice)
-{
-	return notice->kind == RDMABROKER_NOTICE_LOST;
-}
 
 /* TABLE NULL: as JSON. False: an error was printed. */
 static bool print_notice(const struct rdmabroker_notice *notice, struct table *table)
 {
-	const struct row row = { .who = WHO_OF(notice),
-				 .peer = { notice->peer_identity, notice->peer_unknown },
-				 .of = *notice };
+	bool is_lost = is_kind(notice, "lost");
 
 	if (!table) {
-		print_json(is_lost(notice) ? lost_columns : columns, &row);
+		print_json(is_lost ? lost_columns : columns, notice);
 		return true;
 	}
 	if (notice->n_lost > 0)
 		printf("%slost %" PRIu64 " events%s: they arrived faster than they were read\n",
 		       colour(COLOUR_YELLOW), notice->n_lost, colour(COLOUR_NONE));
-	if (is_lost(notice))
+	if (is_lost)
 		return true;
-	table_add(table, &row);
+	table_add(table, notice);
 	return table_print(table, stdout);
 }
 
@@ -306,9 +292,9 @@ static int print_events(const struct ctl *ctl, unsigned long count, struct table
 			complain("the daemon has ended, or has closed this session");
 		if (r < 0)
 			return r == -ECONNRESET ? EXIT_FAILURE : ctl_complain_failure(ctl, r);
-		n += !is_lost(notice);
+		n += !is_kind(notice, "lost");
 		good = print_notice(notice, table);
-		rdmabroker_free_notice(notice);
+		rdmabroker_free(notice);
 		if (!flush())
 			break;
 	}

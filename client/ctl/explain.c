@@ -24,9 +24,9 @@ static const char *get_note(const struct question *question)
 {
 	if (is_loopback(&question->local) || is_loopback(&question->peer))
 		return "no RDMA device has the loopback address";
-	if (question->public.operation == RDMABROKER_OPERATION_ADMIN)
+	if (strcmp(question->public.operation, "admin") == 0)
 		return "root and the daemon's own user are admins without a rule";
-	if (question->public.operation == RDMABROKER_OPERATION_OBSERVE)
+	if (strcmp(question->public.operation, "observe") == 0)
 		return "root, the daemon's own user and users whom a rule allows admin need no rule";
 	return NULL;
 }
@@ -55,15 +55,15 @@ static void json_rule(struct jsonout *json, const char *key, const struct rdmabr
 	jsonout_close(json, '}');
 }
 
-static void json_gids(struct jsonout *json, const uint32_t *gids, size_t n)
+static void json_gids(struct jsonout *json, const struct rdmabroker_who *who)
 {
 	jsonout_open(json, "gids", '[');
-	for (size_t i = 0; i < n; i++)
-		jsonout_number(json, NULL, gids[i]);
+	for (size_t i = 0; i < who->n_gids; i++)
+		jsonout_number(json, NULL, who->gids[i]);
 	jsonout_close(json, ']');
 }
 
-static void json_peer_identity(struct jsonout *json, const struct rdmabroker_peer_identity *who)
+static void json_peer_identity(struct jsonout *json, const struct rdmabroker_who *who)
 {
 	if (!who) {
 		jsonout_null(json, "peer_identity");
@@ -71,7 +71,7 @@ static void json_peer_identity(struct jsonout *json, const struct rdmabroker_pee
 	}
 	jsonout_open(json, "peer_identity", '{');
 	jsonout_number(json, "uid", who->uid);
-	json_gids(json, who->gids, who->n_gids);
+	json_gids(json, who);
 	jsonout_string(json, "unit", who->unit);
 	jsonout_string(json, "job", who->job);
 	jsonout_close(json, '}');
@@ -86,10 +86,10 @@ static void print_json(const struct question *question,
 	jsonout_string(&json, "answer", explanation->allow ? "allow" : "reject");
 	jsonout_bool(&json, "warns", explanation->warns);
 	jsonout_string(&json, "reason", explanation->reason);
-	jsonout_string(&json, "operation", rdmabroker_operation_str(question->public.operation));
-	jsonout_number(&json, "uid", question->public.uid);
-	json_gids(&json, question->public.gids, question->public.n_gids);
-	json_peer_identity(&json, question->public.peer_identity);
+	jsonout_string(&json, "operation", question->public.operation);
+	jsonout_number(&json, "uid", question->public.who.uid);
+	json_gids(&json, &question->public.who);
+	json_peer_identity(&json, question->public.peer_who);
 	json_rule(&json, "rule", explanation->rule, NULL);
 	jsonout_open(&json, "effects", '[');
 	for (size_t i = 0; i < explanation->n_effects; i++)
@@ -103,26 +103,26 @@ static void print_json(const struct question *question,
 	putchar('\n');
 }
 
-static void print_ids(const char *label, uint32_t uid, const uint32_t *gids, size_t n_gids)
+static void print_ids(const char *label, const struct rdmabroker_who *who)
 {
-	printf("%9s: uid %u, ", label, uid);
-	if (n_gids == 0)
+	printf("%9s: uid %u, ", label, who->uid);
+	if (who->n_gids == 0)
 		printf("no groups");
-	for (size_t i = 0; i < n_gids; i++)
-		printf("%s%u", i == 0 ? "gids " : ",", gids[i]);
+	for (size_t i = 0; i < who->n_gids; i++)
+		printf("%s%u", i == 0 ? "gids " : ",", who->gids[i]);
 }
 
 static void print_who(const struct rdmabroker_question *question, uint32_t charged_uid)
 {
-	const struct rdmabroker_peer_identity *peer = question->peer_identity;
+	const struct rdmabroker_who *peer = question->peer_who;
 
-	print_ids("who", question->uid, question->gids, question->n_gids);
-	if (charged_uid != question->uid)
+	print_ids("who", &question->who);
+	if (charged_uid != question->who.uid)
 		printf("; uid %u is charged", charged_uid);
 	putchar('\n');
 	if (!peer)
 		return;
-	print_ids("peer is", peer->uid, peer->gids, peer->n_gids);
+	print_ids("peer is", peer);
 	if (peer->unit)
 		printf(", unit %s", escaped(peer->unit));
 	if (peer->job)
@@ -202,6 +202,6 @@ int verb_explain(struct ctl *ctl)
 		return ctl_complain_failure(ctl, r);
 	(ctl->json ? print_json : print_text)(&question, explanation);
 	status = explanation->allow ? EXIT_SUCCESS : EXIT_REJECT;
-	rdmabroker_free_explanation(explanation);
+	rdmabroker_free(explanation);
 	return status;
 }

@@ -44,7 +44,7 @@ static void print_verbs(const struct ctl *ctl, const struct verb *only)
 		{ NULL, "argument", COLUMN_OF(struct verb, argument) },
 		{ NULL, "summary", COLUMN_OF(struct verb, summary) },
 		{ NULL, "values", COLUMN_OF(struct verb, values), .json = json_values },
-		{ NULL, "options", COLUMN_OF(struct verb, options), .json = json_options },
+		{ NULL, "options", .offset = offsetof(struct verb, options), .json = json_options },
 		{ NULL },
 	};
 	const struct verb_option *common = common_options;

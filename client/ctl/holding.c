@@ -34,20 +34,13 @@ struct reading {
 	struct nldev *nl;
 	struct holding *out;
 	uint16_t first_port, last_port;
-	struct device *devices;
-	size_t n_devices;
+	size_t n_devices; /* of OUT */
 	const struct device *device; /* that is read */
 	bool reads_qps;
 	struct held *held;
 	size_t n_held;
 	uint64_t now_ms;
 	uint8_t listens[UINT16_MAX + 1]; /* for each port the port spaces, as bit_of() has them */
-};
-
-struct row {
-	struct rdmabroker_refusal public; /* the first member: its pointer is freed */
-	uint32_t gids[HOLDER_GIDS];
-	char device[64], name[32], unit[];
 };
 
 /* Makes room for one more in LIST. NULL: out of memory. */
@@ -67,13 +60,14 @@ static void *grow(struct reading *reading, void *list, size_t n, size_t size)
 static int add_device(void *userdata, const char *name, const struct nldev_device *nldev)
 {
 	struct reading *reading = userdata;
-	void *more = grow(reading, reading->devices, reading->n_devices, sizeof(struct device));
+	struct holding *out = reading->out;
+	void *more = grow(reading, out->devices, reading->n_devices, sizeof(struct device));
 	struct device *device;
 
 	if (!more)
 		return -ENOMEM;
-	reading->devices = more;
-	device = &reading->devices[reading->n_devices++];
+	out->devices = more;
+	device = &out->devices[reading->n_devices++];
 	text_copy(device->name, sizeof(device->name), name);
 	device->nldev = *nldev;
 	return 0;
@@ -102,12 +96,14 @@ static struct holder *add_holder(struct reading *reading, const struct maker *ma
 		return NULL;
 	out->holders = more;
 	holder = &out->holders[out->n_holders++];
-	*holder = (struct holder){ .pid = maker->pid, .uid = maker->uid };
+	*holder = (struct holder){
+		.who = { .pid = maker->pid, .uid = maker->uid, .charged_uid = maker->uid },
+	};
 	text_copy(holder->name, sizeof(holder->name), maker->name);
 	holder->is_daemon = maker->pid > 0 && strcmp(maker->name, DAEMON) == 0;
 	if (maker->pid > 0) {
-		holder->unit = find_unit(maker->pid);
-		holder->n_gids = maker_read_gids(maker->pid, holder->gids, HOLDER_GIDS);
+		holder->who.unit = find_unit(maker->pid);
+		holder->who.n_gids = maker_read_gids(maker->pid, holder->gids, HOLDER_GIDS);
 	}
 	return holder;
 }
@@ -117,7 +113,7 @@ static struct holder *find_holder(const struct holding *holding, pid_t pid, cons
 	for (size_t i = 0; i < holding->n_holders; i++) {
 		struct holder *holder = &holding->holders[i];
 
-		if (holder->pid == pid && (pid > 0 || strcmp(holder->name, module) == 0))
+		if (holder->who.pid == pid && (pid > 0 || strcmp(holder->name, module) == 0))
 			return holder;
 	}
 	return NULL;
@@ -190,7 +186,7 @@ static int take(void *userdata, const struct cmdump_id *id)
 	reading->held = more;
 	reading->held[reading->n_held++] = (struct held){
 		.device = reading->device->name,
-		.pid = holder->pid,
+		.pid = holder->who.pid,
 		.is_qp = reading->reads_qps,
 		.state = id->state,
 		.ps = id->ps,
@@ -239,57 +235,45 @@ static bool has_peer(const struct held *held)
 	return addr_len(peer) > 0 && !addr_is_wildcard(peer);
 }
 
-static struct row *new_row(struct reading *reading, const struct held *held, const char *operation)
+/* It points into OUT, whose holders and devices are complete. NULL: out of memory. */
+static struct rdmabroker_refusal *new_row(struct reading *reading, const struct held *held,
+					  const char *operation)
 {
 	struct rdmabroker_refusals *all = &reading->out->refusals;
 	const struct holder *holder = find_holder(reading->out, held->pid, "");
-	const char *unit = holder->unit ?: "";
-	void *more = grow(reading, (void *)all->refusals, all->n_refusals, sizeof(*all->refusals));
-	struct row *row = calloc(1, sizeof(*row) + strlen(unit) + 1);
+	void *more = grow(reading, all->list, all->n, sizeof(*all->list));
 
-	if (more)
-		all->refusals = more;
-	if (!row || !more) {
-		free(row);
-		reading->out->failed = true;
+	if (!more)
 		return NULL;
-	}
-	strcpy(row->device, held->device);
-	strcpy(row->name, holder->name);
-	strcpy(row->unit, unit);
-	memcpy(row->gids, holder->gids, sizeof(row->gids));
-	row->public = (struct rdmabroker_refusal){
-		.size = sizeof(row->public),
+	all->list = more;
+	all->list[all->n] = (struct rdmabroker_refusal){
 		.operation = operation,
 		.outcome = "no-rule",
-		.uid = holder->uid,
-		.unit = unit[0] ? row->unit : NULL,
-		.name = row->name,
-		.device = row->device,
+		.who = holder->who,
+		.name = holder->name,
+		.device = held->device,
 		.count = 1,
 		.first_ms = reading->now_ms,
 		.last_ms = reading->now_ms,
-		.gids = row->gids,
-		.n_gids = holder->n_gids,
 	};
-	((const struct rdmabroker_refusal **)more)[all->n_refusals++] = &row->public;
-	return row;
+	all->list[all->n].who.gids = holder->gids;
+	return &all->list[all->n++];
 }
 
 static void add_row(struct reading *reading, const struct held *held, const char *operation,
 		    uint16_t port)
 {
-	struct row *row = new_row(reading, held, operation);
+	struct rdmabroker_refusal *row = new_row(reading, held, operation);
 
 	if (!row)
 		return;
-	row->public.ps = held->ps;
-	row->public.local = held->local;
-	row->public.any_port = strcmp(operation, "connect") != 0 && is_chosen(reading, port);
-	row->public.port = row->public.any_port ? 0 : port;
+	row->ps = held->ps;
+	row->local = held->local;
+	row->any_port = strcmp(operation, "connect") != 0 && is_chosen(reading, port);
+	row->port = row->any_port ? 0 : port;
 	if (has_peer(held) && strcmp(operation, "listen") != 0) {
-		row->public.peer = held->peer;
-		row->public.peer_prefix = (uint8_t)addr_bits((const struct sockaddr *)&held->peer);
+		row->peer = held->peer;
+		row->peer_prefix = (uint8_t)addr_bits((const struct sockaddr *)&held->peer);
 	}
 }
 
@@ -314,7 +298,7 @@ const char *holding_read(struct holding *ret, uint16_t first_port, uint16_t last
 	struct timespec now;
 	int r;
 
-	*ret = (struct holding){ .refusals.size = sizeof(ret->refusals) };
+	*ret = (struct holding){ .n_holders = 0 };
 	clock_gettime(CLOCK_REALTIME, &now);
 	reading.now_ms = (uint64_t)now.tv_sec * 1000;
 	r = nldev_new(&reading.nl);
@@ -324,7 +308,7 @@ const char *holding_read(struct holding *ret, uint16_t first_port, uint16_t last
 	}
 	for (size_t i = 0; i < 2 * reading.n_devices && r >= 0; i++) {
 		failed = i % 2 ? "list the QPs" : "list the connection manager's ids";
-		r = read_device(&reading, &reading.devices[i / 2], i % 2 == 1);
+		r = read_device(&reading, &ret->devices[i / 2], i % 2 == 1);
 	}
 	for (size_t i = 0; i < reading.n_held && !ret->failed && r >= 0; i++)
 		if (!find_holder(ret, reading.held[i].pid, "")->is_daemon)
@@ -332,7 +316,6 @@ const char *holding_read(struct holding *ret, uint16_t first_port, uint16_t last
 	if (ret->failed)
 		r = -ENOMEM;
 	nldev_free(reading.nl);
-	free(reading.devices);
 	free(reading.held);
 	errno = -r;
 	return r < 0 ? failed : NULL;
@@ -340,10 +323,9 @@ const char *holding_read(struct holding *ret, uint16_t first_port, uint16_t last
 
 void holding_done(struct holding *holding)
 {
-	for (size_t i = 0; i < holding->refusals.n_refusals; i++)
-		free((void *)holding->refusals.refusals[i]);
-	free((void *)holding->refusals.refusals);
+	free(holding->refusals.list);
+	free(holding->devices);
 	for (size_t i = 0; i < holding->n_holders; i++)
-		free(holding->holders[i].unit);
+		free((char *)holding->holders[i].who.unit);
 	free(holding->holders);
 }

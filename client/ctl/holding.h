@@ -14,12 +14,9 @@
 
 /* A program that holds something, or a module of the kernel. */
 struct holder {
-	pid_t pid; /* 0: a module */
-	uint32_t uid; /* UINT32_MAX: not known, or a module */
+	struct rdmabroker_who who; /* pid 0: a module; uid UINT32_MAX: a module, or not known */
 	char name[32];
-	char *unit; /* NULL: in none, or not known */
 	uint32_t gids[HOLDER_GIDS]; /* the first ones, by number */
-	size_t n_gids;
 	bool is_daemon; /* its ids are those of the broker's clients */
 	unsigned n_ids, n_qps;
 };
@@ -29,6 +26,7 @@ struct holding {
 		refusals; /* of the programs; nothing of modules and the daemon */
 	struct holder *holders;
 	size_t n_holders;
+	struct device *devices; /* their names are in REFUSALS */
 	unsigned
 		n_nameless; /* ids and QPs of threads that have ended: the kernel does not report their processes */
 	bool failed; /* out of memory */

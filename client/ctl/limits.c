@@ -42,31 +42,19 @@ static const struct column columns[] = {
 	{ NULL },
 };
 
-static const struct column list_columns[] = {
-	{ NULL, "limits", COLUMN_OF(struct rdmabroker_limits, limits), .columns = columns },
-	{ NULL },
-};
-
 int verb_limits(struct ctl *ctl)
 {
 	int r, status = ctl_open_session(ctl, /* as_admin= */ false);
 	struct rdmabroker_limits *limits;
-	struct table table;
 
 	if (status != 0)
 		return status;
 	r = rdmabroker_get_limits(ctl->session, &limits);
 	if (r < 0)
 		return ctl_complain_failure(ctl, r);
-	if (ctl->json) {
-		print_json(list_columns, limits);
-	} else {
-		table_begin(&table, columns);
-		for (size_t i = 0; i < limits->n_limits; i++)
-			table_add(&table, limits->limits[i]);
-		if (!table_end(&table, stdout))
-			status = EXIT_FAILURE;
-	}
-	rdmabroker_free_limits(limits);
+	if (!print_rows(ctl->json ? "limits" : NULL, columns, limits->list, limits->n,
+			sizeof(*limits->list), 0))
+		status = EXIT_FAILURE;
+	rdmabroker_free(limits);
 	return status;
 }

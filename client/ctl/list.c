@@ -133,7 +133,7 @@ static uint16_t port_of(const struct sockaddr_storage *addr)
 static bool wants_owner(const struct filter *filter,
 			const struct rdmabroker_listed_session *session)
 {
-	return !(filter->by_user && session->uid != filter->uid) &&
+	return !(filter->by_user && session->who.uid != filter->uid) &&
 	       !(filter->session && session->number != filter->session);
 }
 
@@ -159,17 +159,15 @@ static bool wants_session(const struct filter *filter, const struct rdmabroker_l
 		return true;
 	/* Select the sessions that have an id which the filter selects. */
 	for (size_t i = 0; i < list->n_ids; i++)
-		if (list->ids[i]->session == session && wants_id(filter, list->ids[i]))
+		if (list->ids[i].session == session && wants_id(filter, &list->ids[i]))
 			return true;
 	return false;
 }
 
 /* A session, or one of its ids. In the table, ID has what there is to say about a session. */
 struct row {
-	struct who who;
 	struct rdmabroker_listed_session session;
 	struct rdmabroker_listed_id id;
-	struct peer peer;
 };
 
 static void print_age(const void *at, FILE *file)
@@ -183,18 +181,23 @@ static void print_age(const void *at, FILE *file)
 #define OF(member) COLUMN_OF(struct row, member)
 
 static const struct column session_columns[] = {
-	{ NULL, "session", OF(session.number) },          WHO_COLUMNS(struct row, 0, 0),
-	{ NULL, "age_ms", OF(session.age_ms) },           { NULL, "ids", OF(session.n_ids) },
-	{ NULL, "leases", OF(session.n_leases) },         { NULL, "rule", OF(session.rule) },
-	{ NULL, "restriction", OF(session.restriction) }, { NULL, "lingers", OF(session.lingers) },
-	{ NULL, "charged_uid", OF(session.charged_uid) }, { NULL },
+	{ NULL, "session", OF(session.number) },
+	WHO_COLUMNS(struct row, session.who, 0, 0),
+	{ NULL, "age_ms", OF(session.age_ms) },
+	{ NULL, "ids", OF(session.n_ids) },
+	{ NULL, "leases", OF(session.n_leases) },
+	{ NULL, "rule", OF(session.rule) },
+	{ NULL, "restriction", OF(session.restriction) },
+	{ NULL, "lingers", OF(session.lingers) },
+	{ NULL, "charged_uid", OF(session.who.charged_uid) },
+	{ NULL },
 };
 
 /* Of an id in JSON, and of both in the table. */
 static const struct column columns[] = {
 	{ NULL, "session", OF(session.number) },
 	{ NULL, "id", OF(id.id) },
-	WHO_COLUMNS(struct row, 0, 0),
+	WHO_COLUMNS(struct row, session.who, 0, 0),
 	{ "SESSION", NULL, OF(session.number) },
 	{ "ID", NULL, OF(id.id), COLUMN_NO_ZERO },
 	{ "STATE", "state", OF(id.state) },
@@ -207,23 +210,19 @@ static const struct column columns[] = {
 	{ "TOS", "tos", OF(id.tos), COLUMN_NO_NEGATIVE },
 	{ "RULE", "rule", OF(id.rule) },
 	/* Most policies never ask. */
-	{ "PEER-IS", "peer_identity", .type = COLUMN_TEXT, .offset = offsetof(struct row, peer),
-	  COLUMN_IF_ANY, .text = who_print_peer, .json = who_json_peer },
+	{ "PEER-IS", "peer_identity", .type = COLUMN_TEXT,
+	  .offset = offsetof(struct row, id.who_peer), COLUMN_IF_ANY, .text = who_print_peer,
+	  .json = who_json_peer },
 	{ NULL },
 };
 
 /* For reload --dry-run. */
 static const struct column denied_columns[] = {
-	{ NULL, "session", OF(session.number) },
-	{ NULL, "id", OF(id.id), COLUMN_NO_ZERO },
-	WHO_COLUMNS(struct row, 0, 0),
-	{ "SESSION", NULL, OF(session.number) },
-	{ "ID", NULL, OF(id.id), COLUMN_NO_ZERO },
-	{ "STATE", "state", OF(id.state) },
-	{ "LOCAL", "local", OF(id.local) },
-	{ "PEER", "peer", OF(id.peer) },
-	{ "NOT ALLOWED", "denied", OF(id.denied) },
-	{ NULL },
+	{ NULL, "session", OF(session.number) },    { NULL, "id", OF(id.id), COLUMN_NO_ZERO },
+	WHO_COLUMNS(struct row, session.who, 0, 0), { "SESSION", NULL, OF(session.number) },
+	{ "ID", NULL, OF(id.id), COLUMN_NO_ZERO },  { "STATE", "state", OF(id.state) },
+	{ "LOCAL", "local", OF(id.local) },         { "PEER", "peer", OF(id.peer) },
+	{ "NOT ALLOWED", "denied", OF(id.denied) }, { NULL },
 };
 
 /* ID NULL: the session. */
@@ -239,11 +238,8 @@ static struct row make_row(const struct rdmabroker_listed_session *session,
 		.denied = session->denied,
 		.tos = -1,
 	};
-	struct row row = { .who = WHO_OF(session), .session = *session, .id = id ? *id : none };
 
-	row.who.charged_uid = session->charged_uid;
-	row.peer = (struct peer){ row.id.peer_identity, row.id.peer_unknown };
-	return row;
+	return (struct row){ .session = *session, .id = id ? *id : none };
 }
 
 /* What is printed. */
@@ -255,16 +251,18 @@ struct view {
 static void add_rows(const struct view *view, struct table *table, bool sessions, bool ids)
 {
 	const struct rdmabroker_list *list = view->list;
+	const struct rdmabroker_listed_id *id = list->ids, *end = id + list->n_ids;
 	struct row row;
-	size_t k = 0;
 
 	for (size_t i = 0; i < list->n_sessions; i++) {
-		row = make_row(list->sessions[i], NULL);
-		if (sessions && wants_session(view->filter, list, list->sessions[i]))
+		const struct rdmabroker_listed_session *session = &list->sessions[i];
+
+		row = make_row(session, NULL);
+		if (sessions && wants_session(view->filter, list, session))
 			table_add(table, &row);
-		for (; k < list->n_ids && list->ids[k]->session == list->sessions[i]; k++) {
-			row = make_row(list->sessions[i], list->ids[k]);
-			if (ids && view->filter->ids && wants_id(view->filter, list->ids[k]))
+		for (; id < end && id->session == session; id++) {
+			row = make_row(session, id);
+			if (ids && view->filter->ids && wants_id(view->filter, id))
 				table_add(table, &row);
 		}
 	}
@@ -302,7 +300,7 @@ static int print_list(const struct ctl *ctl, const struct filter *filter)
 	struct view view = { .filter = filter };
 	int r, status = EXIT_SUCCESS;
 
-	r = rdmabroker_get_list(ctl->session, &list);
+	r = rdmabroker_get_list(ctl->session, 0, &list);
 	if (r < 0)
 		return ctl_complain_failure(ctl, r);
 	view.list = list;
@@ -312,7 +310,7 @@ static int print_list(const struct ctl *ctl, const struct filter *filter)
 		status = print_on_screen(print_table, &view);
 	else
 		status = print_table(&view, stdout);
-	rdmabroker_free_list(list);
+	rdmabroker_free(list);
 	return status;
 }
 
@@ -322,8 +320,8 @@ static size_t add_denied(const struct rdmabroker_list *list, struct table *table
 
 	for (size_t i = 0; i < list->n_sessions + list->n_ids; i++) {
 		const struct rdmabroker_listed_id *id =
-			i < list->n_sessions ? NULL : list->ids[i - list->n_sessions];
-		struct row row = make_row(id ? id->session : list->sessions[i], id);
+			i < list->n_sessions ? NULL : &list->ids[i - list->n_sessions];
+		struct row row = make_row(id ? id->session : &list->sessions[i], id);
 
 		if (!row.id.denied)
 			continue;

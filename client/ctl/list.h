@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* Prints what rdmabroker_get_list_tried() has found, for the verb reload. */
+/* Prints what rdmabroker_get_list() has found in a dry run, for the verb reload. */
 
 struct jsonout;
 struct rdmabroker_list;

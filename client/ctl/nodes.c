@@ -211,19 +211,18 @@ static int close_nodes(void)
 
 struct row {
 	const char *name;
-	unsigned n_ids, n_qps;
-	struct who who;
+	struct holder of;
 };
 
 static const struct column holder_columns[] = {
 	{ "PROGRAM", "name", COLUMN_OF(struct row, name) },
-	{ "PID", "pid", COLUMN_OF(struct row, who.pid), .flags = COLUMN_NO_ZERO },
-	{ NULL, "uid", COLUMN_OF(struct row, who.uid), .flags = COLUMN_NO_MAX },
-	{ "USER", "user", COLUMN_TEXT, offsetof(struct row, who.uid), .text = who_print_user,
+	{ "PID", "pid", COLUMN_OF(struct row, of.who.pid), .flags = COLUMN_NO_ZERO },
+	{ NULL, "uid", COLUMN_OF(struct row, of.who.uid), .flags = COLUMN_NO_MAX },
+	{ "USER", "user", COLUMN_TEXT, offsetof(struct row, of.who.uid), .text = who_print_user,
 	  .json = who_json_user },
-	{ "UNIT", "unit", COLUMN_OF(struct row, who.unit) },
-	{ "IDS", "ids", COLUMN_OF(struct row, n_ids) },
-	{ "QPS", "qps", COLUMN_OF(struct row, n_qps) },
+	{ "UNIT", "unit", COLUMN_OF(struct row, of.who.unit) },
+	{ "IDS", "ids", COLUMN_OF(struct row, of.n_ids) },
+	{ "QPS", "qps", COLUMN_OF(struct row, of.n_qps) },
 	{ NULL },
 };
 
@@ -244,7 +243,7 @@ static void print_owner(const void *at, FILE *file)
 {
 	const uint32_t uid = *(const uint32_t *)at;
 
-	who_print_user(&(struct who){ .uid = uid, .charged_uid = uid }, file);
+	who_print_user(&(struct rdmabroker_who){ .uid = uid, .charged_uid = uid }, file);
 }
 
 static const struct column node_columns[] = {
@@ -260,7 +259,7 @@ static const struct column node_columns[] = {
 static bool has_session(const struct rdmabroker_list *list, pid_t pid)
 {
 	for (size_t i = 0; list && i < list->n_sessions; i++)
-		if (list->sessions[i]->pid == pid)
+		if (list->sessions[i].who.pid == pid)
 			return true;
 	return false;
 }
@@ -268,7 +267,7 @@ static bool has_session(const struct rdmabroker_list *list, pid_t pid)
 /* A client of the broker has QPs of its own, but no ids. */
 static bool is_apart(const struct rdmabroker_list *list, const struct holder *holder)
 {
-	return holder->n_ids > 0 || !has_session(list, holder->pid);
+	return holder->n_ids > 0 || !has_session(list, holder->who.pid);
 }
 
 static size_t add_holders(struct table *table, const struct holding *holding,
@@ -281,15 +280,7 @@ static size_t add_holders(struct table *table, const struct holding *holding,
 
 		if (holder->is_daemon || !is_apart(list, holder))
 			continue;
-		table_add(table, &(struct row){
-					 .name = holder->name,
-					 .n_ids = holder->n_ids,
-					 .n_qps = holder->n_qps,
-					 .who = { .uid = holder->uid,
-						  .charged_uid = holder->uid,
-						  .pid = holder->pid,
-						  .unit = holder->unit },
-				 });
+		table_add(table, &(struct row){ holder->name, *holder });
 		n++;
 	}
 	return n;
@@ -362,11 +353,11 @@ static int print_status(struct ctl *ctl)
 		status = EXIT_FAILURE;
 	} else {
 		if (ctl_connect(ctl, /* as_admin= */ true) == 0 &&
-		    rdmabroker_get_list(ctl->session, &list) < 0)
+		    rdmabroker_get_list(ctl->session, 0, &list) < 0)
 			list = NULL;
 		status = (ctl->json ? print_as_json : print_text)(&nodes, &holding, list, is_open);
 	}
-	rdmabroker_free_list(list);
+	rdmabroker_free(list);
 	holding_done(&holding);
 	nodes_done(&nodes);
 	return status;

@@ -155,9 +155,9 @@ static int take_identity(struct question *question, const struct ctl *ctl)
 {
 	int r = read_identity(&question->user, ctl->given[OPTION_USER], ctl->given[OPTION_GROUP]);
 
-	question->public.uid = question->user.uid;
-	question->public.gids = question->user.gids;
-	question->public.n_gids = question->user.n_gids;
+	question->public.who.uid = question->user.uid;
+	question->public.who.gids = question->user.gids;
+	question->public.who.n_gids = question->user.n_gids;
 	return r;
 }
 
@@ -175,8 +175,7 @@ static int take_peer_identity(struct question *question, const struct ctl *ctl)
 	if (!given[OPTION_PEER_USER])
 		return 0;
 	r = read_identity(user, given[OPTION_PEER_USER], given[OPTION_PEER_GROUP]);
-	question->peer_identity = (struct rdmabroker_peer_identity){
-		.size = sizeof(question->peer_identity),
+	question->peer_who = (struct rdmabroker_who){
 		.uid = user->uid,
 		.gids = user->gids,
 		.n_gids = user->n_gids,
@@ -184,7 +183,7 @@ static int take_peer_identity(struct question *question, const struct ctl *ctl)
 		.unit = given[OPTION_PEER_UNIT],
 		.job = given[OPTION_PEER_JOB],
 	};
-	question->public.peer_identity = &question->peer_identity;
+	question->public.peer_who = &question->peer_who;
 	return r;
 }
 
@@ -240,11 +239,11 @@ static int take_wish(struct question *question, const struct ctl *ctl)
 	struct rdmabroker_question *public = &question->public;
 
 	public->device = given[OPTION_DEVICE];
-	public->unit = given[OPTION_UNIT];
-	public->container = given[OPTION_CONTAINER];
-	public->pod = given[OPTION_POD];
-	public->job = given[OPTION_JOB];
-	public->cgroup = given[OPTION_CGROUP];
+	public->who.unit = given[OPTION_UNIT];
+	public->who.container = given[OPTION_CONTAINER];
+	public->who.pod = given[OPTION_POD];
+	public->who.job = given[OPTION_JOB];
+	public->who.cgroup = given[OPTION_CGROUP];
 	public->local = given[OPTION_LOCAL] ? (struct sockaddr *)&question->local : NULL;
 	public->peer = given[OPTION_PEER] ? (struct sockaddr *)&question->peer : NULL;
 	return read_address(given[OPTION_LOCAL], &question->local)       ?:
@@ -256,12 +255,9 @@ static int take_wish(struct question *question, const struct ctl *ctl)
 
 int question_read(struct question *ret, const struct ctl *ctl, const char *operation)
 {
-	int i = read_word("operation", operation, operation_names);
-
-	if (i < 0)
+	if (read_word("operation", operation, operation_names) < 0)
 		return EXIT_USAGE;
-	*ret = (struct question){ .public = RDMABROKER_QUESTION_INIT };
-	ret->public.operation = (enum rdmabroker_operation)(i + 1);
+	*ret = (struct question){ .public.operation = operation };
 	return take_wish(ret, ctl) ?: take_identity(ret, ctl) ?: take_peer_identity(ret, ctl);
 }
 
@@ -284,7 +280,7 @@ static bool knows(const struct rdmabroker_question *question, size_t option)
 	case OPTION_PEER_GROUP:
 	case OPTION_PEER_UNIT:
 	case OPTION_PEER_JOB:
-		return question->peer_identity;
+		return question->peer_who;
 	default:
 		return true; /* the user, the groups and the workload are always known */
 	}

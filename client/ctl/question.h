@@ -6,7 +6,7 @@
 #include "client/admin.h"
 #include "ctl.h"
 
-#define MAX_GROUPS 1024 /* the maximum of n_gids in struct rdmabroker_question */
+#define MAX_GROUPS 1024 /* the maximum of n_gids in struct rdmabroker_who */
 
 enum {
 	OPTION_USER,
@@ -37,7 +37,7 @@ struct user {
 
 struct question {
 	struct rdmabroker_question public;
-	struct rdmabroker_peer_identity peer_identity; /* PUBLIC points to it, if it is given */
+	struct rdmabroker_who peer_who; /* PUBLIC points to it, if it is given */
 	struct user user, peer_user;
 	struct sockaddr_storage local, peer;
 	uint8_t data[RDMABROKER_LOOKUP_DATA_MAX];

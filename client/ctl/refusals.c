@@ -24,11 +24,6 @@ const struct verb_option refusals_options[] = {
 	{ NULL },
 };
 
-struct row {
-	struct rdmabroker_refusal of;
-	struct who who;
-};
-
 static void print_time(const void *at, FILE *file)
 {
 	time_t t = (time_t)(*(const uint64_t *)at / 1000);
@@ -120,112 +115,76 @@ static void json_peer(const void *at, struct jsonout *json, const char *key)
 
 static void json_gids(const void *at, struct jsonout *json, const char *key)
 {
-	const struct rdmabroker_refusal *of = at;
+	const struct rdmabroker_who *who = at;
 
 	jsonout_open(json, key, '[');
-	for (size_t i = 0; i < of->n_gids; i++)
-		jsonout_number(json, NULL, of->gids[i]);
+	for (size_t i = 0; i < who->n_gids; i++)
+		jsonout_number(json, NULL, who->gids[i]);
 	jsonout_close(json, ']');
 }
 
 static enum colour colour_of_outcome(const void *row)
 {
-	const char *outcome = ((const struct row *)row)->of.outcome;
+	const char *outcome = ((const struct rdmabroker_refusal *)row)->outcome;
 
 	return strcmp(outcome, "warned") == 0 || strcmp(outcome, "busy") == 0 ? COLOUR_YELLOW :
 										COLOUR_RED;
 }
 
-#define OF(member) COLUMN_OF(struct row, of.member)
-#define WHOLE .type = COLUMN_TEXT, .offset = offsetof(struct row, of)
+#define OF(member) COLUMN_OF(struct rdmabroker_refusal, member)
+#define AT(member) .type = COLUMN_TEXT, .offset = offsetof(struct rdmabroker_refusal, member)
 
 static const struct column columns[] = {
 	{ "COUNT", "count", OF(count) },
 	{ NULL, "first_ms", OF(first_ms) },
-	{ "LAST", "last_ms", COLUMN_TEXT, offsetof(struct row, of.last_ms), .text = print_time,
-	  .json = json_time },
+	{ "LAST", "last_ms", AT(last_ms), .text = print_time, .json = json_time },
 	{ "OUTCOME", "outcome", OF(outcome), .colour = colour_of_outcome },
 	{ "OPERATION", "operation", OF(operation) },
-	{ NULL, "uid", COLUMN_OF(struct row, who.uid) },
-	{ "USER", "user", COLUMN_TEXT, offsetof(struct row, who.uid), .text = who_print_user,
-	  .json = who_json_user },
-	{ "WORKLOAD", NULL, COLUMN_TEXT, offsetof(struct row, who.uid),
-	  .text = who_print_workload },
-	{ NULL, "gids", WHOLE, .json = json_gids },
-	{ NULL, "unit", OF(unit) },
-	{ NULL, "container", OF(container) },
-	{ NULL, "pod", OF(pod) },
-	{ NULL, "job", OF(job) },
+	{ NULL, "uid", OF(who.uid) },
+	{ "USER", "user", AT(who.uid), .text = who_print_user, .json = who_json_user },
+	{ "WORKLOAD", NULL, AT(who.uid), .text = who_print_workload },
+	{ NULL, "gids", AT(who), .json = json_gids },
+	{ NULL, "unit", OF(who.unit) },
+	{ NULL, "container", OF(who.container) },
+	{ NULL, "pod", OF(who.pod) },
+	{ NULL, "job", OF(who.job) },
 	{ "PROGRAM", "program", OF(name) },
-	{ "PORT", "port", WHOLE, .text = print_port, .json = json_port },
-	{ "LOCAL", "local", COLUMN_TEXT, offsetof(struct row, of.local), .text = print_local,
-	  .json = json_local },
-	{ "PEER", "peer", WHOLE, .text = print_peer, .json = json_peer },
+	{ "PORT", "port", .type = COLUMN_TEXT, .text = print_port, .json = json_port },
+	{ "LOCAL", "local", AT(local), .text = print_local, .json = json_local },
+	{ "PEER", "peer", .type = COLUMN_TEXT, .text = print_peer, .json = json_peer },
 	{ "DEVICE", "device", OF(device) },
-	{ NULL, "ps", .type = COLUMN_PORT_SPACE, .offset = offsetof(struct row, of.ps) },
+	{ NULL, "ps", .type = COLUMN_PORT_SPACE,
+	  .offset = offsetof(struct rdmabroker_refusal, ps) },
 	{ "RULE", "rule", OF(rule) },
 	{ NULL },
 };
 
 static int compare(const void *a, const void *b)
 {
-	const struct rdmabroker_refusal *x = *(const struct rdmabroker_refusal *const *)a;
-	const struct rdmabroker_refusal *y = *(const struct rdmabroker_refusal *const *)b;
+	const struct rdmabroker_refusal *x = a, *y = b;
 
 	if (x->count != y->count)
 		return x->count > y->count ? -1 : 1;
 	return x->last_ms > y->last_ms ? -1 : x->last_ms < y->last_ms;
 }
 
-static bool wants(const struct ctl *ctl, uint32_t uid, const struct rdmabroker_refusal *one)
+/* Removes what the options do not want. */
+static void select_wanted(const struct ctl *ctl, uint32_t uid, struct rdmabroker_refusals *refusals)
 {
-	return (!ctl->given[OPTION_WARNED] || strcmp(one->outcome, "warned") == 0) &&
-	       (!ctl->given[OPTION_USER] || one->uid == uid);
-}
+	size_t n = 0;
 
-static void add_rows(const struct ctl *ctl, uint32_t uid, const struct rdmabroker_refusal **sorted,
-		     size_t n, struct table *table)
-{
-	for (size_t i = 0; i < n; i++) {
-		const struct rdmabroker_refusal *one = sorted[i];
-		const struct row row = {
-			.of = *one,
-			.who = { .uid = one->uid,
-				 .charged_uid = one->uid,
-				 .unit = one->unit,
-				 .container = one->container,
-				 .pod = one->pod,
-				 .job = one->job },
-		};
+	for (size_t i = 0; i < refusals->n; i++) {
+		const struct rdmabroker_refusal *one = &refusals->list[i];
 
-		if (wants(ctl, uid, one))
-			table_add(table, &row);
+		if ((!ctl->given[OPTION_WARNED] || strcmp(one->outcome, "warned") == 0) &&
+		    (!ctl->given[OPTION_USER] || one->who.uid == uid))
+			refusals->list[n++] = *one;
 	}
-}
-
-static int print(const struct ctl *ctl, uint32_t uid, const struct rdmabroker_refusal **sorted,
-		 size_t n)
-{
-	struct jsonout json = { .file = stdout };
-	struct table table;
-
-	if (!ctl->json) {
-		table_begin(&table, columns);
-		add_rows(ctl, uid, sorted, n, &table);
-		return table_end(&table, stdout) ? EXIT_SUCCESS : EXIT_FAILURE;
-	}
-	jsonout_open(&json, NULL, '{');
-	jsonout_open(&json, "refusals", '[');
-	add_rows(ctl, uid, sorted, n, &(struct table){ .columns = columns, .json = &json });
-	jsonout_close(&json, ']');
-	jsonout_close(&json, '}');
-	putchar('\n');
-	return EXIT_SUCCESS;
+	refusals->n = n;
 }
 
 int verb_refusals(struct ctl *ctl)
 {
-	const struct rdmabroker_refusal **sorted;
 	struct rdmabroker_refusals *refusals;
 	uint32_t uid = 0;
 	int r, status = EXIT_SUCCESS;
@@ -239,16 +198,11 @@ int verb_refusals(struct ctl *ctl)
 	r = rdmabroker_get_refusals(ctl->session, &refusals);
 	if (r < 0)
 		return ctl_complain_failure(ctl, r);
-	sorted = calloc(refusals->n_refusals + 1, sizeof(*sorted));
-	if (!sorted) {
-		complain("out of memory");
-		rdmabroker_free_refusals(refusals);
-		return EXIT_FAILURE;
-	}
-	memcpy(sorted, refusals->refusals, refusals->n_refusals * sizeof(*sorted));
-	qsort(sorted, refusals->n_refusals, sizeof(*sorted), compare);
-	status = print(ctl, uid, sorted, refusals->n_refusals);
-	free(sorted);
-	rdmabroker_free_refusals(refusals);
+	select_wanted(ctl, uid, refusals);
+	qsort(refusals->list, refusals->n, sizeof(*refusals->list), compare);
+	if (!print_rows(ctl->json ? "refusals" : NULL, columns, refusals->list, refusals->n,
+			sizeof(*refusals->list), 0))
+		status = EXIT_FAILURE;
+	rdmabroker_free(refusals);
 	return status;
 }

@@ -75,19 +75,18 @@ int verb_reload(struct ctl *ctl)
 
 	if (status != 0)
 		return status;
-	r = ctl->given[OPTION_DRY_RUN] ? rdmabroker_try_reload(ctl->session, &result) :
-					 rdmabroker_reload(ctl->session, &result);
+	r = rdmabroker_reload(ctl->session, ctl->given[OPTION_DRY_RUN], &result);
 	if (r < 0)
 		return ctl_complain_failure(ctl, r);
 	if (result->dry_run)
-		r = rdmabroker_get_list_tried(ctl->session, result->dry_run, &list);
+		r = rdmabroker_get_list(ctl->session, result->dry_run, &list);
 	if (r < 0)
 		status = ctl_complain_failure(ctl, r);
 	else
 		status = print(ctl, result, list);
 	if (!result->ok)
 		status = EXIT_FAILURE;
-	rdmabroker_free_list(list);
-	rdmabroker_free_reload_result(result);
+	rdmabroker_free(list);
+	rdmabroker_free(result);
 	return status;
 }

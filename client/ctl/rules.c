@@ -66,22 +66,6 @@ static const struct column columns[] = {
 	{ NULL },
 };
 
-static const struct column list_columns[] = {
-	{ NULL, "rules", COLUMN_OF(struct rdmabroker_rules, rules), .columns = columns },
-	{ NULL },
-};
-
-static bool print_table(const struct rdmabroker_rules *rules, unsigned width)
-{
-	struct table table;
-
-	table_begin(&table, columns);
-	table.width = width;
-	for (size_t i = 0; i < rules->n_rules; i++)
-		table_add(&table, rules->rules[i]);
-	return table_end(&table, stdout);
-}
-
 int verb_rules(struct ctl *ctl)
 {
 	int r, status = ctl_open_session(ctl, /* as_admin= */ true);
@@ -92,10 +76,9 @@ int verb_rules(struct ctl *ctl)
 	r = rdmabroker_get_rules(ctl->session, &rules);
 	if (r < 0)
 		return ctl_complain_failure(ctl, r);
-	if (ctl->json)
-		print_json(list_columns, rules);
-	else if (!print_table(rules, ctl->given[OPTION_FULL] ? 0 : terminal_width()))
+	if (!print_rows(ctl->json ? "rules" : NULL, columns, rules->list, rules->n,
+			sizeof(*rules->list), ctl->given[OPTION_FULL] ? 0 : terminal_width()))
 		status = EXIT_FAILURE;
-	rdmabroker_free_rules(rules);
+	rdmabroker_free(rules);
 	return status;
 }

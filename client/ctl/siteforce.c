@@ -128,7 +128,7 @@ static bool reload(const struct site *site, bool *ret_runs, bool *ret_hangs)
 			ctl_complain_failure(ctl, r);
 		return !*ret_runs;
 	}
-	r = rdmabroker_reload(ctl->session, &result);
+	r = rdmabroker_reload(ctl->session, /* dry_run= */ false, &result);
 	good = r == 0 && result->ok;
 	*ret_hangs = r < 0;
 	if (r < 0)
@@ -138,7 +138,7 @@ static bool reload(const struct site *site, bool *ret_runs, bool *ret_hangs)
 		remember_error(result->complaints[i]);
 	}
 	if (r == 0)
-		rdmabroker_free_reload_result(result);
+		rdmabroker_free(result);
 	ctl->session = rdmabroker_close(ctl->session);
 	return good;
 }
@@ -157,7 +157,7 @@ static bool is_confirmed(const struct site *site)
 		r = rdmabroker_get_status(ctl->session, &status);
 		good = r == 0 && !status->policy_error;
 		if (r == 0)
-			rdmabroker_free_status(status);
+			rdmabroker_free(status);
 	}
 	ctl->session = rdmabroker_close(ctl->session);
 	return good;

@@ -2,7 +2,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "ctl.h"
 #include "proto/addr.h"
@@ -14,15 +13,6 @@
 #define DEVICE(member) COLUMN_OF(struct rdmabroker_device_status, member)
 #define FOREIGN(member) COLUMN_OF(struct rdmabroker_foreign_ids, member)
 #define HOLDER(member) COLUMN_OF(struct rdmabroker_holder, member)
-
-static const struct rdmabroker_foreign_ids *find_foreign(const struct rdmabroker_status *status,
-							 const char *device)
-{
-	for (size_t i = 0; i < status->n_foreign_ids; i++)
-		if (strcmp(status->foreign_ids[i]->device, device) == 0)
-			return status->foreign_ids[i];
-	return NULL;
-}
 
 static const struct column policy_columns[] = {
 	{ NULL, "rules", STATUS(n_rules) },
@@ -43,16 +33,25 @@ static const struct column holder_columns[] = {
 
 static const struct column foreign_columns[] = {
 	{ NULL, "age_ms", FOREIGN(age_ms) },
-	{ NULL, "holders", FOREIGN(holders), .columns = holder_columns },
+	{ NULL, "holders", COLUMN_ROWS(struct rdmabroker_foreign_ids, holders),
+	  .columns = holder_columns },
 	{ NULL, "more", FOREIGN(n_more) },
 	{ NULL, "nameless", FOREIGN(n_nameless) },
 	{ NULL },
 };
 
+static void json_foreign(const void *at, struct jsonout *json, const char *key)
+{
+	const struct rdmabroker_device_status *device = at;
+
+	json_row(json, key, foreign_columns, device->is_examined ? &device->foreign : NULL);
+}
+
 static const struct column device_columns[] = {
 	{ NULL, "name", DEVICE(name) },
 	{ NULL, "node", DEVICE(node) },
 	{ NULL, "leases", DEVICE(n_leases) },
+	{ NULL, "foreign_ids", .type = COLUMN_OBJECT, .json = json_foreign },
 	{ NULL },
 };
 
@@ -72,28 +71,13 @@ static void json_restart(const void *at, struct jsonout *json, const char *key)
 	json_row(json, key, restart_columns, status->generation > 0 ? status : NULL);
 }
 
-/* What is known about the ids of others on a device is apart from the device. */
-static void json_devices(const void *at, struct jsonout *json, const char *key)
-{
-	const struct rdmabroker_status *status = at;
-
-	jsonout_open(json, key, '[');
-	for (size_t i = 0; i < status->n_devices; i++) {
-		jsonout_open(json, NULL, '{');
-		json_members(json, device_columns, status->devices[i]);
-		json_row(json, "foreign_ids", foreign_columns,
-			 find_foreign(status, status->devices[i]->name));
-		jsonout_close(json, '}');
-	}
-	jsonout_close(json, ']');
-}
-
 /* Those with a heading are counts, which the text has, too. */
 static const struct column columns[] = {
 	{ NULL, "version", STATUS(version) },
 	{ NULL, "policy", .type = COLUMN_OBJECT, .columns = policy_columns },
 	{ NULL, "warnings", STATUS(warnings) },
-	{ NULL, "devices", .type = COLUMN_OBJECT, .json = json_devices },
+	{ NULL, "devices", COLUMN_ROWS(struct rdmabroker_status, devices),
+	  .columns = device_columns },
 	{ NULL, "draining", STATUS(draining) },
 	{ NULL, "restart", .type = COLUMN_OBJECT, .json = json_restart },
 	{ "sessions", "sessions", STATUS(n_sessions) },
@@ -145,10 +129,10 @@ static void print_foreign(const struct rdmabroker_status *status)
 	const char *label = "foreign ids";
 
 	for (size_t i = 0; i < status->n_devices; i++) {
-		const char *name = status->devices[i]->name;
-		const struct rdmabroker_foreign_ids *foreign = find_foreign(status, name);
+		const char *name = status->devices[i].name;
+		const struct rdmabroker_foreign_ids *foreign = &status->devices[i].foreign;
 
-		if (!foreign) {
+		if (!status->devices[i].is_examined) {
 			print_label(&label);
 			printf("%s  not examined yet\n", escaped(name));
 			continue;
@@ -156,7 +140,7 @@ static void print_foreign(const struct rdmabroker_status *status)
 		for (size_t k = 0; k < foreign->n_holders; k++) {
 			print_label(&label);
 			printf("%s  ", escaped(name));
-			print_holder(foreign->holders[k]);
+			print_holder(&foreign->holders[k]);
 			print_seen(foreign);
 		}
 		if (foreign->n_more > 0) {
@@ -214,7 +198,7 @@ static void print_text(const struct rdmabroker_status *status)
 	if (status->n_devices == 0)
 		printf("%11s: none\n", "devices");
 	for (size_t i = 0; i < status->n_devices; i++) {
-		const struct rdmabroker_device_status *device = status->devices[i];
+		const struct rdmabroker_device_status *device = &status->devices[i];
 
 		printf("%11s%c %s  %s  %u lease%s\n", i == 0 ? "devices" : "", i == 0 ? ':' : ' ',
 		       escaped(device->name), escaped(device->node), device->n_leases,
@@ -242,6 +226,6 @@ int verb_status(struct ctl *ctl)
 		print_json(columns, status);
 	else
 		print_text(status);
-	rdmabroker_free_status(status);
+	rdmabroker_free(status);
 	return EXIT_SUCCESS;
 }

@@ -154,7 +154,7 @@ static void print_modules(FILE *file, const struct holding *holding)
 	for (size_t i = 0; i < holding->n_holders; i++) {
 		const struct holder *holder = &holding->holders[i];
 
-		if (holder->pid == 0)
+		if (holder->who.pid == 0)
 			fprintf(file,
 				"# The kernel's module %s has %u id%s and %u QP%s. It does not ask "
 				"the broker, and no rule applies to it.\n",
@@ -250,7 +250,7 @@ static int suggest_by_daemon(struct ctl *ctl, const struct suggestion_options *o
 	if (r < 0)
 		return ctl_complain_failure(ctl, r);
 	status = print(ctl, refusals, options, NULL);
-	rdmabroker_free_refusals(refusals);
+	rdmabroker_free(refusals);
 	return status;
 }
 

@@ -174,10 +174,10 @@ static void sort_peers(struct atom *atom)
 /* Units of users' sessions and the like have another name the next time. */
 static const char *service_of(const struct rdmabroker_refusal *seen)
 {
-	const char *unit = seen->unit, *end = unit ? strrchr(unit, '.') : NULL;
+	const char *unit = seen->who.unit, *end = unit ? strrchr(unit, '.') : NULL;
 
 	if (!end || strcmp(end, ".service") != 0 || strncmp(unit, "user@", 5) == 0 ||
-	    seen->container)
+	    seen->who.container)
 		return NULL;
 	return unit;
 }
@@ -207,7 +207,7 @@ static bool is_known(const struct rdmabroker_refusal *seen, unsigned operation)
 	bool has_port = seen->port > 0 || seen->any_port,
 	     has_peer = seen->peer.ss_family != AF_UNSPEC;
 
-	if (!is_plain(seen->unit) || !is_plain(seen->device))
+	if (!is_plain(seen->who.unit) || !is_plain(seen->device))
 		return false;
 	switch (operation) {
 	case DEVICE:
@@ -308,7 +308,8 @@ static bool is_about(const struct atom *atom, const struct rdmabroker_refusal *s
 		     const struct range *port)
 {
 	return atom->operation == operation && is_same_text(atom->unit, service_of(seen)) &&
-	       atom->uids[0] == seen->uid && atom->is_wide == is_wide(seen, options, operation) &&
+	       atom->uids[0] == seen->who.uid &&
+	       atom->is_wide == is_wide(seen, options, operation) &&
 	       (operation != DEVICE || is_same_text(atom->device, seen->device)) &&
 	       (port ? atom->n_ports == 1 && compare_ranges(&atom->ports[0], port) == 0 :
 		       atom->n_ports == 0);
@@ -324,8 +325,8 @@ static bool is_chosen(const struct rdmabroker_refusal *seen,
 
 static void set_gids(struct atom *atom, const struct rdmabroker_refusal *seen)
 {
-	while (atom->n_gids < GIDS_MAX && atom->n_gids < seen->n_gids) {
-		atom->gids[atom->n_gids] = seen->gids[atom->n_gids];
+	while (atom->n_gids < GIDS_MAX && atom->n_gids < seen->who.n_gids) {
+		atom->gids[atom->n_gids] = seen->who.gids[atom->n_gids];
 		atom->n_gids++;
 	}
 }
@@ -348,7 +349,7 @@ static void add_seen(struct atoms *atoms, const struct rdmabroker_refusal *seen,
 		if (is_about(&atoms->atoms[i], seen, options, operation, has_port ? &port : NULL))
 			atom = &atoms->atoms[i];
 	if (!atom) {
-		ADD(atoms, new.uids, new.n_uids, seen->uid);
+		ADD(atoms, new.uids, new.n_uids, seen->who.uid);
 		if (has_port)
 			ADD(atoms, new.ports, new.n_ports, port);
 		set_gids(&new, seen);
@@ -360,7 +361,7 @@ static void add_seen(struct atoms *atoms, const struct rdmabroker_refusal *seen,
 		}
 		atom = &atoms->atoms[atoms->n - 1];
 	}
-	atom->n_gids = gids_keep_common(atom->gids, atom->n_gids, seen->gids, seen->n_gids);
+	atom->n_gids = gids_keep_common(atom->gids, atom->n_gids, seen->who.gids, seen->who.n_gids);
 	if (has_peer(operation))
 		ADD(atoms, atom->peers, atom->n_peers, peer_of(seen, options, operation));
 	count_in(atoms, atom, seen->count, seen->first_ms, seen->last_ms, seen->name);
@@ -436,9 +437,9 @@ static void atoms_make(struct atoms *ret, const struct rdmabroker_refusals *seen
 	unsigned operation;
 
 	*ret = (struct atoms){ 0 };
-	for (size_t i = 0; i < seen->n_refusals && !ret->failed; i++)
-		if (is_wanted(seen->refusals[i], options, &operation))
-			add_seen(ret, seen->refusals[i], options, operation);
+	for (size_t i = 0; i < seen->n && !ret->failed; i++)
+		if (is_wanted(&seen->list[i], options, &operation))
+			add_seen(ret, &seen->list[i], options, operation);
 	for (size_t i = 0; i < ret->n; i++)
 		sort_peers(&ret->atoms[i]);
 	join_atoms(ret, /* by_user= */ false);
@@ -702,18 +703,18 @@ int suggestion_print_tests(FILE *file, const struct rdmabroker_refusals *seen,
 {
 	unsigned operation;
 
-	for (size_t i = 0; i < seen->n_refusals; i++) {
-		const struct rdmabroker_refusal *one = seen->refusals[i];
+	for (size_t i = 0; i < seen->n; i++) {
+		const struct rdmabroker_refusal *one = &seen->list[i];
 		char text[ADDR_HOST_STRLEN];
 
 		if (!is_wanted(one, options, &operation) || is_wide(one, options, operation))
 			continue;
-		fprintf(file, "allow %s uid %" PRIu32, operations[operation], one->uid);
-		for (size_t k = 0; k < one->n_gids; k++)
-			fprintf(file, "%s%" PRIu32, k == 0 ? " gid " : ",", one->gids[k]);
-		if (one->unit) {
+		fprintf(file, "allow %s uid %" PRIu32, operations[operation], one->who.uid);
+		for (size_t k = 0; k < one->who.n_gids; k++)
+			fprintf(file, "%s%" PRIu32, k == 0 ? " gid " : ",", one->who.gids[k]);
+		if (one->who.unit) {
 			fprintf(file, " unit ");
-			print_name(file, one->unit, /* pattern= */ false);
+			print_name(file, one->who.unit, /* pattern= */ false);
 		}
 		if (one->peer.ss_family != AF_UNSPEC)
 			fprintf(file, " peer %s",

@@ -52,15 +52,16 @@ static const char *get_text(const struct column *column, const void *at, char sp
 
 static void json_array(struct jsonout *json, const struct column *column, const void *at)
 {
-	const void *const *elements = *(const void *const *const *)at;
+	const char *const *texts = *(const char *const *const *)at;
+	const char *rows = *(const char *const *)at;
 	size_t n = ((const size_t *)at)[-1];
 
 	jsonout_open(json, column->key, '[');
 	for (size_t i = 0; i < n; i++)
 		if (column->type == COLUMN_TEXTS)
-			jsonout_string(json, NULL, elements[i]);
+			jsonout_string(json, NULL, texts[i]);
 		else
-			json_row(json, NULL, column->columns, elements[i]);
+			json_row(json, NULL, column->columns, rows + i * column->size);
 	jsonout_close(json, ']');
 }
 
@@ -306,4 +307,27 @@ bool table_end(struct table *table, FILE *file)
 void table_done(struct table *table)
 {
 	scols_unref_table(table->scols);
+}
+
+bool print_rows(const char *key, const struct column *columns, const void *rows, size_t n,
+		size_t size, unsigned width)
+{
+	struct jsonout json = { .file = stdout };
+	struct table table = { .columns = columns, .json = &json };
+
+	if (!key) {
+		table_begin(&table, columns);
+		table.width = width;
+	} else {
+		jsonout_open(&json, NULL, '{');
+		jsonout_open(&json, key, '[');
+	}
+	for (size_t i = 0; i < n; i++)
+		table_add(&table, (const char *)rows + i * size);
+	if (!key)
+		return table_end(&table, stdout);
+	jsonout_close(&json, ']');
+	jsonout_close(&json, '}');
+	putchar('\n');
+	return true;
 }

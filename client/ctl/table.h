@@ -28,7 +28,7 @@ enum column_type {
 	/* The others are only in JSON. */
 	COLUMN_BOOL,
 	COLUMN_TEXTS, /* const char *const *, after a size_t: their number */
-	COLUMN_OBJECTS, /* an array of pointers to rows of .columns, after a size_t: their number */
+	COLUMN_OBJECTS, /* a pointer to rows of .columns, each of .size bytes, after a size_t: their number */
 	COLUMN_OBJECT, /* a row of .columns, within this one */
 };
 
@@ -49,6 +49,7 @@ struct column {
 	unsigned flags;
 	unsigned width; /* that the column has at least */
 	const struct column *columns;
+	size_t size;
 	/* In place of what TYPE says; AT is the value. A text that is empty is printed as "-". */
 	void (*text)(const void *at, FILE *file);
 	void (*json)(const void *at, struct jsonout *json, const char *key);
@@ -65,9 +66,11 @@ struct column {
 		 int64_t: COLUMN_INT64, \
 		 uint64_t: COLUMN_UINT64, \
 		 struct sockaddr_storage: COLUMN_ADDRESS, \
-		 const char *const *: COLUMN_TEXTS, \
-		 default: COLUMN_OBJECTS), \
+		 const char *const *: COLUMN_TEXTS), \
 		.offset = offsetof(row, member)
+/* The rows to which MEMBER points. */
+#define COLUMN_ROWS(row, member) \
+	.type = COLUMN_OBJECTS, .offset = offsetof(row, member), .size = sizeof(*((row *)0)->member)
 
 /* The members of ROW, in an object of JSON that is open. */
 void json_members(struct jsonout *json, const struct column *columns, const void *row);
@@ -95,3 +98,6 @@ bool table_print(struct table *table, FILE *file);
 /* As table_print(), and frees the table. */
 bool table_end(struct table *table, FILE *file);
 void table_done(struct table *table);
+/* N rows of SIZE bytes, on stdout: as a table of at most WIDTH, or, if KEY is not NULL, as an array KEY in an object of JSON. */
+bool print_rows(const char *key, const struct column *columns, const void *rows, size_t n,
+		size_t size, unsigned width);

@@ -36,7 +36,7 @@ static void print_name(uint32_t uid, const char *prefix, FILE *file)
 
 void who_print_user(const void *at, FILE *file)
 {
-	const struct who *who = at;
+	const struct rdmabroker_who *who = at;
 
 	if (who->charged_uid != who->uid)
 		fprintf(file, "%u of ", who->uid);
@@ -59,7 +59,7 @@ static int length_of(const char *container)
 
 void who_print_workload(const void *at, FILE *file)
 {
-	const struct who *who = at;
+	const struct rdmabroker_who *who = at;
 	const char *pod = who->pod, *container = who->container;
 
 	if (pod || container)
@@ -74,36 +74,30 @@ void who_print_workload(const void *at, FILE *file)
 
 void who_print_peer(const void *at, FILE *file)
 {
-	const struct peer *peer = at;
-	const struct rdmabroker_peer_identity *id = peer->who;
+	const struct rdmabroker_peer *peer = at;
+	const struct rdmabroker_who *who = &peer->who;
 
-	if (!id) {
+	if (!peer->is_known) {
 		fprintf(file, "%s%s", peer->why ? "unknown: " : "", peer->why ?: "");
 		return;
 	}
-	print_name(id->uid, "uid ", file);
-	if (id->pod || id->container || id->job || id->unit)
+	print_name(who->uid, "uid ", file);
+	if (who->pod || who->container || who->job || who->unit)
 		fputs(", ", file);
-	who_print_workload(&(struct who){ .unit = id->unit,
-					  .container = id->container,
-					  .pod = id->pod,
-					  .job = id->job },
-			   file);
+	who_print_workload(who, file);
 }
 
 void who_json_peer(const void *at, struct jsonout *json, const char *key)
 {
 	static const struct column columns[] = {
-		{ NULL, "uid", COLUMN_OF(struct rdmabroker_peer_identity, uid) },
-		{ NULL, "user", COLUMN_OF(struct rdmabroker_peer_identity, uid),
-		  .json = who_json_user },
-		{ NULL, "knows_workload",
-		  COLUMN_OF(struct rdmabroker_peer_identity, knows_workload) },
-		WORKLOAD_COLUMNS(struct rdmabroker_peer_identity, ),
+		{ NULL, "uid", COLUMN_OF(struct rdmabroker_who, uid) },
+		{ NULL, "user", COLUMN_OF(struct rdmabroker_who, uid), .json = who_json_user },
+		{ NULL, "knows_workload", COLUMN_OF(struct rdmabroker_who, knows_workload) },
+		WORKLOAD_COLUMNS(struct rdmabroker_who, ),
 		{ NULL },
 	};
-	const struct peer *peer = at;
+	const struct rdmabroker_peer *peer = at;
 
-	json_row(json, key, columns, peer->who);
+	json_row(json, key, columns, peer->is_known ? &peer->who : NULL);
 	jsonout_string(json, "peer_unknown", peer->why);
 }

@@ -1,28 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/*
- * Who a client or a peer is, as columns that list and events share. The public structs have these members one by one, so
- * the verbs copy them to the row that they print. Nothing is looked up here but the names of users.
- */
+/* Who a client or a peer is, as columns that list and events share. Nothing is looked up here but the names of users. */
 
 #include "client/admin.h"
 #include "table.h"
 
-struct who {
-	uint32_t uid, charged_uid;
-	int pid;
-	const char *unit, *container, *pod, *job, *cgroup;
-};
-#define WHO_OF(of)                                                                                \
-	{                                                                                         \
-		.uid = (of)->uid, .charged_uid = (of)->uid, .pid = (of)->pid, .unit = (of)->unit, \
-		.container = (of)->container, .pod = (of)->pod, .job = (of)->job,                 \
-		.cgroup = (of)->cgroup,                                                           \
-	}
-
-/* Columns of ROW, which has a member "struct who who". */
-#define WHO_COLUMNS(row, text_width, pid_width)                                \
+/* Columns of ROW, whose member WHO is a struct rdmabroker_who. */
+#define WHO_COLUMNS(row, who, text_width, pid_width)                           \
 	{ NULL, "uid", COLUMN_OF(row, who.uid) },                              \
 		{ "USER",                                                      \
 		  "user",                                                      \
@@ -44,7 +29,7 @@ struct who {
 		NULL, "cgroup", COLUMN_OF(row, in cgroup)                                         \
 	}
 
-/* AT points to a uid, which is that of a struct who, except for who_json_user(). */
+/* AT points to a uid, which is that of a struct rdmabroker_who, except for who_json_user(). */
 void who_print_user(const void *at, FILE *file);
 void who_json_user(const void *at, struct jsonout *json, const char *key);
 /*
@@ -53,12 +38,7 @@ void who_json_user(const void *at, struct jsonout *json, const char *key);
  */
 void who_print_workload(const void *at, FILE *file);
 
-/* Who a peer is, or why that is not known. Both NULL: it was not asked. */
-struct peer {
-	const struct rdmabroker_peer_identity *who;
-	const char *why;
-};
-/* "alice, storage.service", or "unknown: 10.9.0.9 is silent". AT points to a struct peer. */
+/* "alice, storage.service", or "unknown: 10.9.0.9 is silent". AT points to a struct rdmabroker_peer. */
 void who_print_peer(const void *at, FILE *file);
 /* The members "peer_identity" and "peer_unknown". */
 void who_json_peer(const void *at, struct jsonout *json, const char *key);

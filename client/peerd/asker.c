@@ -153,7 +153,7 @@ static void put_user(struct asker *asker, struct user *user)
 /* ---- answers for the broker ---- */
 
 /* Frees ASK. WHO NULL: it is not known, because of WHY. */
-static void answer(struct asker *asker, struct ask *ask, const struct rdmabroker_peer_identity *who,
+static void answer(struct asker *asker, struct ask *ask, const struct rdmabroker_who *who,
 		   const char *why)
 {
 	brokerlink_answer(asker->link, ask->number, who, why);

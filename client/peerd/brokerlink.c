@@ -146,12 +146,12 @@ static int on_serving_io(sd_event_source *source, int fd, uint32_t events, void 
 	struct rdmabroker_notice *notice;
 
 	while (get_notice(link, &notice)) {
-		if (notice->kind == RDMABROKER_NOTICE_QUESTION)
-			link->asked(link->userdata, notice->question, notice->uid,
-				    notice->operation == RDMABROKER_OPERATION_CONNECT, notice->ps,
+		if (strcmp(notice->kind, "question") == 0)
+			link->asked(link->userdata, notice->question, notice->who.uid,
+				    strcmp(notice->operation ?: "", "connect") == 0, notice->ps,
 				    (struct sockaddr *)&notice->local,
 				    (struct sockaddr *)&notice->peer, notice->peer_qp_num);
-		rdmabroker_free_notice(notice);
+		rdmabroker_free(notice);
 	}
 	return 0;
 }
@@ -292,8 +292,8 @@ struct brokerlink *brokerlink_free(struct brokerlink *link)
 	return NULL;
 }
 
-void brokerlink_answer(struct brokerlink *link, uint64_t number,
-		       const struct rdmabroker_peer_identity *who, const char *why)
+void brokerlink_answer(struct brokerlink *link, uint64_t number, const struct rdmabroker_who *who,
+		       const char *why)
 {
 	int r = link->serving ? rdmabroker_answer_peer(link->serving, number, who, why) : 0;
 
@@ -311,14 +311,13 @@ json_t *brokerlink_find(struct brokerlink *link, const struct message_head *head
 {
 	struct sockaddr_storage local, peer;
 	const struct rdmabroker_peer_address address = {
-		.size = sizeof(address),
 		.listens = question->listens,
 		.ps = (enum rdmabroker_port_space)question->ps,
 		.local = (struct sockaddr *)&local,
 		.peer = question->listens ? NULL : (struct sockaddr *)&peer,
 		.qp_num = question->qpn,
 	};
-	struct rdmabroker_peer_identity *who = NULL;
+	struct rdmabroker_who *who = NULL;
 	struct finder *finder;
 	json_t *answer;
 	int r;
@@ -335,6 +334,6 @@ json_t *brokerlink_find(struct brokerlink *link, const struct message_head *head
 	if (r < 0)
 		return message_new_unknown("rdmabrokerd does not answer there");
 	answer = message_new_answer(who);
-	rdmabroker_free_peer_identity(who);
+	rdmabroker_free(who);
 	return answer;
 }

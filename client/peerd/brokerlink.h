@@ -28,8 +28,8 @@ int brokerlink_new(struct brokerlink **ret, sd_event *loop, struct notifier *not
 		   struct work *work, const char *socket, brokerlink_asked *asked, void *userdata);
 struct brokerlink *brokerlink_free(struct brokerlink *link); /* no thread may use it any more */
 /* WHO NULL: it is not known, because of WHY. An answer that is too late is dropped. */
-void brokerlink_answer(struct brokerlink *link, uint64_t number,
-		       const struct rdmabroker_peer_identity *who, const char *why);
+void brokerlink_answer(struct brokerlink *link, uint64_t number, const struct rdmabroker_who *who,
+		       const char *why);
 /*
  * Who has QUESTION's port at the address TO of this host, and connects to FROM? Returns the answer for the other host;
  * NULL: out of memory. Any thread can call this. It can take a second, and then HANGS is set: if it is, nobody is asked.

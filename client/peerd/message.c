@@ -179,7 +179,7 @@ static bool is_name(const char *text)
  * Users choose the names of control groups, from which these come. What the other host would refuse is not known here, and
  * not none.
  */
-static bool has_names(const struct rdmabroker_peer_identity *who)
+static bool has_names(const struct rdmabroker_who *who)
 {
 	return who->knows_workload && is_name(who->unit) && is_name(who->container) &&
 	       is_name(who->pod) && is_name(who->job);
@@ -191,7 +191,7 @@ static json_t *new_name(const char *name)
 	return name ? json_string(name) : NULL;
 }
 
-json_t *message_new_answer(const struct rdmabroker_peer_identity *who)
+json_t *message_new_answer(const struct rdmabroker_who *who)
 {
 	json_t *gids = json_array();
 
@@ -248,10 +248,9 @@ static bool read_gids(const json_t *list, struct answer *ret)
 
 static bool read_answer(const json_t *from, struct answer *ret)
 {
-	struct rdmabroker_peer_identity *who = &ret->who;
+	struct rdmabroker_who *who = &ret->who;
 	int64_t uid;
 
-	who->size = sizeof(*who);
 	ret->unknown = json_string_value(json_object_get(from, "unknown"));
 	if (ret->unknown)
 		return is_printable(ret->unknown);
@@ -287,7 +286,7 @@ bool message_read_answers(const char *text, const struct message_head *head, siz
 
 		if (read_answer(json_array_get(list, ret->n), one))
 			continue;
-		one->who = (struct rdmabroker_peer_identity){ .size = sizeof(one->who) };
+		one->who = (struct rdmabroker_who){ .uid = 0 };
 		one->unknown = "something that is not valid";
 	}
 	return true;

@@ -44,7 +44,7 @@ struct message_head {
 /* An answer, which points into the message. */
 struct answer {
 	const char *unknown; /* why it is not known; NULL: WHO is set */
-	struct rdmabroker_peer_identity who;
+	struct rdmabroker_who who;
 	uint32_t *gids;
 };
 
@@ -66,7 +66,7 @@ bool message_read_questions(const char *text, struct message_head *ret_head,
 			    struct question ret[QUESTIONS_MAX], size_t *ret_n,
 			    char error[MESSAGE_ERROR_MAX]);
 
-json_t *message_new_answer(const struct rdmabroker_peer_identity *who);
+json_t *message_new_answer(const struct rdmabroker_who *who);
 json_t *message_new_unknown(const char *why);
 /* Takes the reference to ANSWERS, an array. */
 char *message_answer(const struct message_head *head, json_t *answers);

@@ -336,31 +336,30 @@ static void tell_of_itself(struct story *story, struct rdmabroker *session)
 		return;
 	id = start_listening(story, session, RDMABROKER_PS_TCP, 7475);
 	if (id && DID(rdmabroker_get_notice(session, T, &notice)))
-		rdmabroker_free_notice(notice);
+		rdmabroker_free(notice);
 	rdmabroker_destroy_id(id);
 }
 
 static void tell_administration(struct story *story, struct rdmabroker *session)
 {
-	struct rdmabroker_question question = { .size = sizeof(question),
-						.operation = RDMABROKER_OPERATION_CONNECT };
+	struct rdmabroker_question question = { .operation = "connect" };
 	struct rdmabroker_explanation *explanation;
 	struct rdmabroker_reload_result *reload;
 	struct rdmabroker_status *status;
 	struct rdmabroker_rules *rules;
 	char *metrics;
 
-	if (DID(rdmabroker_reload(session, &reload)))
-		rdmabroker_free_reload_result(reload);
+	if (DID(rdmabroker_reload(session, false, &reload)))
+		rdmabroker_free(reload);
 	raise(SIGHUP);
 	if (DID(rdmabroker_get_status(session, &status)))
-		rdmabroker_free_status(status);
+		rdmabroker_free(status);
 	if (DID(rdmabroker_get_rules(session, &rules)))
-		rdmabroker_free_rules(rules);
+		rdmabroker_free(rules);
 	if (DID(rdmabroker_get_metrics(session, &metrics)))
 		client_free(metrics);
 	if (DID(rdmabroker_explain(session, &question, &explanation)))
-		rdmabroker_free_explanation(explanation);
+		rdmabroker_free(explanation);
 	tell_of_itself(story, session);
 }
 
@@ -394,20 +393,19 @@ static uint64_t get_question(struct story *story, struct rdmabroker *helper)
 	if (!did(story, rdmabroker_get_notice(helper, 0, &notice), "get_notice"))
 		return 0;
 	question = notice->question;
-	rdmabroker_free_notice(notice);
+	rdmabroker_free(notice);
 	return question;
 }
 
 static void answer_question(struct story *story, struct rdmabroker *helper)
 {
 	static const uint32_t gids[] = { 5, 6 };
-	const struct rdmabroker_peer_identity who = { .size = sizeof(who),
-						      .uid = 1234,
-						      .gids = gids,
-						      .n_gids = 2,
-						      .knows_workload = true,
-						      .unit = "a.service",
-						      .job = "17" };
+	const struct rdmabroker_who who = { .uid = 1234,
+					    .gids = gids,
+					    .n_gids = 2,
+					    .knows_workload = true,
+					    .unit = "a.service",
+					    .job = "17" };
 	uint64_t question = get_question(story, helper);
 
 	if (question)
@@ -418,18 +416,17 @@ static void answer_question(struct story *story, struct rdmabroker *helper)
 static void tell_of_peers(struct story *story, struct rdmabroker *c, struct rdmabroker *s,
 			  struct rdmabroker *h)
 {
-	struct rdmabroker_peer_address address = { .size = sizeof(address),
-						   .listens = true,
+	struct rdmabroker_peer_address address = { .listens = true,
 						   .ps = RDMABROKER_PS_TCP,
 						   .local = addr(7476) };
 	struct rdmabroker_id *listener = start_listening(story, s, RDMABROKER_PS_TCP, 7476);
 	struct rdmabroker_id *active = resolve(story, c, RDMABROKER_PS_TCP, 7476), *to = NULL;
-	struct rdmabroker_peer_identity *found;
+	struct rdmabroker_who *found;
 
 	if (!DID(rdmabroker_serve_peers(h)))
 		goto out;
 	if (listener && DID(rdmabroker_find_peer(h, &address, &found)))
-		rdmabroker_free_peer_identity(found);
+		rdmabroker_free(found);
 	if (listener && active && make_qp(story, active) && DID(rdmabroker_connect(active, NULL))) {
 		answer_question(story, h);
 		rdmabroker_destroy_id(get_request(story, listener));

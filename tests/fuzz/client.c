@@ -248,14 +248,9 @@ static bool is_word(const char *text)
 
 static void check_notice(const struct rdmabroker_notice *notice)
 {
-	must(notice->kind <= RDMABROKER_NOTICE_LOST);
-	must(notice->operation <= RDMABROKER_OPERATION_ADMIN);
-	must(notice->outcome <= RDMABROKER_OUTCOME_BUSY);
-	must(notice->event >= RDMABROKER_EVENT_NONE &&
-	     notice->event <= RDMABROKER_EVENT_TIMEWAIT_EXIT);
-	must(notice->kind_name);
-	must(is_word(notice->operation_name) && is_word(notice->outcome_name));
-	must(is_word(notice->unit) && is_word(notice->rule) && is_word(notice->rule_text));
+	must(notice->kind && is_word(notice->operation));
+	must(is_word(notice->outcome) && is_word(notice->event));
+	must(is_word(notice->who.unit) && is_word(notice->rule) && is_word(notice->rule_text));
 	must(is_word(notice->reason) && is_word(notice->device));
 	must(notice->local.ss_family == AF_UNSPEC || notice->local.ss_family == AF_INET ||
 	     notice->local.ss_family == AF_INET6);
@@ -263,8 +258,7 @@ static void check_notice(const struct rdmabroker_notice *notice)
 
 static void ask_as_admin(void)
 {
-	struct rdmabroker_question question = { .size = sizeof(question),
-						.operation = RDMABROKER_OPERATION_CONNECT };
+	struct rdmabroker_question question = { .operation = "connect" };
 	struct rdmabroker_explanation *explanation;
 	struct rdmabroker_reload_result *reload;
 	struct rdmabroker_status *status;
@@ -278,19 +272,19 @@ static void ask_as_admin(void)
 	switch (take_digit(&w.input)) {
 	case 0:
 		if (rdmabroker_get_status(w.session, &status) == 0)
-			rdmabroker_free_status(status);
+			rdmabroker_free(status);
 		break;
 	case 1:
 		if (rdmabroker_get_rules(w.session, &rules) == 0)
-			rdmabroker_free_rules(rules);
+			rdmabroker_free(rules);
 		break;
 	case 2:
 		if (rdmabroker_explain(w.session, &question, &explanation) == 0)
-			rdmabroker_free_explanation(explanation);
+			rdmabroker_free(explanation);
 		break;
 	case 3:
-		if (rdmabroker_reload(w.session, &reload) == 0)
-			rdmabroker_free_reload_result(reload);
+		if (rdmabroker_reload(w.session, false, &reload) == 0)
+			rdmabroker_free(reload);
 		break;
 	case 4:
 		if (rdmabroker_get_devices(w.session, &devices, &n) == 0)
@@ -302,12 +296,12 @@ static void ask_as_admin(void)
 	case 6:
 		if (rdmabroker_get_notice(w.session, T, &notice) == 0) {
 			check_notice(notice);
-			rdmabroker_free_notice(notice);
+			rdmabroker_free(notice);
 		}
 		break;
 	case 7:
-		if (rdmabroker_get_list(w.session, &list) == 0)
-			rdmabroker_free_list(list);
+		if (rdmabroker_get_list(w.session, 0, &list) == 0)
+			rdmabroker_free(list);
 		break;
 	case 8:
 		if (rdmabroker_get_metrics(w.session, &text) == 0)

@@ -181,10 +181,10 @@ int reloads(char **argv)
 		if (!file || fprintf(file, "reject connect port %d\n", i % 7 + 1) < 0 ||
 		    fclose(file) != 0)
 			die("%s cannot be written", argv[0]);
-		must(session, "reload", rdmabroker_reload(session, &result));
+		must(session, "reload", rdmabroker_reload(session, false, &result));
 		if (!result->ok)
 			die("reload %d: %s", i, result->complaints[0]);
-		rdmabroker_free_reload_result(result);
+		rdmabroker_free(result);
 	}
 	rdmabroker_close(session);
 	return 0;

@@ -18,10 +18,10 @@ struct rdmabroker_id *connect_from(const char *host, uint16_t port);
 struct rdmabroker_id *connect_to(uint16_t port);
 
 /* The next decision about OPERATION. */
-struct rdmabroker_notice *expect_decision(enum rdmabroker_operation operation);
-void expect_allowed(enum rdmabroker_operation operation, uint32_t uid);
+struct rdmabroker_notice *expect_decision(const char *operation);
+void expect_allowed(const char *operation, uint32_t uid);
 /* The decision is a reject, because it is not known who the peer is. WHY: a part of the reason. */
-void expect_unknown(enum rdmabroker_operation operation, const char *why);
+void expect_unknown(const char *operation, const char *why);
 void expect_reject(void); /* the client gets it */
 void reject_request(void); /* the server gets a request, and rejects it */
 void expect_request(void); /* both */

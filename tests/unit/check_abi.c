@@ -61,24 +61,6 @@ static int give_ud_param(void *given)
 	return r;
 }
 
-static int give_filter(void *given)
-{
-	return rdmabroker_watch(session, given);
-}
-
-static int give_question(void *given)
-{
-	struct rdmabroker_question *question = given;
-	struct rdmabroker_explanation *explanation;
-	int r;
-
-	question->operation = RDMABROKER_OPERATION_CONNECT;
-	r = rdmabroker_explain(session, question, &explanation);
-	if (r == 0)
-		rdmabroker_free_explanation(explanation);
-	return r;
-}
-
 #define END(type, last) (offsetof(struct type, last) + sizeof(((struct type *)NULL)->last))
 
 /* A struct must end with its member LAST, without padding: see client/lib/wire/sized.h. */
@@ -102,10 +84,6 @@ static const struct {
 	  sizeof(struct rdmabroker_conn_param), false },
 	{ "rdmabroker_ud_param", give_ud_param, END(rdmabroker_ud_param, ah_attr),
 	  sizeof(struct rdmabroker_ud_param), true },
-	{ "rdmabroker_filter", give_filter, END(rdmabroker_filter, port),
-	  sizeof(struct rdmabroker_filter), false },
-	{ "rdmabroker_question", give_question, END(rdmabroker_question, data_len),
-	  sizeof(struct rdmabroker_question), false },
 };
 
 #define N_STRUCTS (sizeof(structs) / sizeof(structs[0]))
@@ -237,14 +215,10 @@ END_TEST
 START_TEST(unused_members)
 {
 	struct rdmabroker_conn_param param = RDMABROKER_CONN_PARAM_INIT;
-	struct rdmabroker_filter filter = RDMABROKER_FILTER_INIT;
 
 	param.unused[0] = 1;
 	expect_failure(give_conn_param(&param), EOPNOTSUPP,
 		       "struct rdmabroker_conn_param has a member");
-	filter.unused[1] = 1;
-	expect_failure(give_filter(&filter), EOPNOTSUPP, "struct rdmabroker_filter has a member");
-	expect_failure(rdmabroker_explain(session, NULL, NULL), EINVAL, "is NULL");
 }
 END_TEST
 

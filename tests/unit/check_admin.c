@@ -89,9 +89,9 @@ static int connect_once(struct rdmabroker *session, uint16_t port, int timeout_m
 static const struct rdmabroker_rule *find_rule(const struct rdmabroker_rules *rules,
 					       const char *text)
 {
-	for (size_t i = 0; i < rules->n_rules; i++)
-		if (strcmp(rules->rules[i]->text, text) == 0)
-			return rules->rules[i];
+	for (size_t i = 0; i < rules->n; i++)
+		if (strcmp(rules->list[i].text, text) == 0)
+			return &rules->list[i];
 	ck_abort_msg("there is no rule '%s'", text);
 }
 
@@ -231,7 +231,7 @@ START_TEST(objects_of_every_kind_are_limited)
 	rdmabroker_destroy_id(first);
 	/* Requests are processed in order, so destroy_id was processed before get_status. */
 	ck_assert_int_eq(rdmabroker_get_status(s, &status), 0);
-	rdmabroker_free_status(status);
+	rdmabroker_free(status);
 	ck_assert_int_eq(rdmabroker_connect(second, new_param()), 0);
 	/* The call gets a lease, which is charged. Then it fails, because there is no device node. */
 	ck_assert_int_lt(rdmabroker_open_device(s, "fake0", &context), 0);
@@ -300,27 +300,27 @@ START_TEST(reload_over_the_wire)
 	struct rdmabroker_rules *rules;
 
 	write_rules("allow session\nallow connect user 0-\nalow any\n");
-	ck_assert_int_eq(rdmabroker_reload(s, &result), 0);
+	ck_assert_int_eq(rdmabroker_reload(s, false, &result), 0);
 	ck_assert_int_eq(result->ok, 0);
 	ck_assert_uint_eq(result->n_complaints, 2);
 	ck_assert_ptr_nonnull(strstr(result->complaints[0], "test.rules:2:"));
 	ck_assert_ptr_nonnull(strstr(result->complaints[1], "did you mean 'allow'?"));
 	ck_assert_uint_eq(result->n_rules, 1);
-	rdmabroker_free_reload_result(result);
+	rdmabroker_free(result);
 
 	write_rules("allow session # all\nallow connect \\\n  rate 5/s\n");
-	ck_assert_int_eq(rdmabroker_reload(s, &result), 0);
+	ck_assert_int_eq(rdmabroker_reload(s, false, &result), 0);
 	ck_assert_int_eq(result->ok, 1);
 	ck_assert_uint_eq(result->n_complaints, 0);
 	ck_assert_uint_eq(result->n_rules, 2);
-	rdmabroker_free_reload_result(result);
+	rdmabroker_free(result);
 
 	ck_assert_int_eq(rdmabroker_get_rules(s, &rules), 0);
-	ck_assert_uint_eq(rules->n_rules, 3);
-	ck_assert_str_eq(rules->rules[1]->text, "allow connect rate 5/s");
-	ck_assert_uint_eq(rules->rules[1]->line, 2);
-	ck_assert_ptr_null(rules->rules[2]->file);
-	rdmabroker_free_rules(rules);
+	ck_assert_uint_eq(rules->n, 3);
+	ck_assert_str_eq(rules->list[1].text, "allow connect rate 5/s");
+	ck_assert_uint_eq(rules->list[1].line, 2);
+	ck_assert_ptr_null(rules->list[2].file);
+	rdmabroker_free(rules);
 	rdmabroker_close(s);
 }
 END_TEST
@@ -344,11 +344,11 @@ START_TEST(many_rules_are_listed)
 	strcat(text, "allow any\n");
 	set_policy(text);
 	ck_assert_int_eq(rdmabroker_get_rules(s, &rules), 0);
-	ck_assert_uint_eq(rules->n_rules, 92);
+	ck_assert_uint_eq(rules->n, 92);
 	for (unsigned i = 0; i < 91; i++)
-		ck_assert_uint_eq(rules->rules[i]->line, i + 1);
-	ck_assert_ptr_null(rules->rules[91]->file);
-	rdmabroker_free_rules(rules);
+		ck_assert_uint_eq(rules->list[i].line, i + 1);
+	ck_assert_ptr_null(rules->list[91].file);
+	rdmabroker_free(rules);
 	rdmabroker_close(s);
 }
 END_TEST
@@ -360,7 +360,7 @@ static uint64_t count_busy(struct rdmabroker *s, const char *text)
 
 	ck_assert_int_eq(rdmabroker_get_rules(s, &rules), 0);
 	n = find_rule(rules, text)->n_busy;
-	rdmabroker_free_rules(rules);
+	rdmabroker_free(rules);
 	return n;
 }
 
@@ -387,8 +387,8 @@ START_TEST(rules_are_counted)
 	ck_assert_uint_eq(find_rule(rules, "allow listen port 7471")->n_now, 1);
 	ck_assert_uint_eq(find_rule(rules, "allow accept rate 1/s burst 2")->n_allowed, n);
 	ck_assert_uint_eq(find_rule(rules, "allow accept rate 1/s burst 2")->n_busy, 1);
-	ck_assert_uint_eq(rules->rules[rules->n_rules - 1]->n_rejected, 1);
-	rdmabroker_free_rules(rules);
+	ck_assert_uint_eq(rules->list[rules->n - 1].n_rejected, 1);
+	rdmabroker_free(rules);
 	rdmabroker_close(c);
 	rdmabroker_close(s);
 	stop_acceptor(&acceptor);
@@ -400,23 +400,21 @@ START_TEST(explain)
 	struct rdmabroker *s = open_session(0);
 	struct rdmabroker_explanation *e;
 	uint32_t gids[] = { 100, 200 };
-	struct rdmabroker_question q = { .size = sizeof(q),
-					 .operation = RDMABROKER_OPERATION_CONNECT,
-					 .uid = 1000 };
+	struct rdmabroker_question q = { .operation = "connect", .who = { .uid = 1000 } };
 
 	set_policy("allow session\n"
 		   "allow connect group 200 peer 10.9.0.0/24 tos-max 32 rate-per-user 5/s\n"
 		   "reject connect user 1001 reason \"not you\"\n"
 		   "allow listen unit \"nvmf*\" backlog 7\n"
 		   "allow any user 1002 retry-count 3 qp reserved max 5\n");
-	q.gids = gids;
-	q.n_gids = 2;
+	q.who.gids = gids;
+	q.who.n_gids = 2;
 	ck_assert_int_eq(rdmabroker_explain(s, &q, &e), 0);
 	ck_assert_int_eq(e->allow, 0);
 	ck_assert_str_eq(e->reason, "no-rule");
 	ck_assert_ptr_null(e->rule);
 	ck_assert_uint_eq(e->depends->line, 2);
-	rdmabroker_free_explanation(e);
+	rdmabroker_free(e);
 
 	q.peer = addr(1);
 	ck_assert_int_eq(rdmabroker_explain(s, &q, &e), 0);
@@ -427,48 +425,46 @@ START_TEST(explain)
 	ck_assert_str_eq(e->effects[0], "tos-max 32");
 	ck_assert_str_eq(e->effects[1], "reuseaddr no");
 	ck_assert_str_eq(e->effects[2], "rate-per-user 5/s burst 5");
-	rdmabroker_free_explanation(e);
+	rdmabroker_free(e);
 
-	q.n_gids = 0;
-	q.uid = 1002;
+	q.who.n_gids = 0;
+	q.who.uid = 1002;
 	ck_assert_int_eq(rdmabroker_explain(s, &q, &e), 0);
 	ck_assert_uint_eq(e->n_effects, 4);
 	ck_assert_str_eq(e->effects[0], "retry-count 3");
 	ck_assert_str_eq(e->effects[1], "qp reserved");
 	ck_assert_str_eq(e->effects[2], "reuseaddr no");
-	rdmabroker_free_explanation(e);
-	q.operation = RDMABROKER_OPERATION_ACCEPT;
+	rdmabroker_free(e);
+	q.operation = "accept";
 	ck_assert_int_eq(rdmabroker_explain(s, &q, &e), 0);
 	ck_assert_uint_eq(e->n_effects, 3);
 	ck_assert_str_eq(e->effects[1], "qp reserved");
-	rdmabroker_free_explanation(e);
-	q.operation = RDMABROKER_OPERATION_DEVICE;
+	rdmabroker_free(e);
+	q.operation = "device";
 	ck_assert_int_eq(rdmabroker_explain(s, &q, &e), 0);
 	ck_assert_uint_eq(e->n_effects, 1);
 	ck_assert_str_eq(e->effects[0], "max 5");
-	rdmabroker_free_explanation(e);
+	rdmabroker_free(e);
 
-	q.operation = RDMABROKER_OPERATION_CONNECT;
-	q.uid = 1001;
+	q.operation = "connect";
+	q.who.uid = 1001;
 	ck_assert_int_eq(rdmabroker_explain(s, &q, &e), 0);
 	ck_assert_str_eq(e->reason, "not you");
 	ck_assert_uint_eq(e->rule->n_rejected, 0);
-	rdmabroker_free_explanation(e);
+	rdmabroker_free(e);
 
-	q.operation = RDMABROKER_OPERATION_LISTEN;
-	q.unit = "nvmf-target.service";
+	q.operation = "listen";
+	q.who.unit = "nvmf-target.service";
 	q.peer = NULL;
 	ck_assert_int_eq(rdmabroker_explain(s, &q, &e), 0);
 	ck_assert_int_eq(e->allow, 1);
 	ck_assert_str_eq(e->effects[0], "backlog 7");
-	rdmabroker_free_explanation(e);
+	rdmabroker_free(e);
 
-	q.operation = RDMABROKER_OPERATION_NONE;
-	expect_failure(rdmabroker_explain(s, &q, &e), EINVAL, "question.operation is 0");
-	q.operation = RDMABROKER_OPERATION_ADMIN + 1;
-	expect_failure(rdmabroker_explain(s, &q, &e), EINVAL, "question.operation is 9");
-	q.size = 1;
-	expect_failure(rdmabroker_explain(s, &q, &e), EINVAL, "size");
+	q.operation = NULL;
+	expect_failure(rdmabroker_explain(s, &q, &e), EINVAL, "unknown operation");
+	q.operation = "any";
+	expect_failure(rdmabroker_explain(s, &q, &e), EINVAL, "unknown operation");
 	rdmabroker_close(s);
 }
 END_TEST
@@ -532,8 +528,8 @@ START_TEST(a_thousand_reloads_under_load)
 	struct acceptor acceptor;
 
 	write_rules("allow any max 1000\n");
-	ck_assert_int_eq(rdmabroker_reload(admin, &result), 0);
-	rdmabroker_free_reload_result(result);
+	ck_assert_int_eq(rdmabroker_reload(admin, false, &result), 0);
+	rdmabroker_free(result);
 	start_acceptor(&acceptor, 7471);
 	for (int i = 0; i < 2; i++)
 		ck_assert_int_eq(
@@ -541,9 +537,9 @@ START_TEST(a_thousand_reloads_under_load)
 	for (int i = 0; i < 1000; i++) {
 		write_rules(i % 2 ? "allow any max 1000\n" :
 				    "reject connect port 1\nallow any max 1000\n");
-		ck_assert_int_eq(rdmabroker_reload(admin, &result), 0);
+		ck_assert_int_eq(rdmabroker_reload(admin, false, &result), 0);
 		ck_assert_int_eq(result->ok, 1);
-		rdmabroker_free_reload_result(result);
+		rdmabroker_free(result);
 	}
 	for (int i = 0; i < 2; i++) {
 		pthread_join(loads[i].thread, NULL);
@@ -554,7 +550,7 @@ START_TEST(a_thousand_reloads_under_load)
 	ck_assert_int_eq(rdmabroker_get_rules(admin, &rules), 0);
 	/* Only the acceptor's session and its listener still count towards the rule. */
 	ck_assert_uint_eq(find_rule(rules, "allow any max 1000")->n_now, 2);
-	rdmabroker_free_rules(rules);
+	rdmabroker_free(rules);
 	rdmabroker_close(admin);
 	stop_acceptor(&acceptor);
 	await_counts(0, 0);

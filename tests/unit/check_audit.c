@@ -44,17 +44,17 @@ static const char *next_decision(void)
 }
 
 static void connect_and_answer(struct rdmabroker *helper, struct rdmabroker *c,
-			       const struct rdmabroker_peer_identity *who)
+			       const struct rdmabroker_who *who)
 {
 	connect_to(c, 7471);
-	answer_question(helper, RDMABROKER_OPERATION_ACCEPT, who);
+	answer_question(helper, "accept", who);
 }
 
 START_TEST(decisions)
 {
 	struct rdmabroker *helper, *s, *c;
 	char long_text[400] = "", field[64];
-	struct rdmabroker_peer_identity longest = somebody;
+	struct rdmabroker_who longest = somebody;
 	const char *entry;
 
 	if (!has_journald)

@@ -452,11 +452,11 @@ static unsigned n_opened(void)
 
 	hooks_run(hooks_get_loop());
 	ck_assert_int_eq(rdmabroker_open(NULL, &session), 0);
-	ck_assert_int_eq(rdmabroker_get_list(session, &list), 0);
-	now = list->sessions[list->n_sessions - 1]->number;
+	ck_assert_int_eq(rdmabroker_get_list(session, 0, &list), 0);
+	now = list->sessions[list->n_sessions - 1].number;
 	n = (unsigned)(now - before) - 1; /* without SESSION */
 	before = now;
-	rdmabroker_free_list(list);
+	rdmabroker_free(list);
 	rdmabroker_close(session);
 	return n;
 }
@@ -551,11 +551,10 @@ START_TEST(a_kept_session_that_is_lost)
 	DO(&client, rdma_destroy_id(client.id));
 	hooks_run(hooks_get_loop());
 	ck_assert_int_eq(rdmabroker_open(NULL, &admin), 0);
-	ck_assert_int_eq(rdmabroker_get_list(admin, &list), 0);
+	ck_assert_int_eq(rdmabroker_get_list(admin, 0, &list), 0);
 	/* The last session but ADMIN. */
-	ck_assert_int_eq(rdmabroker_kick(admin, list->sessions[list->n_sessions - 2]->number, 0),
-			 0);
-	rdmabroker_free_list(list);
+	ck_assert_int_eq(rdmabroker_kick(admin, list->sessions[list->n_sessions - 2].number, 0), 0);
+	rdmabroker_free(list);
 	rdmabroker_close(admin);
 	n_opened();
 	DO(&client, rdma_create_id(NULL, &client.id, NULL, RDMA_PS_TCP));

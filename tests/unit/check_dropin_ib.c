@@ -25,9 +25,9 @@ static void put_policy(const char *rules)
 
 	place_write(rules, "[Daemon]\nLogLevel=warning\n");
 	ck_assert_int_eq(rdmabroker_open(NULL, &admin), 0);
-	ck_assert_int_eq(rdmabroker_reload(admin, &result), 0);
+	ck_assert_int_eq(rdmabroker_reload(admin, false, &result), 0);
 	ck_assert(result->ok);
-	rdmabroker_free_reload_result(result);
+	rdmabroker_free(result);
 	rdmabroker_close(admin);
 }
 

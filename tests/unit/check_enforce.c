@@ -98,7 +98,7 @@ START_TEST(enforcement_revokes_what_is_not_allowed)
 	in_server(do_enforce, NULL);
 	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_LOST));
 	ck_assert_int_eq(rdmabroker_get_status(s, &status), 0);
-	rdmabroker_free_status(status);
+	rdmabroker_free(status);
 	expect_failure(rdmabroker_open_device(s, "fake0", &verbs), EACCES, "no session rule");
 	rdmabroker_close(c);
 	rdmabroker_close(s);
@@ -182,16 +182,16 @@ static void assert_denied(struct rdmabroker *session, uint64_t dry_run, size_t n
 {
 	struct rdmabroker_list *list;
 
-	ck_assert_int_eq(rdmabroker_get_list_tried(session, dry_run, &list), 0);
+	ck_assert_int_eq(rdmabroker_get_list(session, dry_run, &list), 0);
 	ck_assert_uint_eq(list->n_sessions + list->n_ids, n);
 	for (size_t i = 0; i < n; i++) {
-		const char *denied = i < list->n_sessions ? list->sessions[i]->denied :
-							    list->ids[i - list->n_sessions]->denied;
+		const char *denied = i < list->n_sessions ? list->sessions[i].denied :
+							    list->ids[i - list->n_sessions].denied;
 
 		ck_assert_msg(expected[i] ? denied && strstr(denied, expected[i]) : !denied,
 			      "%zu: %s", i, denied ?: "allowed");
 	}
-	rdmabroker_free_list(list);
+	rdmabroker_free(list);
 }
 
 static uint64_t try_rules(struct rdmabroker *session, const char *rules)
@@ -200,11 +200,11 @@ static uint64_t try_rules(struct rdmabroker *session, const char *rules)
 	uint64_t dry_run;
 
 	write_rules(rules);
-	ck_assert_int_eq(rdmabroker_try_reload(session, &result), 0);
+	ck_assert_int_eq(rdmabroker_reload(session, true, &result), 0);
 	ck_assert(result->ok);
 	dry_run = result->dry_run;
 	ck_assert_uint_gt(dry_run, 0);
-	rdmabroker_free_reload_result(result);
+	rdmabroker_free(result);
 	return dry_run;
 }
 
@@ -236,14 +236,14 @@ START_TEST(dry_run)
 	first = try_rules(s, "allow any\n");
 	assert_denied(s, first, 6, none);
 	second = try_rules(s, "allow session\nallow connect\n");
-	expect_failure(rdmabroker_get_list_tried(s, first, &list), EINVAL, "read again");
+	expect_failure(rdmabroker_get_list(s, first, &list), EINVAL, "read again");
 	assert_denied(s, second, 6, some);
 	assert_denied(s, try_rules(s, "reject any\n"), 6, all);
 	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_CONNECT_RESPONSE));
 	ck_assert_int_eq(rdmabroker_establish(active), 0);
 	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_ESTABLISHED));
 	/* It is of no dry run. */
-	expect_failure(rdmabroker_get_list_tried(s, 4711, &list), EINVAL, "read again");
+	expect_failure(rdmabroker_get_list(s, 4711, &list), EINVAL, "read again");
 	rdmabroker_close(c);
 	rdmabroker_close(s);
 }

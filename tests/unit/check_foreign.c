@@ -141,7 +141,7 @@ START_TEST(each_device_has_its_own)
 {
 	struct rdmabroker *session = open_session(0);
 	struct rdmabroker_status *status;
-	const struct rdmabroker_foreign_ids *const *foreign;
+	const struct rdmabroker_device_status *devices;
 
 	add_device("fake1");
 	add_device("fake2");
@@ -150,19 +150,21 @@ START_TEST(each_device_has_its_own)
 	add(813, 1001, "ucmatose", 5, "CONNECT");
 	set_holders("fake2");
 	ck_assert_int_eq(rdmabroker_get_status(session, &status), 0);
+	ck_assert_uint_eq(status->n_devices, 3);
+	devices = status->devices;
+	ck_assert_str_eq(devices[0].name, "fake0");
+	ck_assert_uint_eq(devices[0].foreign.n_holders, 1);
+	ck_assert_int_eq(devices[0].foreign.holders[0].pid, 812);
 	/* fake1 has not been scanned. */
-	ck_assert_uint_eq(status->n_foreign_ids, 2);
-	foreign = status->foreign_ids;
-	ck_assert_str_eq(foreign[0]->device, "fake0");
-	ck_assert_uint_eq(foreign[0]->n_holders, 1);
-	ck_assert_int_eq(foreign[0]->holders[0]->pid, 812);
-	ck_assert_str_eq(foreign[1]->device, "fake2");
-	ck_assert_uint_eq(foreign[1]->n_holders, 2);
-	ck_assert_int_eq(foreign[1]->holders[0]->pid, 812);
-	ck_assert_int_eq(foreign[1]->holders[1]->pid, 813);
-	ck_assert_uint_eq(foreign[1]->holders[1]->uid, 1001);
-	ck_assert_uint_eq(foreign[1]->holders[1]->n_ids, 5);
-	rdmabroker_free_status(status);
+	ck_assert(!devices[1].is_examined);
+	ck_assert_str_eq(devices[2].name, "fake2");
+	ck_assert(devices[2].is_examined);
+	ck_assert_uint_eq(devices[2].foreign.n_holders, 2);
+	ck_assert_int_eq(devices[2].foreign.holders[0].pid, 812);
+	ck_assert_int_eq(devices[2].foreign.holders[1].pid, 813);
+	ck_assert_uint_eq(devices[2].foreign.holders[1].uid, 1001);
+	ck_assert_uint_eq(devices[2].foreign.holders[1].n_ids, 5);
+	rdmabroker_free(status);
 	rdmabroker_close(session);
 }
 END_TEST
@@ -174,6 +176,7 @@ END_TEST
 START_TEST(holders_past_the_maximum_are_counted)
 {
 	struct rdmabroker *session = open_session(0);
+	const struct rdmabroker_foreign_ids *foreign;
 	struct rdmabroker_status *status;
 	char name[64];
 
@@ -193,14 +196,14 @@ START_TEST(holders_past_the_maximum_are_counted)
 	set_holders(name);
 	ck_assert_int_eq(rdmabroker_get_status(session, &status), 0);
 	ck_assert_uint_eq(status->n_devices, 64);
-	ck_assert_uint_eq(status->n_foreign_ids, 2);
-	ck_assert_uint_eq(status->foreign_ids[0]->n_holders, 32);
-	ck_assert_uint_eq(status->foreign_ids[0]->n_more, 16);
-	ck_assert_str_eq(status->foreign_ids[0]->holders[31]->name,
-			 "0123456789012345678901234567890");
-	ck_assert_uint_eq(status->foreign_ids[1]->n_holders, 0);
-	ck_assert_uint_eq(status->foreign_ids[1]->n_more, 80);
-	rdmabroker_free_status(status);
+	foreign = &status->devices[0].foreign;
+	ck_assert_uint_eq(foreign->n_holders, 32);
+	ck_assert_uint_eq(foreign->n_more, 16);
+	ck_assert_str_eq(foreign->holders[31].name, "0123456789012345678901234567890");
+	foreign = &status->devices[63].foreign;
+	ck_assert_uint_eq(foreign->n_holders, 0);
+	ck_assert_uint_eq(foreign->n_more, 80);
+	rdmabroker_free(status);
 	rdmabroker_close(session);
 }
 END_TEST

@@ -63,7 +63,7 @@ START_TEST(ids_that_are_taken_over)
 	restart_counted("ids-taken-over");
 	status = status_of(client);
 	ck_assert_uint_eq(status->n_ids, n);
-	rdmabroker_free_status(status);
+	rdmabroker_free(status);
 }
 END_TEST
 
@@ -92,7 +92,7 @@ START_TEST(restricted_sessions_that_are_taken_over)
 	restart_counted("restricted-sessions-taken-over");
 	status = status_of(client);
 	ck_assert_uint_eq(status->n_sessions, n + 2);
-	rdmabroker_free_status(status);
+	rdmabroker_free(status);
 	for (unsigned i = 0; i < n; i++)
 		rdmabroker_close(sessions[i]);
 	free(sessions);

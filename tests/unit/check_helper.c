@@ -59,21 +59,21 @@ START_TEST(a_helper_that_returns)
 	connect_to(c, 7471);
 	ck_assert_uint_eq(count_inquiries(), 1);
 	helper = open_helper();
-	answer_question(helper, RDMABROKER_OPERATION_ACCEPT, &somebody);
+	answer_question(helper, "accept", &somebody);
 	rdmabroker_destroy_id(expect_request(s));
 	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_REJECTED));
 	/* It ends while it is asked. */
 	connect_to(c, 7471);
-	notice = expect_question(helper, RDMABROKER_OPERATION_ACCEPT);
+	notice = expect_question(helper, "accept");
 	rdmabroker_close(helper);
 	helper = open_helper();
-	again = expect_question(helper, RDMABROKER_OPERATION_ACCEPT);
+	again = expect_question(helper, "accept");
 	ck_assert_uint_eq(again->question, notice->question);
-	rdmabroker_free_notice(again);
-	rdmabroker_free_notice(notice);
+	rdmabroker_free(again);
+	rdmabroker_free(notice);
 	/* Another one replaces it, and its session ends. */
 	next = open_helper();
-	answer_question(next, RDMABROKER_OPERATION_ACCEPT, &somebody);
+	answer_question(next, "accept", &somebody);
 	rdmabroker_destroy_id(expect_request(s));
 	ck_assert_int_eq(rdmabroker_get_notice(helper, T, &notice), -ECONNRESET);
 	rdmabroker_close(helper);
@@ -92,7 +92,7 @@ static void expect_warning(struct rdmabroker *session, const char *part)
 	ck_assert_uint_eq(status->n_warnings, part != NULL);
 	if (part)
 		ck_assert_msg(strstr(status->warnings[0], part), "%s", status->warnings[0]);
-	rdmabroker_free_status(status);
+	rdmabroker_free(status);
 }
 
 START_TEST(the_status_warns_if_nobody_can_be_asked)
@@ -124,14 +124,14 @@ START_TEST(a_silent_helper)
 	start_listening(s, 7471);
 	start_listening(s, 7479);
 	connect_to(c, 7471);
-	question = expect_question(helper, RDMABROKER_OPERATION_ACCEPT);
+	question = expect_question(helper, "accept");
 	/* Meanwhile others go on. */
 	connect_to(c, 7479);
 	expect_request(s);
 	expect_reject(c, "no-rule");
 	ck_assert_int_eq(rdmabroker_answer_peer(helper, question->question, &somebody, NULL),
 			 -EBADF);
-	rdmabroker_free_notice(question);
+	rdmabroker_free(question);
 	rdmabroker_close(s);
 	rdmabroker_close(c);
 	rdmabroker_close(helper);
@@ -140,11 +140,10 @@ END_TEST
 
 START_TEST(only_the_helper_may_serve)
 {
-	struct rdmabroker_peer_address address = { .size = sizeof(address),
-						   .listens = true,
+	struct rdmabroker_peer_address address = { .listens = true,
 						   .ps = RDMABROKER_PS_TCP,
 						   .local = addr(7471) };
-	struct rdmabroker_peer_identity *found;
+	struct rdmabroker_who *found;
 	struct rdmabroker *s;
 
 	name_helper(geteuid() + 1);
@@ -203,7 +202,7 @@ START_TEST(a_helper_that_ends)
 	ck_assert_ptr_nonnull(inquiry);
 	rdmabroker_close(helper);
 	helper = open_helper();
-	answer_question(helper, RDMABROKER_OPERATION_ACCEPT, &somebody);
+	answer_question(helper, "accept", &somebody);
 	rdmabroker_close(s);
 	rdmabroker_close(helper);
 }
@@ -212,11 +211,10 @@ END_TEST
 /* Another Helper= ends the helper at once. Sessions of its user that do other things go on, but may not help. */
 START_TEST(another_user_becomes_the_helper)
 {
-	struct rdmabroker_peer_address address = { .size = sizeof(address),
-						   .listens = true,
+	struct rdmabroker_peer_address address = { .listens = true,
 						   .ps = RDMABROKER_PS_TCP,
 						   .local = addr(7471) };
-	struct rdmabroker_peer_identity *found;
+	struct rdmabroker_who *found;
 	struct rdmabroker_notice *notice;
 	struct rdmabroker *helper, *s;
 
@@ -225,7 +223,7 @@ START_TEST(another_user_becomes_the_helper)
 	s = open_session_at(harness.helper_path, 0);
 	start_listening(s, 7471);
 	ck_assert_int_eq(rdmabroker_find_peer(s, &address, &found), 0);
-	rdmabroker_free_peer_identity(found);
+	rdmabroker_free(found);
 	name_helper(geteuid());
 	ck_assert_int_eq(rdmabroker_get_notice(helper, 0, &notice), -EAGAIN);
 	name_helper(geteuid() + 1);

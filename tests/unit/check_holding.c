@@ -47,9 +47,9 @@ static void read_all(void)
 
 static const struct rdmabroker_refusal *find(const char *operation)
 {
-	for (size_t i = 0; i < holding.refusals.n_refusals; i++)
-		if (strcmp(holding.refusals.refusals[i]->operation, operation) == 0)
-			return holding.refusals.refusals[i];
+	for (size_t i = 0; i < holding.refusals.n; i++)
+		if (strcmp(holding.refusals.list[i].operation, operation) == 0)
+			return &holding.refusals.list[i];
 	return NULL;
 }
 
@@ -93,9 +93,9 @@ START_TEST(a_listener)
 
 	add_id((struct id){ (uint32_t)getpid(), NULL, LISTEN, "10.9.0.1", NULL, 0 });
 	read_all();
-	ck_assert_uint_eq(holding.refusals.n_refusals, 3);
-	ck_assert_uint_eq(find("session")->uid, geteuid());
-	ck_assert_uint_gt(find("session")->n_gids, 0);
+	ck_assert_uint_eq(holding.refusals.n, 3);
+	ck_assert_uint_eq(find("session")->who.uid, geteuid());
+	ck_assert_uint_gt(find("session")->who.n_gids, 0);
 	ck_assert_str_eq(find("session")->outcome, "no-rule");
 	ck_assert_str_eq(find("device")->device, "rxe0");
 	row = find("listen");
@@ -124,16 +124,16 @@ START_TEST(groups_of_a_holder)
 	add_id((struct id){ (uint32_t)getpid(), NULL, LISTEN, "10.9.0.1", NULL, 0 });
 	read_all();
 	row = find("session");
-	ck_assert_uint_eq(row->n_gids, HOLDER_GIDS);
+	ck_assert_uint_eq(row->who.n_gids, HOLDER_GIDS);
 	for (gid_t i = 0; i < HOLDER_GIDS; i++)
-		ck_assert_uint_eq(row->gids[i], 21 + i);
+		ck_assert_uint_eq(row->who.gids[i], 21 + i);
 	ck_assert_int_eq(setegid(3), 0);
 	holding_done(&holding);
 	read_all();
 	row = find("session");
-	ck_assert_uint_eq(row->n_gids, HOLDER_GIDS);
-	ck_assert_uint_eq(row->gids[0], 3);
-	ck_assert_uint_eq(row->gids[15], 35);
+	ck_assert_uint_eq(row->who.n_gids, HOLDER_GIDS);
+	ck_assert_uint_eq(row->who.gids[0], 3);
+	ck_assert_uint_eq(row->who.gids[15], 35);
 }
 END_TEST
 
@@ -184,7 +184,7 @@ START_TEST(ports_tell_who_has_connected)
 	row = find("accept");
 	ck_assert_uint_eq(row->port, 4421);
 	ck_assert_uint_eq(peer_of(row), 0x0a090003);
-	ck_assert_uint_eq(holding.refusals.n_refusals, 3 * 2 + 2);
+	ck_assert_uint_eq(holding.refusals.n, 3 * 2 + 2);
 }
 END_TEST
 
@@ -194,7 +194,7 @@ START_TEST(queue_pairs)
 	kernel.qps[kernel.n_qps++] = (struct qp){ .qpn = 1, .port = 1, .kernel = "ib_core" };
 	kernel.qps[kernel.n_qps++] = (struct qp){ .qpn = 17, .port = 1, .tid = (uint32_t)getpid() };
 	read_all();
-	ck_assert_uint_eq(holding.refusals.n_refusals, 2);
+	ck_assert_uint_eq(holding.refusals.n, 2);
 	ck_assert_str_eq(find("device")->device, "rxe0");
 	ck_assert_ptr_nonnull(find("session"));
 	ck_assert_uint_eq(holding.n_holders, 1);
@@ -213,15 +213,15 @@ START_TEST(modules_and_the_daemon)
 	add_id((struct id){ 0, NULL, LISTEN, "10.9.0.1", NULL, 0 });
 	kernel.qps[kernel.n_qps++] = (struct qp){ .qpn = 19, .port = 1, .kernel = "nvmet_rdma" };
 	read_all();
-	ck_assert_uint_eq(holding.refusals.n_refusals, 0);
+	ck_assert_uint_eq(holding.refusals.n, 0);
 	ck_assert_uint_eq(holding.n_nameless, 1);
 	ck_assert_uint_eq(holding.n_holders, 3);
-	ck_assert_int_eq(holding.holders[0].pid, 0);
+	ck_assert_int_eq(holding.holders[0].who.pid, 0);
 	ck_assert_str_eq(holding.holders[0].name, "nvmet_rdma");
 	ck_assert_uint_eq(holding.holders[0].n_ids, 2);
 	ck_assert_uint_eq(holding.holders[0].n_qps, 1);
 	ck_assert_str_eq(holding.holders[1].name, "rpcrdma");
-	ck_assert_int_eq(holding.holders[2].pid, pid);
+	ck_assert_int_eq(holding.holders[2].who.pid, pid);
 	stop(pid);
 }
 END_TEST

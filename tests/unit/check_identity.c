@@ -604,10 +604,10 @@ START_TEST(the_library_sends_a_proof)
 		event = expect(server, RDMABROKER_EVENT_CONNECT_REQUEST);
 		ck_assert_int_eq(rdmabroker_accept(event->id, &param), 0);
 		rdmabroker_free_event(event);
-		ck_assert_int_eq(rdmabroker_get_list(client, &list), 0);
+		ck_assert_int_eq(rdmabroker_get_list(client, 0, &list), 0);
 		ck_assert_uint_eq(list->n_sessions, 2);
-		ck_assert_str_eq(list->sessions[1]->unit, "client.service");
-		rdmabroker_free_list(list);
+		ck_assert_str_eq(list->sessions[1].who.unit, "client.service");
+		rdmabroker_free(list);
 		rdmabroker_close(client);
 		rdmabroker_close(server);
 		await_counts(0, 0);

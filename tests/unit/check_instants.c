@@ -168,7 +168,7 @@ static void die_at_every_instant(void)
 			      "daemon dies at call %u",
 			      status->n_ids, status->n_sessions, status->n_listeners,
 			      status->n_connections, n);
-		rdmabroker_free_status(status);
+		rdmabroker_free(status);
 		ck_assert_int_eq(live(), LIFE_WHOLE);
 		rdmabroker_destroy_id(id);
 		rdmabroker_destroy_id(accepted);
@@ -202,7 +202,7 @@ static void expect_idle(unsigned n)
 	ck_assert_msg(status->n_ids == 0 && status->n_sessions == n_sessions(),
 		      "%u ids, %u sessions are left if the daemon dies at call %u", status->n_ids,
 		      status->n_sessions, n);
-	rdmabroker_free_status(status);
+	rdmabroker_free(status);
 }
 
 /* Lives LIFE, whose calls all have to succeed, with a kill at each instant. */
@@ -429,7 +429,7 @@ static void die_while_taking_over(void)
 			      "daemon dies at call %u of a take-over",
 			      status->n_ids, status->n_sessions, status->n_listeners,
 			      status->n_connections, n);
-		rdmabroker_free_status(status);
+		rdmabroker_free(status);
 	}
 	end_connection();
 	connect_ids(19);

@@ -367,7 +367,7 @@ static unsigned count_leases(void)
 	struct rdmabroker_status *status = get_status();
 	unsigned n = status->n_leases;
 
-	rdmabroker_free_status(status);
+	rdmabroker_free(status);
 	return n;
 }
 
@@ -415,7 +415,7 @@ static struct rdmabroker_refusals *get_only_refusal(void)
 	struct rdmabroker_refusals *refusals;
 
 	ck_assert_int_eq(rdmabroker_get_refusals(admin, &refusals), 0);
-	ck_assert_uint_eq(refusals->n_refusals, 1);
+	ck_assert_uint_eq(refusals->n, 1);
 	rdmabroker_close(admin);
 	return refusals;
 }
@@ -438,21 +438,21 @@ START_TEST(what_was_refused)
 	be_refused();
 	be_refused();
 	before = get_only_refusal();
-	ck_assert_uint_eq(before->refusals[0]->count, 2);
+	ck_assert_uint_eq(before->list[0].count, 2);
 	restart();
 	restart();
 	be_refused();
 	after = get_only_refusal();
-	ck_assert_uint_eq(after->refusals[0]->count, 3);
-	ck_assert_uint_eq(after->refusals[0]->first_ms, before->refusals[0]->first_ms);
-	ck_assert_uint_ge(after->refusals[0]->last_ms, before->refusals[0]->last_ms);
-	ck_assert_str_eq(after->refusals[0]->operation, "listen");
-	ck_assert_str_eq(after->refusals[0]->outcome, "rejected");
-	ck_assert_str_eq(after->refusals[0]->rule, before->refusals[0]->rule);
-	ck_assert_uint_eq(after->refusals[0]->port, 7999);
-	ck_assert_int_eq(after->refusals[0]->local.ss_family, AF_INET);
-	rdmabroker_free_refusals(before);
-	rdmabroker_free_refusals(after);
+	ck_assert_uint_eq(after->list[0].count, 3);
+	ck_assert_uint_eq(after->list[0].first_ms, before->list[0].first_ms);
+	ck_assert_uint_ge(after->list[0].last_ms, before->list[0].last_ms);
+	ck_assert_str_eq(after->list[0].operation, "listen");
+	ck_assert_str_eq(after->list[0].outcome, "rejected");
+	ck_assert_str_eq(after->list[0].rule, before->list[0].rule);
+	ck_assert_uint_eq(after->list[0].port, 7999);
+	ck_assert_int_eq(after->list[0].local.ss_family, AF_INET);
+	rdmabroker_free(before);
+	rdmabroker_free(after);
 }
 END_TEST
 

@@ -422,9 +422,9 @@ START_TEST(status_counts)
 	ck_assert_uint_eq(status->n_rules, 1);
 	ck_assert_uint_gt(status->n_fds, 3);
 	ck_assert_uint_eq(status->n_devices, 1);
-	ck_assert_str_eq(status->devices[0]->name, "fake0");
+	ck_assert_str_eq(status->devices[0].name, "fake0");
 	ck_assert_ptr_null(status->policy_error);
-	rdmabroker_free_status(status);
+	rdmabroker_free(status);
 	rdmabroker_close(s);
 }
 END_TEST
@@ -683,8 +683,8 @@ static void expect_leases(struct rdmabroker *session, unsigned n)
 
 	ck_assert_int_eq(rdmabroker_get_status(session, &status), 0);
 	ck_assert_uint_eq(status->n_devices, 1);
-	ck_assert_uint_eq(status->devices[0]->n_leases, n);
-	rdmabroker_free_status(status);
+	ck_assert_uint_eq(status->devices[0].n_leases, n);
+	rdmabroker_free(status);
 }
 
 /* The fake fabric's device cannot be opened: a lease does not need this. */

@@ -441,14 +441,13 @@ static void enametoolong(void)
 
 static void emsgsize(void)
 {
-	struct rdmabroker_question question = { .size = sizeof(question),
-						.operation = RDMABROKER_OPERATION_LISTEN };
+	struct rdmabroker_question question = { .operation = "listen" };
 	struct rdmabroker_explanation *explanation;
 	struct rdmabroker *s = open_session(0);
 	static char unit[PACKET_MAX + 1];
 
 	memset(unit, 'x', sizeof(unit) - 1);
-	question.unit = unit;
+	question.who.unit = unit;
 	expect_failure(rdmabroker_explain(s, &question, &explanation), EMSGSIZE, "too long");
 	rdmabroker_close(s);
 }
@@ -511,7 +510,7 @@ static void eshutdown(void)
 {
 	struct rdmabroker *s = open_session(0);
 
-	ck_assert_int_eq(rdmabroker_drain(s), 0);
+	ck_assert_int_eq(rdmabroker_drain(s, false), 0);
 	expect_failure(rdmabroker_bind_addr(new_id(s), addr(7471)), ESHUTDOWN, "drain");
 	rdmabroker_close(s);
 }

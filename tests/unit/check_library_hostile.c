@@ -198,7 +198,7 @@ START_TEST(notices_without_end)
 		ck_assert_int_eq(rdmabroker_get_notice(session, 0, &notice), 0);
 		size += notice->reason ? strlen(notice->reason) : 0;
 		lost = notice->n_lost > 0;
-		rdmabroker_free_notice(notice);
+		rdmabroker_free(notice);
 	}
 	ck_assert_uint_gt(size, 16 * MIB);
 	ck_assert_uint_lt(size, 33 * MIB);
@@ -206,7 +206,7 @@ START_TEST(notices_without_end)
 	/* The queue has room again. */
 	flood_with_notices();
 	ck_assert_int_eq(rdmabroker_get_notice(session, 0, &notice), 0);
-	rdmabroker_free_notice(notice);
+	rdmabroker_free(notice);
 }
 END_TEST
 

@@ -114,7 +114,7 @@ static void expect_bad_pages(unsigned max_pages)
 	char *text;
 
 	n_pages = 0;
-	ck_assert_int_eq(rdmabroker_get_list(session, &list), -EPROTO);
+	ck_assert_int_eq(rdmabroker_get_list(session, 0, &list), -EPROTO);
 	ck_assert_uint_le(n_pages, max_pages);
 	n_pages = 0;
 	ck_assert_int_eq(rdmabroker_get_metrics(session, &text), -EPROTO);
@@ -156,7 +156,7 @@ START_TEST(pages_that_take_for_ever)
 	liar_open(0, LIAR_TIMEOUT);
 	liar.answer = answer_slowly;
 	step = (struct step){ .a = 1, .n = 1 };
-	ck_assert_int_eq(rdmabroker_get_list(session, &list), -ETIMEDOUT);
+	ck_assert_int_eq(rdmabroker_get_list(session, 0, &list), -ETIMEDOUT);
 	ck_assert_uint_eq(n_pages, 7);
 }
 END_TEST

@@ -186,8 +186,7 @@ END_TEST
 
 START_TEST(calls_that_release_something)
 {
-	struct rdmabroker_question question = { .size = sizeof(question),
-						.operation = RDMABROKER_OPERATION_LISTEN };
+	struct rdmabroker_question question = { .operation = "listen" };
 	struct rdmabroker_reload_result *reloaded;
 	struct rdmabroker_explanation *explanation;
 	struct rdmabroker_status *status;
@@ -209,14 +208,14 @@ START_TEST(calls_that_release_something)
 	WAITS(rdmabroker_migrate_id(id, session), ETIMEDOUT);
 	WAITS(rdmabroker_get_status(session, &status), ETIMEDOUT);
 	WAITS(rdmabroker_get_rules(session, &rules), ETIMEDOUT);
-	WAITS(rdmabroker_get_list(session, &list), ETIMEDOUT);
+	WAITS(rdmabroker_get_list(session, 0, &list), ETIMEDOUT);
 	WAITS(rdmabroker_kick(session, 1, 0), ETIMEDOUT);
-	WAITS(rdmabroker_drain(session), ETIMEDOUT);
+	WAITS(rdmabroker_drain(session, false), ETIMEDOUT);
 	WAITS(rdmabroker_get_metrics(session, &metrics), ETIMEDOUT);
 	WAITS(rdmabroker_watch(session, NULL), ETIMEDOUT);
 	WAITS(rdmabroker_get_notice(session, DEADLINE_MS, &notice), EAGAIN);
 	WAITS(rdmabroker_explain(session, &question, &explanation), ETIMEDOUT);
-	WAITS(rdmabroker_reload(session, &reloaded), ETIMEDOUT);
+	WAITS(rdmabroker_reload(session, false, &reloaded), ETIMEDOUT);
 }
 END_TEST
 

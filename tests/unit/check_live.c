@@ -61,20 +61,20 @@ START_TEST(list_shows_all_fields)
 	c = open_session(0);
 	start_listening(s, 7471);
 	establish(c, s, 7471, NULL);
-	ck_assert_int_eq(rdmabroker_get_list(c, &list), 0);
+	ck_assert_int_eq(rdmabroker_get_list(c, 0, &list), 0);
 	ck_assert_uint_eq(list->n_sessions, 2);
 	ck_assert_uint_eq(list->n_ids, 3);
-	session = list->sessions[0];
-	ck_assert_uint_lt(session->number, list->sessions[1]->number);
-	ck_assert_uint_eq(session->uid, geteuid());
-	ck_assert_int_eq(session->pid, getpid());
+	session = &list->sessions[0];
+	ck_assert_uint_lt(session->number, list->sessions[1].number);
+	ck_assert_uint_eq(session->who.uid, geteuid());
+	ck_assert_int_eq(session->who.pid, getpid());
 	ck_assert_uint_eq(session->n_ids, 2);
 	ck_assert_uint_eq(session->n_leases, 0);
 	ck_assert_uint_le(session->age_ms, 10 * T);
 	ck_assert_str_eq(session->rule, "test.rules:1");
 
-	id = list->ids[0];
-	ck_assert_ptr_eq(id->session, list->sessions[0]);
+	id = &list->ids[0];
+	ck_assert_ptr_eq(id->session, &list->sessions[0]);
 	ck_assert_uint_eq(id->id, 1);
 	ck_assert_str_eq(id->state, "listening");
 	ck_assert_int_eq(id->ps, RDMABROKER_PS_TCP);
@@ -83,22 +83,22 @@ START_TEST(list_shows_all_fields)
 	ck_assert_str_eq(id->rule, "test.rules:2");
 	ck_assert_int_eq(id->tos, -1);
 	ck_assert_uint_eq(id->qp_num, 0);
-	id = list->ids[1];
-	ck_assert_ptr_eq(id->session, list->sessions[0]);
+	id = &list->ids[1];
+	ck_assert_ptr_eq(id->session, &list->sessions[0]);
 	ck_assert_uint_ge(id->id, SESSION_FIRST_REQUEST);
 	ck_assert_str_eq(id->state, "established");
 	ck_assert_str_eq(id->rule, "test.rules:4");
 	ck_assert_uint_eq(id->qp_num, last_qpn);
-	id = list->ids[2];
-	ck_assert_ptr_eq(id->session, list->sessions[1]);
+	id = &list->ids[2];
+	ck_assert_ptr_eq(id->session, &list->sessions[1]);
 	ck_assert_str_eq(id->state, "established");
 	ck_assert_str_eq(id->device, "fake0");
 	ck_assert_int_eq(id->peer.ss_family, AF_INET);
 	ck_assert_str_eq(id->rule, "test.rules:3");
 	ck_assert_uint_eq(id->qp_num, last_qpn - 1);
 	ck_assert_int_eq(id->tos, 104);
-	rdmabroker_free_list(list);
-	ck_assert_ptr_null(rdmabroker_free_list(NULL));
+	rdmabroker_free(list);
+	rdmabroker_free(NULL);
 	rdmabroker_close(c);
 	rdmabroker_close(s);
 }
@@ -128,19 +128,19 @@ START_TEST(list_has_pages)
 	for (int k = 0; k < 40; k += 2)
 		rdmabroker_destroy_id(ids[0][k]);
 	await_counts(3, 100);
-	ck_assert_int_eq(rdmabroker_get_list(sessions[2], &list), 0);
+	ck_assert_int_eq(rdmabroker_get_list(sessions[2], 0, &list), 0);
 	ck_assert_uint_eq(list->n_sessions, 3);
 	ck_assert_uint_eq(list->n_ids, 100);
 	for (int i = 0; i < 3; i++)
 		for (uint32_t k = 1; k <= 40; k++) {
 			if (i == 0 && k % 2 == 1)
 				continue;
-			ck_assert_uint_eq(list->ids[n]->id, k);
-			ck_assert_ptr_eq(list->ids[n]->session, list->sessions[i]);
-			ck_assert_str_eq(list->ids[n]->state, "idle");
+			ck_assert_uint_eq(list->ids[n].id, k);
+			ck_assert_ptr_eq(list->ids[n].session, &list->sessions[i]);
+			ck_assert_str_eq(list->ids[n].state, "idle");
 			n++;
 		}
-	rdmabroker_free_list(list);
+	rdmabroker_free(list);
 	for (int i = 0; i < 3; i++)
 		rdmabroker_close(sessions[i]);
 }
@@ -431,8 +431,8 @@ START_TEST(drain_refuses_new_objects)
 	ck_assert_int_eq(rdmabroker_connect(pending, new_param()), 0);
 	request = expect(s, RDMABROKER_EVENT_CONNECT_REQUEST);
 
-	ck_assert_int_eq(rdmabroker_drain(admin), 0);
-	ck_assert_int_eq(rdmabroker_drain(admin), 0);
+	ck_assert_int_eq(rdmabroker_drain(admin, false), 0);
+	ck_assert_int_eq(rdmabroker_drain(admin, false), 0);
 	ck_assert_int_eq(rdmabroker_create_id(c, RDMABROKER_PS_TCP, NULL, &id), 0);
 	expect_failure(rdmabroker_bind_addr(id, addr(7473)), ESHUTDOWN,
 		       "create_id: the broker is draining");
@@ -460,14 +460,14 @@ START_TEST(drain_refuses_new_objects)
 	ck_assert_uint_eq(status->n_connections, 2);
 	/* The connection in setup counts twice, because both of its ends are clients of this broker. */
 	ck_assert_uint_eq(status->n_handshakes, 2);
-	rdmabroker_free_status(status);
+	rdmabroker_free(status);
 	ck_assert_int_eq(rdmabroker_establish(late), 0);
 	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_ESTABLISHED));
 	ck_assert_int_eq(rdmabroker_disconnect_wait(active, T), 0);
 	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_DISCONNECTED));
 
 	/* After the drain, the ids that were refused during it can be used again. */
-	ck_assert_int_eq(rdmabroker_undrain(admin), 0);
+	ck_assert_int_eq(rdmabroker_drain(admin, true), 0);
 	ck_assert_int_eq(rdmabroker_listen(bound, 0), 0);
 	ck_assert_int_eq(rdmabroker_connect(resolved, new_param()), 0);
 	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_CONNECT_REQUEST));
@@ -477,7 +477,7 @@ START_TEST(drain_refuses_new_objects)
 	ck_assert_int_eq(rdmabroker_get_status(admin, &status), 0);
 	ck_assert_int_eq(status->draining, 0);
 	ck_assert_uint_eq(status->n_handshakes, 0);
-	rdmabroker_free_status(status);
+	rdmabroker_free(status);
 	rdmabroker_close(admin);
 }
 END_TEST

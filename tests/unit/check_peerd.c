@@ -16,7 +16,7 @@ START_TEST(a_peer_of_this_host)
 	start_listening(server, 7472);
 	id = connect_from(HOST, 7471);
 	expect_request();
-	expect_allowed(RDMABROKER_OPERATION_ACCEPT, geteuid());
+	expect_allowed("accept", geteuid());
 	rdmabroker_destroy_id(id);
 	connect_from(HOST, 7472);
 	expect_reject();
@@ -53,7 +53,7 @@ START_TEST(a_peer_of_another_host)
 	close(fd);
 	free(text);
 	expect_request();
-	expect_allowed(RDMABROKER_OPERATION_ACCEPT, 1234);
+	expect_allowed("accept", 1234);
 
 	connect_from(OTHER, 7472);
 	answer(listening, "[{\"uid\": 1235, \"gids\": [], \"unit\": null}]");
@@ -61,8 +61,8 @@ START_TEST(a_peer_of_another_host)
 	connect_from(OTHER, 7472);
 	answer(listening, "[{\"unknown\": \"it is not there\"}]");
 	expect_reject();
-	rdmabroker_free_notice(expect_decision(RDMABROKER_OPERATION_ACCEPT));
-	expect_unknown(RDMABROKER_OPERATION_ACCEPT, "10.9.0.7 says: it is not there");
+	rdmabroker_free(expect_decision("accept"));
+	expect_unknown("accept", "10.9.0.7 says: it is not there");
 
 	/* Who listens? */
 	connect_to(8000);
@@ -142,28 +142,27 @@ START_TEST(what_cannot_be_asked)
 	start_listening(server, 7472);
 	connect_from(OTHER, 7472);
 	expect_reject();
-	expect_unknown(RDMABROKER_OPERATION_ACCEPT,
-		       "cannot reach rdmabroker-peerd of 10.9.0.7: Connection refused");
+	expect_unknown("accept", "cannot reach rdmabroker-peerd of 10.9.0.7: Connection refused");
 	stop_munged(0);
 	close(listen_as("10.9.0.8"));
 	connect_from(HOST, 7472);
 	expect_reject();
-	expect_unknown(RDMABROKER_OPERATION_ACCEPT, "MUNGE cannot seal: ");
+	expect_unknown("accept", "MUNGE cannot seal: ");
 	start_munged(0);
 	connect_from(HOST, 7472);
 	expect_reject();
-	rdmabroker_free_notice(expect_decision(RDMABROKER_OPERATION_ACCEPT));
+	rdmabroker_free(expect_decision("accept"));
 	kill(peerd_test.munged[0], SIGSTOP);
 	connect_from(HOST, 7472);
 	expect_reject();
-	expect_unknown(RDMABROKER_OPERATION_ACCEPT, "munged has not sealed the question in time");
+	expect_unknown("accept", "munged has not sealed the question in time");
 	kill(peerd_test.munged[0], SIGCONT);
 	/* The helper ends, and another one begins. */
 	stop_peerd();
 	await_counts(3, 5);
 	connect_from(HOST, 7472);
 	expect_reject();
-	expect_unknown(RDMABROKER_OPERATION_ACCEPT, "rdmabroker-peerd is not there");
+	expect_unknown("accept", "rdmabroker-peerd is not there");
 	start_peerd();
 	start_listening(server, 7471);
 	connect_from(HOST, 7471);

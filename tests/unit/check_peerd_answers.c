@@ -237,7 +237,7 @@ START_TEST(answers_that_are_refused)
 		lies[i].misbehave(fd, text);
 		printf("%s: %s\n", lies[i].name, lies[i].why);
 		expect_reject();
-		expect_unknown(RDMABROKER_OPERATION_ACCEPT, lies[i].why);
+		expect_unknown("accept", lies[i].why);
 		close(fd);
 		free(text);
 	}
@@ -267,13 +267,13 @@ START_TEST(an_answer_is_not_used_again)
 	expect_request();
 	close(fd);
 	free(text);
-	rdmabroker_free_notice(expect_decision(RDMABROKER_OPERATION_ACCEPT));
+	rdmabroker_free(expect_decision("accept"));
 
 	connect_from(OTHER, 7472);
 	fd = accept_questions(listening, &text);
 	send_text(fd, sealed);
 	expect_reject();
-	expect_unknown(RDMABROKER_OPERATION_ACCEPT, "its seal was used before");
+	expect_unknown("accept", "its seal was used before");
 	close(fd);
 	free(text);
 	free(sealed);

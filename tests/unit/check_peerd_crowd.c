@@ -230,7 +230,7 @@ START_TEST(many_questions)
 	for (unsigned i = 0; i < MANY; i++)
 		reject_request();
 	ck_assert_int_eq(rdmabroker_get_status(server, &status), 0);
-	rdmabroker_free_status(status);
+	rdmabroker_free(status);
 	for (unsigned i = 0; i < MANY; i++)
 		expect_reject();
 	connect_from(HOST, 7479);

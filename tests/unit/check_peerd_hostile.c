@@ -53,11 +53,11 @@ static uint64_t number_of_helper(struct rdmabroker *admin, int which)
 	struct rdmabroker_list *list;
 	uint64_t number = 0;
 
-	ck_assert_int_eq(rdmabroker_get_list(admin, &list), 0);
+	ck_assert_int_eq(rdmabroker_get_list(admin, 0, &list), 0);
 	for (size_t i = 0; i < list->n_sessions; i++)
-		if (list->sessions[i]->pid == peerd_test.peerd && which-- == 0)
-			number = list->sessions[i]->number;
-	rdmabroker_free_list(list);
+		if (list->sessions[i].who.pid == peerd_test.peerd && which-- == 0)
+			number = list->sessions[i].number;
+	rdmabroker_free(list);
 	ck_assert_uint_ne(number, 0);
 	return number;
 }
@@ -473,9 +473,7 @@ START_TEST(names_that_are_not_printable)
 {
 	static const char *const names[] = { "a\x01", "a\nb", "\xff\xfe", "a\x1b[2J" };
 	const struct message_head head = make_head(HOST, OTHER);
-	struct rdmabroker_peer_identity who = {
-		.size = sizeof(who), .uid = 1000, .knows_workload = true, .unit = "a.service"
-	};
+	struct rdmabroker_who who = { .uid = 1000, .knows_workload = true, .unit = "a.service" };
 	char error[MESSAGE_ERROR_MAX], *text;
 	struct answers answers;
 	json_t *list;

@@ -10,11 +10,11 @@
 
 /* Connects to PORT, where WHO is needed. TEXT NULL: the listener gets the request. */
 static void try(struct rdmabroker *helper, struct rdmabroker *s, struct rdmabroker *c,
-		uint16_t port, const struct rdmabroker_peer_identity *who, const char *text)
+		uint16_t port, const struct rdmabroker_who *who, const char *text)
 {
 	struct rdmabroker_id *id = connect_to(c, port);
 
-	answer_question(helper, RDMABROKER_OPERATION_ACCEPT, who);
+	answer_question(helper, "accept", who);
 	if (text)
 		expect_reject(c, text);
 	else
@@ -24,7 +24,7 @@ static void try(struct rdmabroker *helper, struct rdmabroker *s, struct rdmabrok
 
 START_TEST(rules_that_name_the_peer)
 {
-	struct rdmabroker_peer_identity other = somebody, same = somebody;
+	struct rdmabroker_who other = somebody, same = somebody;
 	struct rdmabroker *helper, *s, *c;
 
 	set_policy(peer_rules);
@@ -119,8 +119,8 @@ START_TEST(a_user_at_the_limit)
 	connect_from_elsewhere(c, 7471);
 	connect_from_elsewhere(c, 7471);
 	expect_reject(c, "no-rule");
-	answer_question(helper, RDMABROKER_OPERATION_ACCEPT, &somebody);
-	answer_question(helper, RDMABROKER_OPERATION_ACCEPT, &somebody);
+	answer_question(helper, "accept", &somebody);
+	answer_question(helper, "accept", &somebody);
 	expect_request(s);
 	expect_request(s);
 	expect_no_question(helper);
@@ -149,12 +149,12 @@ START_TEST(one_address_has_half_of_a_backlog)
 	connect_from_elsewhere(c, 7471);
 	ck_assert_uint_eq(count_inquiries(), 3);
 	for (int i = 0; i < 3; i++) {
-		answer_question(helper, RDMABROKER_OPERATION_ACCEPT, &somebody);
+		answer_question(helper, "accept", &somebody);
 		expect_request(s);
 	}
 	/* Nobody waits for an answer any more. The requests that the client has not answered count in the backlog. */
 	connect_to(c, 7471);
-	answer_question(helper, RDMABROKER_OPERATION_ACCEPT, &somebody);
+	answer_question(helper, "accept", &somebody);
 	expect_request(s);
 	connect_to(c, 7471);
 	expect_reject(c, "busy");
@@ -179,34 +179,34 @@ START_TEST(listeners_and_ids_that_end_meanwhile)
 	listener = start_listening(s, 7471);
 	/* The listener ends. */
 	connect_to(c, 7471);
-	question = expect_question(helper, RDMABROKER_OPERATION_ACCEPT);
+	question = expect_question(helper, "accept");
 	rdmabroker_destroy_id(listener);
 	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_REJECTED));
 	ck_assert_uint_eq(count_inquiries(), 0);
 	ck_assert_int_eq(rdmabroker_answer_peer(helper, question->question, &somebody, NULL),
 			 -EBADF);
-	rdmabroker_free_notice(question);
+	rdmabroker_free(question);
 	/* An admin ends the listener. */
 	listener = start_listening(s, 7473);
 	connect_to(c, 7473);
-	question = expect_question(helper, RDMABROKER_OPERATION_ACCEPT);
-	ck_assert_int_eq(rdmabroker_get_list(c, &list), 0);
-	ck_assert_uint_eq(list->ids[0]->session->number, number_of(c, 1));
-	ck_assert_int_eq(rdmabroker_kick(c, list->ids[0]->session->number, list->ids[0]->id), 0);
-	rdmabroker_free_list(list);
+	question = expect_question(helper, "accept");
+	ck_assert_int_eq(rdmabroker_get_list(c, 0, &list), 0);
+	ck_assert_uint_eq(list->ids[0].session->number, number_of(c, 1));
+	ck_assert_int_eq(rdmabroker_kick(c, list->ids[0].session->number, list->ids[0].id), 0);
+	rdmabroker_free(list);
 	rdmabroker_free_event(expect(s, RDMABROKER_EVENT_DEVICE_REMOVAL));
 	ck_assert_int_eq(rdmabroker_answer_peer(helper, question->question, &somebody, NULL), 0);
-	rdmabroker_free_notice(question);
+	rdmabroker_free(question);
 	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_REJECTED));
 	ck_assert_int_eq(rdmabroker_get_event(s, 0, &event), -EAGAIN);
 	rdmabroker_destroy_id(listener);
 	/* The peer gives up. */
 	start_listening(s, 7472);
 	id = connect_to(c, 7472);
-	question = expect_question(helper, RDMABROKER_OPERATION_ACCEPT);
+	question = expect_question(helper, "accept");
 	rdmabroker_destroy_id(id);
 	ck_assert_int_eq(rdmabroker_answer_peer(helper, question->question, &somebody, NULL), 0);
-	rdmabroker_free_notice(question);
+	rdmabroker_free(question);
 	ck_assert_uint_eq(count_inquiries(), 0);
 	rdmabroker_close(s);
 	rdmabroker_close(c);
@@ -226,7 +226,7 @@ static struct rdmabroker_id *begin_to_resolve(struct rdmabroker *session, uint16
 
 START_TEST(the_listener_of_an_outgoing_connection)
 {
-	struct rdmabroker_peer_identity other = somebody;
+	struct rdmabroker_who other = somebody;
 	struct rdmabroker *helper, *c;
 	struct rdmabroker_notice *question;
 	struct rdmabroker_event *event;
@@ -236,10 +236,10 @@ START_TEST(the_listener_of_an_outgoing_connection)
 	helper = open_helper();
 	c = open_session(0);
 	id = begin_to_resolve(c, 7471);
-	question = expect_question(helper, RDMABROKER_OPERATION_CONNECT);
+	question = expect_question(helper, "connect");
 	ck_assert_uint_eq(addr_port((struct sockaddr *)&question->peer), 7471);
 	ck_assert_int_eq(rdmabroker_answer_peer(helper, question->question, &somebody, NULL), 0);
-	rdmabroker_free_notice(question);
+	rdmabroker_free(question);
 	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_ADDR_RESOLVED));
 	/* The answer is kept. */
 	ck_assert_int_eq(rdmabroker_resolve_route(id, T), 0);
@@ -249,20 +249,20 @@ START_TEST(the_listener_of_an_outgoing_connection)
 
 	other.uid = 1;
 	id = begin_to_resolve(c, 7471);
-	answer_question(helper, RDMABROKER_OPERATION_CONNECT, &other);
+	answer_question(helper, "connect", &other);
 	event = expect(c, RDMABROKER_EVENT_ADDR_ERROR);
 	ck_assert_int_eq(event->status, -EACCES);
 	rdmabroker_free_event(event);
 	/* The answer about one peer is not used for another one. */
 	ck_assert_int_eq(rdmabroker_resolve_addr(id, NULL, addr(7472), T), 0);
-	answer_question(helper, RDMABROKER_OPERATION_CONNECT, &somebody);
+	answer_question(helper, "connect", &somebody);
 	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_ADDR_RESOLVED));
 	begin_to_resolve(c, 7471);
-	answer_question(helper, RDMABROKER_OPERATION_CONNECT, NULL);
+	answer_question(helper, "connect", NULL);
 	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_ADDR_ERROR));
 	/* The id ends meanwhile. */
 	id = begin_to_resolve(c, 7471);
-	rdmabroker_free_notice(expect_question(helper, RDMABROKER_OPERATION_CONNECT));
+	rdmabroker_free(expect_question(helper, "connect"));
 	rdmabroker_destroy_id(id);
 	expect_no_question(helper);
 	ck_assert_uint_eq(count_inquiries(), 0);
@@ -300,7 +300,7 @@ START_TEST(a_new_policy_keeps_connections_whose_peer_was_never_asked)
 	start_listening(s, 7479);
 	accept_one(s, c, connect_to(c, 7479));
 	id = connect_to(c, 7471);
-	answer_question(helper, RDMABROKER_OPERATION_ACCEPT, &somebody);
+	answer_question(helper, "accept", &somebody);
 	accept_one(s, c, id);
 
 	set_policy("allow session\nallow listen\nallow connect\nallow accept peer-user 1234\n");

@@ -19,7 +19,7 @@ static const char rules[] = "allow session\nallow listen\nallow connect\n"
 			    "reject accept port 7474 peer-group 77 reason \"not group 77\"\n"
 			    "allow accept port 7474-7479\n";
 
-#define ACCEPTS RDMABROKER_OPERATION_ACCEPT
+#define ACCEPTS "accept"
 
 static struct rdmabroker *helper, *s, *c;
 
@@ -42,22 +42,20 @@ static void tear_down_sessions(void)
 	tear_down();
 }
 
-static struct rdmabroker_notice *expect_decision(struct rdmabroker *watcher,
-						 enum rdmabroker_outcome outcome)
+static struct rdmabroker_notice *expect_decision(struct rdmabroker *watcher, const char *outcome)
 {
 	struct rdmabroker_notice *notice;
 
 	ck_assert_int_eq(rdmabroker_get_notice(watcher, T, &notice), 0);
-	ck_assert_int_eq(notice->kind, RDMABROKER_NOTICE_DECISION);
-	ck_assert_int_eq(notice->operation, ACCEPTS);
-	ck_assert_int_eq(notice->outcome, outcome);
+	ck_assert_str_eq(notice->kind, "decision");
+	ck_assert_str_eq(notice->operation, ACCEPTS);
+	ck_assert_str_eq(notice->outcome, outcome);
 	return notice;
 }
 
 /* The longest names of all, and the longest reason. */
 static char long_text[400];
-static const struct rdmabroker_peer_identity longest = {
-	.size = sizeof(longest),
+static const struct rdmabroker_who longest = {
 	.uid = 1234,
 	.knows_workload = true,
 	.unit = long_text,
@@ -67,9 +65,8 @@ static const struct rdmabroker_peer_identity longest = {
 	.cgroup = long_text,
 };
 
-static void assert_longest(const struct rdmabroker_peer_identity *who)
+static void assert_longest(const struct rdmabroker_who *who)
 {
-	ck_assert_ptr_nonnull(who);
 	ck_assert_uint_eq(strlen(who->unit), 255);
 	ck_assert_uint_eq(strlen(who->container), 127);
 	ck_assert_uint_eq(strlen(who->pod), 127);
@@ -79,59 +76,58 @@ static void assert_longest(const struct rdmabroker_peer_identity *who)
 
 START_TEST(notices)
 {
-	const struct rdmabroker_filter filter = { .size = sizeof(filter), .operation = ACCEPTS };
+	const struct rdmabroker_filter filter = { .operation = ACCEPTS };
 	struct rdmabroker *watcher = open_session(0);
 	struct rdmabroker_notice *notice, *question;
 
 	ck_assert_int_eq(rdmabroker_watch(watcher, &filter), 0);
 	connect_to(c, 7471);
 	answer_question(helper, ACCEPTS, &somebody);
-	notice = expect_decision(watcher, RDMABROKER_OUTCOME_ALLOWED);
-	ck_assert_ptr_nonnull(notice->peer_identity);
-	ck_assert_uint_eq(notice->peer_identity->size, sizeof(*notice->peer_identity));
-	ck_assert_uint_eq(notice->peer_identity->uid, 1234);
-	ck_assert_uint_eq(notice->peer_identity->n_gids, 0);
-	ck_assert(notice->peer_identity->knows_workload);
-	ck_assert_str_eq(notice->peer_identity->unit, "storage-a.service");
-	ck_assert_str_eq(notice->peer_identity->job, "4711");
-	ck_assert_ptr_null(notice->peer_identity->pod);
-	ck_assert_ptr_null(notice->peer_unknown);
-	rdmabroker_free_notice(notice);
+	notice = expect_decision(watcher, "allowed");
+	ck_assert(notice->who_peer.is_known);
+	ck_assert_uint_eq(notice->who_peer.who.uid, 1234);
+	ck_assert_uint_eq(notice->who_peer.who.n_gids, 0);
+	ck_assert(notice->who_peer.who.knows_workload);
+	ck_assert_str_eq(notice->who_peer.who.unit, "storage-a.service");
+	ck_assert_str_eq(notice->who_peer.who.job, "4711");
+	ck_assert_ptr_null(notice->who_peer.who.pod);
+	ck_assert_ptr_null(notice->who_peer.why);
+	rdmabroker_free(notice);
 
 	connect_to(c, 7471);
 	answer_question(helper, ACCEPTS, NULL);
-	notice = expect_decision(watcher, RDMABROKER_OUTCOME_REJECTED);
-	ck_assert_ptr_null(notice->peer_identity);
-	ck_assert_str_eq(notice->peer_unknown, "10.9.0.9 is silent");
-	rdmabroker_free_notice(notice);
+	notice = expect_decision(watcher, "rejected");
+	ck_assert(!notice->who_peer.is_known);
+	ck_assert_str_eq(notice->who_peer.why, "10.9.0.9 is silent");
+	rdmabroker_free(notice);
 
 	/* No rule needs to know it. */
 	connect_to(c, 7479);
-	notice = expect_decision(watcher, RDMABROKER_OUTCOME_ALLOWED);
-	ck_assert_ptr_null(notice->peer_identity);
-	ck_assert_ptr_null(notice->peer_unknown);
-	rdmabroker_free_notice(notice);
+	notice = expect_decision(watcher, "allowed");
+	ck_assert(!notice->who_peer.is_known);
+	ck_assert_ptr_null(notice->who_peer.why);
+	rdmabroker_free(notice);
 
 	memset(long_text, 'x', sizeof(long_text) - 1);
 	connect_to(c, 7471);
 	answer_question(helper, ACCEPTS, &longest);
-	notice = expect_decision(watcher, RDMABROKER_OUTCOME_ALLOWED);
-	assert_longest(notice->peer_identity);
-	rdmabroker_free_notice(notice);
+	notice = expect_decision(watcher, "allowed");
+	assert_longest(&notice->who_peer.who);
+	rdmabroker_free(notice);
 	connect_to(c, 7471);
 	question = expect_question(helper, ACCEPTS);
 	ck_assert_int_eq(rdmabroker_answer_peer(helper, question->question, NULL, long_text), 0);
-	rdmabroker_free_notice(question);
-	notice = expect_decision(watcher, RDMABROKER_OUTCOME_REJECTED);
-	ck_assert_uint_eq(strlen(notice->peer_unknown), 159);
-	rdmabroker_free_notice(notice);
+	rdmabroker_free(question);
+	notice = expect_decision(watcher, "rejected");
+	ck_assert_uint_eq(strlen(notice->who_peer.why), 159);
+	rdmabroker_free(notice);
 
 	rdmabroker_close(helper);
 	helper = NULL;
 	connect_to(c, 7471);
-	notice = expect_decision(watcher, RDMABROKER_OUTCOME_REJECTED);
-	ck_assert_str_eq(notice->peer_unknown, "rdmabroker-peerd is not there");
-	rdmabroker_free_notice(notice);
+	notice = expect_decision(watcher, "rejected");
+	ck_assert_str_eq(notice->who_peer.why, "rdmabroker-peerd is not there");
+	rdmabroker_free(notice);
 	rdmabroker_close(watcher);
 }
 END_TEST
@@ -139,7 +135,7 @@ END_TEST
 /* A policy that is new asks about no request that the client has got already. */
 START_TEST(requests_that_no_rule_asked_about)
 {
-	const struct rdmabroker_filter filter = { .size = sizeof(filter), .operation = ACCEPTS };
+	const struct rdmabroker_filter filter = { .operation = ACCEPTS };
 	struct rdmabroker *watcher = open_session(0);
 	struct rdmabroker_notice *notice;
 	struct rdmabroker_id *request;
@@ -149,9 +145,9 @@ START_TEST(requests_that_no_rule_asked_about)
 	set_policy("allow session\nallow listen\nallow accept peer-user 1234\n");
 	ck_assert_int_eq(rdmabroker_watch(watcher, &filter), 0);
 	expect_failure(rdmabroker_accept(request, new_param()), EACCES, "may not accept");
-	notice = expect_decision(watcher, RDMABROKER_OUTCOME_REJECTED);
-	ck_assert_str_eq(notice->peer_unknown, "no rule needed that when it could be asked");
-	rdmabroker_free_notice(notice);
+	notice = expect_decision(watcher, "rejected");
+	ck_assert_str_eq(notice->who_peer.why, "no rule needed that when it could be asked");
+	rdmabroker_free(notice);
 	rdmabroker_close(watcher);
 }
 END_TEST
@@ -164,7 +160,7 @@ static void do_limit_queues(void *arg)
 /* What the helper does not get, it cannot answer. So nothing waits for that. */
 START_TEST(a_helper_that_does_not_read)
 {
-	const struct rdmabroker_filter filter = { .size = sizeof(filter), .operation = ACCEPTS };
+	const struct rdmabroker_filter filter = { .operation = ACCEPTS };
 	static const char expected[] = "rdmabroker-peerd does not read its questions";
 	struct rdmabroker *watcher = open_session(0);
 	struct rdmabroker_notice *notice = NULL;
@@ -179,13 +175,13 @@ START_TEST(a_helper_that_does_not_read)
 		r = rdmabroker_get_notice(watcher, 0, &notice);
 		ck_assert(r == 0 || r == -EAGAIN);
 		/* Requests of earlier turns are rejected, too, after two seconds. */
-		if (r == 0 && strcmp(notice->peer_unknown, expected) != 0) {
-			rdmabroker_free_notice(notice);
+		if (r == 0 && strcmp(notice->who_peer.why, expected) != 0) {
+			rdmabroker_free(notice);
 			notice = NULL;
 		}
 	}
-	ck_assert_int_eq(notice->outcome, RDMABROKER_OUTCOME_REJECTED);
-	rdmabroker_free_notice(notice);
+	ck_assert_str_eq(notice->outcome, "rejected");
+	rdmabroker_free(notice);
 	rdmabroker_close(watcher);
 }
 END_TEST
@@ -235,9 +231,9 @@ static const struct rdmabroker_listed_id *find_request(const struct rdmabroker_l
 	uint16_t port = rdmabroker_get_local_port(active);
 
 	for (size_t i = 0; i < list->n_ids; i++)
-		if (strcmp(list->ids[i]->state, "request") == 0 &&
-		    addr_port((const struct sockaddr *)&list->ids[i]->peer) == port)
-			return list->ids[i];
+		if (strcmp(list->ids[i].state, "request") == 0 &&
+		    addr_port((const struct sockaddr *)&list->ids[i].peer) == port)
+			return &list->ids[i];
 	ck_abort_msg("no request from port %u", port);
 }
 
@@ -253,17 +249,17 @@ START_TEST(lists)
 	expect_request(s);
 	other = connect_to(c, 7479);
 	expect_request(s);
-	ck_assert_int_eq(rdmabroker_get_list(c, &list), 0);
+	ck_assert_int_eq(rdmabroker_get_list(c, 0, &list), 0);
 	id = find_request(list, asked);
-	ck_assert_ptr_nonnull(id->peer_identity);
-	ck_assert_uint_eq(id->peer_identity->uid, 1234);
-	ck_assert_uint_eq(id->peer_identity->n_gids, 0);
-	ck_assert_str_eq(id->peer_identity->unit, "storage-a.service");
-	ck_assert_ptr_null(id->peer_unknown);
+	ck_assert(id->who_peer.is_known);
+	ck_assert_uint_eq(id->who_peer.who.uid, 1234);
+	ck_assert_uint_eq(id->who_peer.who.n_gids, 0);
+	ck_assert_str_eq(id->who_peer.who.unit, "storage-a.service");
+	ck_assert_ptr_null(id->who_peer.why);
 	id = find_request(list, other);
-	ck_assert_ptr_null(id->peer_identity);
-	ck_assert_ptr_null(id->peer_unknown);
-	rdmabroker_free_list(list);
+	ck_assert(!id->who_peer.is_known);
+	ck_assert_ptr_null(id->who_peer.why);
+	rdmabroker_free(list);
 
 	/* Many of the longest ones: a packet has room for each page. */
 	memset(long_text, 'x', sizeof(long_text) - 1);
@@ -272,13 +268,13 @@ START_TEST(lists)
 		answer_question(helper, ACCEPTS, &longest);
 		expect_request(s);
 	}
-	ck_assert_int_eq(rdmabroker_get_list(c, &list), 0);
+	ck_assert_int_eq(rdmabroker_get_list(c, 0, &list), 0);
 	ck_assert_uint_eq(list->n_ids, 2 + 2 * 62);
 	for (size_t i = 0; i < list->n_ids; i++)
-		if (list->ids[i]->peer_identity && ++n > 1)
-			assert_longest(list->ids[i]->peer_identity);
+		if (list->ids[i].who_peer.is_known && ++n > 1)
+			assert_longest(&list->ids[i].who_peer.who);
 	ck_assert_uint_eq(n, 61);
-	rdmabroker_free_list(list);
+	rdmabroker_free(list);
 }
 END_TEST
 
@@ -294,16 +290,16 @@ START_TEST(outgoing_connections)
 	resolve(c, 7479);
 	ck_assert_int_eq(rdmabroker_create_id(c, RDMABROKER_PS_TCP, NULL, &id), 0);
 	ck_assert_int_eq(rdmabroker_resolve_addr(id, NULL, addr(7471), T), 0);
-	answer_question(helper, RDMABROKER_OPERATION_CONNECT, &somebody);
+	answer_question(helper, "connect", &somebody);
 	rdmabroker_free_event(expect(c, RDMABROKER_EVENT_ADDR_RESOLVED));
-	ck_assert_int_eq(rdmabroker_get_list(c, &list), 0);
+	ck_assert_int_eq(rdmabroker_get_list(c, 0, &list), 0);
 	for (size_t i = 0; i < list->n_ids; i++)
-		if (list->ids[i]->peer_identity) {
-			ck_assert_uint_eq(list->ids[i]->peer_identity->uid, 1234);
+		if (list->ids[i].who_peer.is_known) {
+			ck_assert_uint_eq(list->ids[i].who_peer.who.uid, 1234);
 			n++;
 		}
 	ck_assert_uint_eq(n, 1);
-	rdmabroker_free_list(list);
+	rdmabroker_free(list);
 }
 END_TEST
 
@@ -420,8 +416,9 @@ END_TEST
 START_TEST(explain_refuses_bad_peers)
 {
 	static const char *const options[] = { "--peer-group", "--peer-unit", "--peer-job" };
-	struct rdmabroker_question question = RDMABROKER_QUESTION_INIT;
-	struct rdmabroker_peer_identity who = { .size = sizeof(who), .uid = (uint32_t)-1 };
+	static const uint32_t gids[1025];
+	struct rdmabroker_question question = { NULL };
+	struct rdmabroker_who who = { .uid = (uint32_t)-1 };
 	struct rdmabroker_explanation *explanation;
 
 	for (size_t i = 0; i < 3; i++) {
@@ -435,16 +432,14 @@ START_TEST(explain_refuses_bad_peers)
 	assert_has(got.err, "unknown group \"no-group\"\n");
 
 	question.operation = ACCEPTS;
-	question.peer_identity = &who;
+	question.peer_who = &who;
 	expect_failure(rdmabroker_explain(c, &question, &explanation), EINVAL,
 		       "the peer's uid is not valid");
 	who.uid = 1;
+	who.gids = gids;
 	who.n_gids = 1025;
 	expect_failure(rdmabroker_explain(c, &question, &explanation), EINVAL,
 		       "the peer has more than 1024 groups");
-	who.size = 1;
-	expect_failure(rdmabroker_explain(c, &question, &explanation), EINVAL,
-		       "the size of struct rdmabroker_peer_identity is 1");
 }
 END_TEST
 

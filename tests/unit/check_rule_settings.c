@@ -17,8 +17,8 @@ START_TEST(limits_of_the_user)
 	set_policy("allow any\n");
 	start_listening(s, 7471);
 	ck_assert_int_eq(rdmabroker_get_limits(s, &limits), 0);
-	for (size_t i = 0; i < limits->n_limits; i++) {
-		const struct rdmabroker_limit *limit = limits->limits[i];
+	for (size_t i = 0; i < limits->n; i++) {
+		const struct rdmabroker_limit *limit = &limits->list[i];
 
 		ck_assert_uint_le(limit->used, limit->limit);
 		has_sessions |= !strcmp(limit->key, "SessionsPerUser") && limit->used == 1;
@@ -26,7 +26,7 @@ START_TEST(limits_of_the_user)
 	}
 	ck_assert(has_sessions);
 	ck_assert(has_listeners);
-	rdmabroker_free_limits(limits);
+	rdmabroker_free(limits);
 	rdmabroker_close(s);
 }
 END_TEST

@@ -208,7 +208,7 @@ static bool is_fallback(struct rdmabroker *session)
 		ck_assert_ptr_nonnull(strstr(status->policy_error, "policy.d"));
 	else
 		ck_assert_ptr_null(status->policy_error);
-	rdmabroker_free_status(status);
+	rdmabroker_free(status);
 	return is;
 }
 
@@ -217,23 +217,21 @@ static bool reload(struct rdmabroker *session)
 	struct rdmabroker_reload_result *result;
 	bool ok;
 
-	ck_assert_int_eq(rdmabroker_reload(session, &result), 0);
+	ck_assert_int_eq(rdmabroker_reload(session, false, &result), 0);
 	ok = result->ok;
-	rdmabroker_free_reload_result(result);
+	rdmabroker_free(result);
 	return ok;
 }
 
 static void assert_rejects(struct rdmabroker *session)
 {
-	struct rdmabroker_question question = { .size = sizeof(question),
-						.operation = RDMABROKER_OPERATION_SESSION,
-						.uid = 65534 };
+	struct rdmabroker_question question = { .operation = "session", .who = { .uid = 65534 } };
 	struct rdmabroker_explanation *answer;
 
 	ck_assert_int_eq(rdmabroker_explain(session, &question, &answer), 0);
 	ck_assert(!answer->allow);
 	ck_assert_ptr_nonnull(strstr(answer->reason, "could not be loaded"));
-	rdmabroker_free_explanation(answer);
+	rdmabroker_free(answer);
 }
 
 /* The user who runs the test is an admin, and is therefore let in without a policy. */
@@ -289,21 +287,19 @@ static unsigned n_missing(struct rdmabroker *session)
 
 	ck_assert_int_eq(rdmabroker_get_status(session, &status), 0);
 	n = status->n_missing_names;
-	rdmabroker_free_status(status);
+	rdmabroker_free(status);
 	return n;
 }
 
 static bool is_allowed(struct rdmabroker *session)
 {
-	struct rdmabroker_question question = { .size = sizeof(question),
-						.operation = RDMABROKER_OPERATION_SESSION,
-						.uid = 65534 };
+	struct rdmabroker_question question = { .operation = "session", .who = { .uid = 65534 } };
 	struct rdmabroker_explanation *answer;
 	bool allow;
 
 	ck_assert_int_eq(rdmabroker_explain(session, &question, &answer), 0);
 	allow = answer->allow;
-	rdmabroker_free_explanation(answer);
+	rdmabroker_free(answer);
 	return allow;
 }
 

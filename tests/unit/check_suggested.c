@@ -114,32 +114,30 @@ static void request(enum policy_operation operation, uid_t uid, const char *unit
 static char *suggest(size_t *ret_size)
 {
 	static struct rdmabroker_refusal rows[REQUESTS_MAX];
-	static const struct rdmabroker_refusal *pointers[REQUESTS_MAX];
-	struct rdmabroker_refusals table = { .refusals = pointers };
+	struct rdmabroker_refusals table = { .list = rows };
 	const struct ledger_refused *from;
 	char *text;
 	FILE *file = open_memstream(&text, ret_size);
 
 	for (uint64_t at = 0; (from = core_refused_from(&core, at)); at = from->number + 1) {
-		struct rdmabroker_refusal *row = &rows[table.n_refusals];
+		struct rdmabroker_refusal *row = &rows[table.n++];
 		struct sockaddr_in *peer = (struct sockaddr_in *)&row->peer;
 
 		*row = (struct rdmabroker_refusal){
 			.operation =
 				policy_operation_to_string((enum policy_operation)from->operation),
 			.outcome = "no-rule",
-			.uid = from->uid,
+			.who = { .uid = from->uid,
+				 .unit = from->unit[0] ? from->unit : NULL,
+				 .gids = from->gids,
+				 .n_gids = from->n_gids },
 			.port = from->port,
 			.peer_prefix = from->peer.bits,
-			.unit = from->unit[0] ? from->unit : NULL,
 			.name = from->name,
 			.count = from->n,
-			.gids = from->gids,
-			.n_gids = from->n_gids,
 		};
 		peer->sin_family = AF_INET;
 		memcpy(&peer->sin_addr, from->peer.address, 4);
-		pointers[table.n_refusals++] = row;
 	}
 	ck_assert_int_eq(suggestion_print_rules(file, &table, &options), 0);
 	ck_assert_int_eq(fclose(file), 0);

@@ -53,8 +53,7 @@ static const char *const names[] = {
 
 static struct rdmabroker_refusal rows[ROWS_MAX];
 static uint32_t row_gids[ROWS_MAX][2];
-static const struct rdmabroker_refusal *pointers[ROWS_MAX];
-static struct rdmabroker_refusals table = { .refusals = pointers };
+static struct rdmabroker_refusals table = { .list = rows };
 static struct suggestion_options options;
 
 /* Counts of what was tested. If a count is 0, the run proves nothing about that case. */
@@ -145,12 +144,12 @@ static void set_rest(struct sockaddr_storage *addr, unsigned bits, bool to)
 static void random_row(struct rdmabroker_refusal *ret, uint32_t *gids)
 {
 	*ret = (struct rdmabroker_refusal){
-		.size = sizeof(*ret),
 		.operation = one_in(30) ? "admin" : operations[pick(6)],
 		.outcome = outcomes[pick(5)],
-		.uid = random_uid(),
-		.unit = ANY_OF(units),
-		.container = one_in(10) ? "c1" : NULL,
+		.who = { .uid = random_uid(),
+			 .unit = ANY_OF(units),
+			 .container = one_in(10) ? "c1" : NULL,
+			 .gids = gids },
 		.name = ANY_OF(names),
 		.device = one_in(10) ? NULL : ANY_OF(devices),
 		.any_port = one_in(6),
@@ -158,8 +157,7 @@ static void random_row(struct rdmabroker_refusal *ret, uint32_t *gids)
 		.first_ms = 1,
 		.last_ms = 2,
 	};
-	ret->gids = gids;
-	ret->n_gids = set_gids(gids, ret->uid, is_in_group(ret->uid) && !one_in(8));
+	ret->who.n_gids = set_gids(gids, ret->who.uid, is_in_group(ret->who.uid) && !one_in(8));
 	if (!ret->any_port && !one_in(10))
 		ret->port = (uint16_t)(one_in(8) ? 33000 + pick(4) : 7471 + pick(4));
 	if (one_in(10))
@@ -207,7 +205,7 @@ static bool is_wanted(const struct rdmabroker_refusal *row)
 		return false;
 	if (strcmp(row->operation, "device") == 0 && !row->device)
 		return false;
-	if (!is_ascii(row->unit) || !is_ascii(row->device))
+	if (!is_ascii(row->who.unit) || !is_ascii(row->device))
 		return false;
 	if (needs_port(row->operation) && !row->any_port && row->port == 0)
 		return false;
@@ -234,14 +232,15 @@ struct asked {
 
 static bool has_group(const struct rdmabroker_refusal *row)
 {
-	return row->n_gids > 0 && row->gids[0] == GROUP_GID;
+	return row->who.n_gids > 0 && row->who.gids[0] == GROUP_GID;
 }
 
 static bool is_same_user(const struct rdmabroker_refusal *row, const struct asked *asked)
 {
-	const char *unit = service(row->unit, row->container);
+	const char *unit = service(row->who.unit, row->who.container);
 
-	return row->uid == asked->uid && (!unit || (asked->unit && strcmp(asked->unit, unit) == 0));
+	return row->who.uid == asked->uid &&
+	       (!unit || (asked->unit && strcmp(asked->unit, unit) == 0));
 }
 
 static bool is_near(const struct rdmabroker_refusal *row, struct sockaddr_storage peer)
@@ -335,10 +334,10 @@ static void ask_before_bind(const struct policy *policy, const struct rdmabroker
 	struct policy_question question = {
 		.operation = POLICY_LISTEN,
 		.early = true,
-		.uid = row->uid,
-		.gids = row->gids,
-		.n_gids = row->n_gids,
-		.workload = { [WORKLOAD_UNIT] = service(row->unit, row->container) ?: "" },
+		.uid = row->who.uid,
+		.gids = row->who.gids,
+		.n_gids = row->who.n_gids,
+		.workload = { [WORKLOAD_UNIT] = service(row->who.unit, row->who.container) ?: "" },
 	};
 	struct policy_verdict verdict;
 
@@ -350,9 +349,9 @@ static struct asked asked_as(const struct rdmabroker_refusal *row)
 {
 	return (struct asked){
 		.operation = row->operation,
-		.unit = row->unit,
+		.unit = row->who.unit,
 		.device = row->device,
-		.uid = row->uid,
+		.uid = row->who.uid,
 		.in_group = has_group(row),
 		.port = is_chosen(row) ? options.first_port : row->port,
 		.peer = row->peer,
@@ -379,7 +378,7 @@ static void ask_row(const struct policy *policy, const char *rules,
 /* Questions near to the table's rows: one fact is another. */
 static struct asked random_asked(void)
 {
-	const struct rdmabroker_refusal *row = &rows[pick((int)table.n_refusals)];
+	const struct rdmabroker_refusal *row = &rows[pick((int)table.n)];
 	struct asked ret = asked_as(row);
 
 	if (strcmp(ret.operation, "admin") == 0 || one_in(6))
@@ -405,7 +404,7 @@ static void ask_another(const struct policy *policy, const char *rules)
 	const struct asked asked = random_asked();
 	bool expected = false;
 
-	for (size_t i = 0; i < table.n_refusals; i++)
+	for (size_t i = 0; i < table.n; i++)
 		expected = expected || has(&rows[i], &asked);
 	seen.questions++;
 	if (is_allowed(policy, &asked)) {
@@ -434,11 +433,9 @@ static char *print(int (*to)(FILE *, const struct rdmabroker_refusals *,
 
 static void random_table(void)
 {
-	table.n_refusals = 1 + (size_t)pick(ROWS_MAX);
-	for (size_t i = 0; i < table.n_refusals; i++) {
+	table.n = 1 + (size_t)pick(ROWS_MAX);
+	for (size_t i = 0; i < table.n; i++)
 		random_row(&rows[i], row_gids[i]);
-		pointers[i] = &rows[i];
-	}
 	options = (struct suggestion_options){
 		.rejected = one_in(2),
 		.peer_prefix = one_in(2) ? 32 : (unsigned)pick(33),
@@ -471,7 +468,7 @@ static void try_table(void)
 		      diag_first(diag) ?: "no policy");
 	r = trial_run_text(policy, "tests", tests, tests_size, &n_tests, diag);
 	ck_assert_msg(r == 0, "table %lu: %s", seen.tables, diag_first(diag));
-	for (size_t i = 0; i < table.n_refusals; i++)
+	for (size_t i = 0; i < table.n; i++)
 		if (is_wanted(&rows[i]) && is_joined(&rows[i])) {
 			seen.joined++;
 		} else if (is_wanted(&rows[i])) {
@@ -515,8 +512,7 @@ END_TEST
 START_TEST(long_lists)
 {
 	static struct rdmabroker_refusal many[5000];
-	static const struct rdmabroker_refusal *all[5000];
-	const struct rdmabroker_refusals seen_now = { .n_refusals = 5000, .refusals = all };
+	const struct rdmabroker_refusals seen_now = { .n = 5000, .list = many };
 	struct policy *policy;
 	struct diag *diag;
 	size_t size;
@@ -533,13 +529,12 @@ START_TEST(long_lists)
 				     i % 3 == 1 ? "listen" :
 						  "session",
 			.outcome = "no-rule",
-			.uid = i % 3 == 2 ? 2000 + i : 1,
+			.who = { .uid = i % 3 == 2 ? 2000 + i : 1 },
 			.port = i % 3 == 1 ? (uint16_t)(2000 + 2 * i) : 7471,
 			.peer_prefix = 32,
 		};
 		peer->sin_family = AF_INET;
 		peer->sin_addr.s_addr = htonl(0x0a000000 + 2 * i);
-		all[i] = &many[i];
 	}
 	ck_assert_int_eq(suggestion_print_rules(file, &seen_now, &options), 0);
 	ck_assert_int_eq(fclose(file), 0);
@@ -549,7 +544,7 @@ START_TEST(long_lists)
 		      "%s", diag_first(diag));
 	for (unsigned i = 0; i < 5000; i++) {
 		struct asked asked = { .operation = many[i].operation,
-				       .uid = many[i].uid,
+				       .uid = many[i].who.uid,
 				       .port = many[i].port,
 				       .peer = many[i].peer };
 

@@ -49,7 +49,7 @@ START_TEST(connections_and_listeners_go_on)
 		ck_assert_uint_eq(status->n_ids, 3);
 		ck_assert_uint_eq(status->n_connections, 2);
 		ck_assert_uint_eq(status->n_listeners, 1);
-		rdmabroker_free_status(status);
+		rdmabroker_free(status);
 		/* What the dead processes have stored is not needed any more. */
 		ck_assert_uint_eq(manager_count("ledger"), 1);
 		ck_assert_uint_eq(manager_count("vault"), 1);
@@ -128,7 +128,7 @@ START_TEST(manager_that_does_not_read)
 	status = get_status();
 	ck_assert_uint_eq(status->n_taken_sessions, 2);
 	ck_assert_uint_eq(status->n_connections, 2);
-	rdmabroker_free_status(status);
+	rdmabroker_free(status);
 
 	/* It reads again. */
 	socketstore = manager_number("vault");
@@ -207,7 +207,7 @@ START_TEST(client_that_ends_meanwhile)
 	status = get_status();
 	ck_assert_uint_eq(status->n_sessions, 2);
 	ck_assert_uint_eq(status->n_listeners, 0);
-	rdmabroker_free_status(status);
+	rdmabroker_free(status);
 	start_listening();
 }
 END_TEST
@@ -461,7 +461,7 @@ static void read_nothing(bool calls)
 	status = get_status();
 	ck_assert_uint_eq(status->n_sessions, n_sessions());
 	ck_assert_uint_eq(status->n_ids, BOUND);
-	rdmabroker_free_status(status);
+	rdmabroker_free(status);
 	for (uint16_t i = 0; i < BOUND; i++)
 		rdmabroker_destroy_id(ids[i]);
 	start_listening();
@@ -511,7 +511,7 @@ END_TEST
 /* The client connects. HELPER says who the peer of the request is, and the server gets it. */
 static void request_asked_connection(struct rdmabroker *helper, uint32_t qpn)
 {
-	const struct rdmabroker_peer_identity who = { .size = sizeof(who), .uid = 1234 };
+	const struct rdmabroker_who who = { .uid = 1234 };
 	const struct rdmabroker_conn_param param = { .size = sizeof(param), .qp_num = qpn };
 	struct rdmabroker_notice *question;
 
@@ -520,7 +520,7 @@ static void request_asked_connection(struct rdmabroker *helper, uint32_t qpn)
 	ck_assert_int_eq(rdmabroker_connect(id, &param), 0);
 	ck_assert_int_eq(rdmabroker_get_notice(helper, T, &question), 0);
 	ck_assert_int_eq(rdmabroker_answer_peer(helper, question->question, &who, NULL), 0);
-	rdmabroker_free_notice(question);
+	rdmabroker_free(question);
 	expect(server, RDMABROKER_EVENT_CONNECT_REQUEST, listener);
 }
 
@@ -695,11 +695,11 @@ static void assert_charged(struct rdmabroker *session, uid_t uid)
 	struct rdmabroker_list *list;
 	unsigned n = 0;
 
-	ck_assert_int_eq(rdmabroker_get_list(session, &list), 0);
+	ck_assert_int_eq(rdmabroker_get_list(session, 0, &list), 0);
 	for (size_t i = 0; i < list->n_sessions; i++)
-		n += list->sessions[i]->charged_uid == uid;
+		n += list->sessions[i].who.charged_uid == uid;
 	ck_assert_uint_eq(n, 1);
-	rdmabroker_free_list(list);
+	rdmabroker_free(list);
 }
 
 /* Who has to answer for a session is decided once: later the client, and what makes its uid his, can be gone. */

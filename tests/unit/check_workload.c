@@ -146,18 +146,18 @@ START_TEST(the_list_shows_where_clients_are)
 	set_policy("allow any\nallow observe\n");
 	observer = open_session(0);
 	client = open_in("/user/kubepods/pod0a1b/" ID);
-	ck_assert_int_eq(rdmabroker_get_list(observer, &list), 0);
+	ck_assert_int_eq(rdmabroker_get_list(observer, 0, &list), 0);
 	ck_assert_uint_eq(list->n_sessions, 2);
-	session = list->sessions[0];
-	ck_assert_ptr_null(session->container);
-	ck_assert_ptr_null(session->pod);
-	ck_assert_ptr_null(session->job);
-	ck_assert_str_eq(session->cgroup, "/system.slice/client.service");
-	session = list->sessions[1];
-	ck_assert_str_eq(session->container, "user-1000/" ID);
-	ck_assert_str_eq(session->pod, "user-1000/0a1b");
-	ck_assert_ptr_null(session->job);
-	rdmabroker_free_list(list);
+	session = &list->sessions[0];
+	ck_assert_ptr_null(session->who.container);
+	ck_assert_ptr_null(session->who.pod);
+	ck_assert_ptr_null(session->who.job);
+	ck_assert_str_eq(session->who.cgroup, "/system.slice/client.service");
+	session = &list->sessions[1];
+	ck_assert_str_eq(session->who.container, "user-1000/" ID);
+	ck_assert_str_eq(session->who.pod, "user-1000/0a1b");
+	ck_assert_ptr_null(session->who.job);
+	rdmabroker_free(list);
 	rdmabroker_close(client);
 	rdmabroker_close(observer);
 }
@@ -175,34 +175,34 @@ START_TEST(long_names_are_listed)
 	for (unsigned i = 0; i < SESSIONS; i++)
 		ck_assert_ptr_nonnull(clients[i] = open_in(path));
 	observer = open_session(0);
-	ck_assert_int_eq(rdmabroker_get_list(observer, &list), 0);
+	ck_assert_int_eq(rdmabroker_get_list(observer, 0, &list), 0);
 	ck_assert_uint_eq(list->n_sessions, SESSIONS + 1);
 	for (unsigned i = 0; i < SESSIONS; i++) {
-		ck_assert_uint_eq(strlen(list->sessions[i]->cgroup), 255);
-		ck_assert_str_eq(list->sessions[i]->job, "1234567890");
+		ck_assert_uint_eq(strlen(list->sessions[i].who.cgroup), 255);
+		ck_assert_str_eq(list->sessions[i].who.job, "1234567890");
 		rdmabroker_close(clients[i]);
 	}
-	rdmabroker_free_list(list);
+	rdmabroker_free(list);
 	rdmabroker_close(observer);
 }
 END_TEST
 
 START_TEST(notices_tell_where_clients_are)
 {
-	struct rdmabroker_filter filter = RDMABROKER_FILTER_INIT;
+	struct rdmabroker_filter filter = { NULL };
 	struct rdmabroker *observer, *client;
 	struct rdmabroker_notice *notice;
 
 	set_policy("allow any\nallow observe\n");
 	observer = open_session(0);
-	filter.kind = RDMABROKER_NOTICE_SESSION;
+	filter.kind = "session";
 	ck_assert_int_eq(rdmabroker_watch(observer, &filter), 0);
 	client = open_in(CONTAINER);
 	ck_assert_int_eq(rdmabroker_get_notice(observer, T, &notice), 0);
-	ck_assert_str_eq(notice->container, ID);
-	ck_assert_str_eq(notice->cgroup, CONTAINER);
-	ck_assert_ptr_null(notice->pod);
-	rdmabroker_free_notice(notice);
+	ck_assert_str_eq(notice->who.container, ID);
+	ck_assert_str_eq(notice->who.cgroup, CONTAINER);
+	ck_assert_ptr_null(notice->who.pod);
+	rdmabroker_free(notice);
 	rdmabroker_close(client);
 	rdmabroker_close(observer);
 }
@@ -214,9 +214,9 @@ static bool is_admin(struct rdmabroker *session)
 	int r;
 
 	ck_assert_ptr_nonnull(session);
-	r = rdmabroker_reload(session, &result);
+	r = rdmabroker_reload(session, false, &result);
 	if (r == 0)
-		rdmabroker_free_reload_result(result);
+		rdmabroker_free(result);
 	else
 		ck_assert_int_eq(r, -EACCES);
 	rdmabroker_close(session);
@@ -258,7 +258,7 @@ START_TEST(peers_of_the_same_job)
 	ck_assert_int_eq(rdmabroker_serve_peers(helper), 0);
 	ck_assert_int_eq(rdmabroker_get_notice(helper, 0, &notice), -EAGAIN);
 	connect_to(c, 7472);
-	answer_question(helper, RDMABROKER_OPERATION_ACCEPT, &somebody);
+	answer_question(helper, "accept", &somebody);
 	expect_request(in_a_job);
 	rdmabroker_close(c);
 	rdmabroker_close(in_a_job);
@@ -316,11 +316,10 @@ END_TEST
 /* What is not known about a program is told to other hosts as not known, and not as none. */
 START_TEST(other_hosts_are_told_what_is_not_known)
 {
-	const struct rdmabroker_peer_address address = { .size = sizeof(address),
-							 .listens = true,
+	const struct rdmabroker_peer_address address = { .listens = true,
 							 .ps = RDMABROKER_PS_TCP,
 							 .local = addr(7471) };
-	struct rdmabroker_peer_identity *found;
+	struct rdmabroker_who *found;
 	struct rdmabroker *helper, *s;
 
 	set_policy("allow any\n");
@@ -331,7 +330,7 @@ START_TEST(other_hosts_are_told_what_is_not_known)
 		start_listening(s, 7471);
 		ck_assert_int_eq(rdmabroker_find_peer(helper, &address, &found), 0);
 		ck_assert_int_eq(found->knows_workload, !moves);
-		rdmabroker_free_peer_identity(found);
+		rdmabroker_free(found);
 		rdmabroker_close(s);
 		await_counts(1, 0);
 	}

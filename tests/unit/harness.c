@@ -336,9 +336,9 @@ uint64_t number_of(struct rdmabroker *session, size_t i)
 	struct rdmabroker_list *list;
 	uint64_t number;
 
-	ck_assert_int_eq(rdmabroker_get_list(session, &list), 0);
+	ck_assert_int_eq(rdmabroker_get_list(session, 0, &list), 0);
 	ck_assert_uint_gt(list->n_sessions, i);
-	number = list->sessions[i]->number;
-	rdmabroker_free_list(list);
+	number = list->sessions[i].number;
+	rdmabroker_free(list);
 	return number;
 }

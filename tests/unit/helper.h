@@ -11,13 +11,12 @@ const struct rdmabroker_conn_param *new_param(void);
 
 void name_helper(uid_t uid); /* Helper= */
 struct rdmabroker *open_helper(void);
-struct rdmabroker_notice *expect_question(struct rdmabroker *helper,
-					  enum rdmabroker_operation operation);
+struct rdmabroker_notice *expect_question(struct rdmabroker *helper, const char *operation);
 /* The user 1234 in the groups 55 and 77, the unit storage-a.service and the job 4711. */
-extern const struct rdmabroker_peer_identity somebody;
+extern const struct rdmabroker_who somebody;
 /* Answers the next question; WHO NULL: it is not known. */
-void answer_question(struct rdmabroker *helper, enum rdmabroker_operation operation,
-		     const struct rdmabroker_peer_identity *who);
+void answer_question(struct rdmabroker *helper, const char *operation,
+		     const struct rdmabroker_who *who);
 
 struct rdmabroker_id *connect_to(struct rdmabroker *session, uint16_t port);
 struct rdmabroker_id *expect_request(struct rdmabroker *session);

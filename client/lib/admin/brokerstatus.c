@@ -1,60 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "client/admin.h"
-#include "client/lib/wire/calls.h"
-#include "client/lib/wire/fail.h"
-#include "client/lib/wire/frame.h"
+#include "client/lib/admin/replies.h"
 #include "client/lib/wire/message.h"
-#include "client/lib/wire/sessionparts.h"
-#include "client/lib/wire/sized.h"
 #include "proto/address.h"
-
-/* PUBLIC points into FRAME, the reply, which is freed together with it. */
-struct status {
-	struct rdmabroker_status public;
-	Rdmabroker__Frame *frame;
-	struct rdmabroker_device_status **devices;
-	struct rdmabroker_foreign_ids **foreign_ids;
-	struct rdmabroker_holder **holders; /* of all devices, in the order of the devices */
-};
-
-static struct status *status_free(struct status *status)
-{
-	if (!status)
-		return NULL;
-	free(status->holders);
-	free(status->foreign_ids);
-	free(status->devices);
-	free(status);
-	return NULL;
-}
-
-static struct status *status_alloc(const Rdmabroker__Status *in)
-{
-	struct status *status = calloc(1, sizeof(*status));
-	size_t n_holders = 0, n_examined = 0;
-
-	if (!status)
-		return NULL;
-	for (size_t i = 0; i < in->n_devices; i++) {
-		if (!in->devices[i]->foreign_ids)
-			continue;
-		n_examined++;
-		n_holders += in->devices[i]->foreign_ids->n_holders;
-	}
-	status->devices = sized_new_array(in->n_devices, sizeof(**status->devices));
-	status->foreign_ids = sized_new_array(n_examined, sizeof(**status->foreign_ids));
-	status->holders = sized_new_array(n_holders, sizeof(**status->holders));
-	return status->devices && status->foreign_ids && status->holders ? status :
-									   status_free(status);
-}
 
 static void in_holder(struct rdmabroker_holder *ret, const Rdmabroker__Status__Holder *in)
 {
 	*ret = (struct rdmabroker_holder){
-		.size = sizeof(*ret),
 		.pid = (int)in->pid,
 		.uid = in->uid,
 		.name = message_get_text(in->name),
@@ -65,107 +19,92 @@ static void in_holder(struct rdmabroker_holder *ret, const Rdmabroker__Status__H
 	address_unpack(&ret->peer, in->peer);
 }
 
-/* Fills RET from DEVICE. Stores the holders at SPACE, and returns the place for the next device's holders. */
-static struct rdmabroker_holder **in_foreign_ids(struct rdmabroker_foreign_ids *ret,
-						 const Rdmabroker__Status__Device *device,
-						 struct rdmabroker_holder **space)
+/* Stores the holders at SPACE, and returns the place for the next device's holders. */
+static struct rdmabroker_holder *in_device(struct rdmabroker_device_status *ret,
+					   const Rdmabroker__Status__Device *in,
+					   struct rdmabroker_holder *space)
 {
-	const Rdmabroker__Status__ForeignIds *in = device->foreign_ids;
+	const Rdmabroker__Status__ForeignIds *foreign = in->foreign_ids;
 
-	*ret = (struct rdmabroker_foreign_ids){
-		.size = sizeof(*ret),
-		.device = device->name,
-		.age_ms = in->age_ms,
-		.n_holders = in->n_holders,
-		.holders = (const struct rdmabroker_holder *const *)space,
-		.n_more = in->more_ids,
-		.n_nameless = in->nameless_ids,
+	*ret = (struct rdmabroker_device_status){
+		.name = in->name,
+		.node = in->node,
+		.n_leases = in->leases,
+		.is_examined = foreign,
 	};
-	for (size_t i = 0; i < in->n_holders; i++)
-		in_holder(*space++, in->holders[i]);
+	if (!foreign)
+		return space;
+	ret->foreign = (struct rdmabroker_foreign_ids){
+		.age_ms = foreign->age_ms,
+		.n_holders = foreign->n_holders,
+		.holders = space,
+		.n_more = foreign->more_ids,
+		.n_nameless = foreign->nameless_ids,
+	};
+	for (size_t i = 0; i < foreign->n_holders; i++)
+		in_holder(space++, foreign->holders[i]);
 	return space;
 }
 
-static struct status *status_new(Rdmabroker__Frame *frame)
+static size_t count_holders(const Rdmabroker__Status *in)
 {
-	const Rdmabroker__Status *in = frame->reply->status;
-	struct status *status = status_alloc(in);
-	struct rdmabroker_holder **space;
+	size_t n = 0;
 
-	if (!status)
-		return NULL;
-	status->frame = frame;
-	status->public = (struct rdmabroker_status){
-		.size = sizeof(status->public),
-		.version = in->version,
-		.policy_error = message_get_text(in->policy_error),
-		.n_rules = in->rules,
-		.n_sessions = in->sessions,
-		.n_listeners = in->listeners,
-		.n_connections = in->connections,
-		.n_ids = in->ids,
-		.n_fds = in->fds,
-		.n_leases = in->leases,
-		.n_devices = in->n_devices,
-		.devices = (const struct rdmabroker_device_status *const *)status->devices,
-		.draining = in->draining,
-		.n_handshakes = in->handshakes,
-		.foreign_ids = (const struct rdmabroker_foreign_ids *const *)status->foreign_ids,
-		.n_warnings = in->n_warnings,
-		.warnings = (const char *const *)in->warnings,
-		.no_policy = in->no_policy,
-		.n_missing_names = in->missing_names,
-		.n_warn_rules = in->warn_rules,
-		.n_warned = in->warned,
-		.generation = in->take_over ? in->take_over->generation : 0,
-		.n_taken_sessions = in->take_over ? in->take_over->sessions : 0,
-		.n_ended_sessions = in->take_over ? in->take_over->ended_sessions : 0,
-		.take_over_ms = in->take_over ? in->take_over->took_ms : 0,
-		.take_over_age_ms = in->take_over ? in->take_over->age_ms : 0,
-	};
-	space = status->holders;
-	for (size_t i = 0; i < in->n_devices; i++) {
-		const Rdmabroker__Status__Device *device = in->devices[i];
-
-		*status->devices[i] = (struct rdmabroker_device_status){
-			.size = sizeof(*status->devices[i]),
-			.name = device->name,
-			.node = device->node,
-			.n_leases = device->leases,
-		};
-		if (device->foreign_ids)
-			space = in_foreign_ids(status->foreign_ids[status->public.n_foreign_ids++],
-					       device, space);
-	}
-	return status;
+	for (size_t i = 0; i < in->n_devices; i++)
+		n += in->devices[i]->foreign_ids ? in->devices[i]->foreign_ids->n_holders : 0;
+	return n;
 }
 
 int rdmabroker_get_status(struct rdmabroker *session, struct rdmabroker_status **ret)
 {
 	REQUEST(request, m, GetStatus, GET_STATUS, get_status);
-	Rdmabroker__Frame *frame;
-	struct status *status;
-	int r = call_wait_for(&session->wire, "get_status", &request,
-			      RDMABROKER__REPLY__RESULT_STATUS, &frame);
+	struct rdmabroker_device_status *devices;
+	struct rdmabroker_holder *holders;
+	struct rdmabroker_status *status;
+	const Rdmabroker__Status *in;
+	struct replies replies;
+	int r = replies_get(&replies, session, "get_status", &request,
+			    RDMABROKER__REPLY__RESULT_STATUS, NULL);
 
 	if (r < 0)
 		return r;
-	status = status_new(frame);
-	if (!status) {
-		frame_free(frame);
-		return fail(ENOMEM, "get_status: out of memory");
+	in = replies.list[0]->reply->status;
+	status = replies_keep(&replies, sizeof(*status) + in->n_devices * sizeof(*devices) +
+						count_holders(in) * sizeof(*holders));
+	if (!status)
+		return -ENOMEM;
+	devices = (void *)(status + 1);
+	holders = (void *)(devices + in->n_devices);
+	*status = (struct rdmabroker_status){
+		.version = in->version,
+		.policy_error = message_get_text(in->policy_error),
+		.no_policy = in->no_policy,
+		.draining = in->draining,
+		.n_rules = in->rules,
+		.n_warn_rules = in->warn_rules,
+		.n_missing_names = in->missing_names,
+		.n_sessions = in->sessions,
+		.n_listeners = in->listeners,
+		.n_connections = in->connections,
+		.n_handshakes = in->handshakes,
+		.n_ids = in->ids,
+		.n_fds = in->fds,
+		.n_leases = in->leases,
+		.n_warned = in->warned,
+		.n_devices = in->n_devices,
+		.devices = devices,
+		.n_warnings = in->n_warnings,
+		.warnings = (const char *const *)in->warnings,
+	};
+	if (in->take_over) {
+		status->generation = in->take_over->generation;
+		status->n_taken_sessions = in->take_over->sessions;
+		status->n_ended_sessions = in->take_over->ended_sessions;
+		status->take_over_ms = in->take_over->took_ms;
+		status->take_over_age_ms = in->take_over->age_ms;
 	}
-	*ret = &status->public;
+	for (size_t i = 0; i < in->n_devices; i++)
+		holders = in_device(&devices[i], in->devices[i], holders);
+	*ret = status;
 	return 0;
-}
-
-struct rdmabroker_status *rdmabroker_free_status(struct rdmabroker_status *public)
-{
-	struct status *status = (struct status *)public;
-
-	if (status) {
-		frame_free(status->frame);
-		status_free(status);
-	}
-	return NULL;
 }

@@ -42,7 +42,6 @@ const char *rdmabroker_event_str(enum rdmabroker_event_type type)
 #define CASE(name)                    \
 	case RDMABROKER_EVENT_##name: \
 		return "RDMABROKER_EVENT_" #name
-		CASE(NONE);
 		CASE(ADDR_RESOLVED);
 		CASE(ADDR_ERROR);
 		CASE(ROUTE_RESOLVED);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "client/lib/wire/fail.h"
@@ -53,21 +52,4 @@ void sized_give(void *ret, const void *src)
 		size = known;
 	memcpy(ret, src, size);
 	*(size_t *)ret = size;
-}
-
-void *sized_new_array(size_t n, size_t size)
-{
-	size_t table = n * sizeof(void *);
-	uint8_t *structs;
-	void **ret;
-
-	table = (table + _Alignof(max_align_t) - 1) & ~(_Alignof(max_align_t) - 1);
-	/* One byte more than needed, because calloc() of 0 may return NULL. */
-	ret = calloc(1, table + n * size + 1);
-	if (!ret)
-		return NULL;
-	structs = (uint8_t *)(void *)ret + table;
-	for (size_t i = 0; i < n; i++)
-		ret[i] = structs + i * size;
-	return ret;
 }

@@ -36,10 +36,3 @@ int sized_check(const void *ret, size_t first, const char *call, const char *typ
  * that size to the number of bytes copied.
  */
 void sized_give(void *ret, const void *src);
-
-/*
- * Allocates N pointers to N structs of SIZE bytes each in one block of memory, which free() frees. All bytes of the
- * structs are 0. NULL: out of memory. Pointers are needed because structs that are elements of an array could not
- * grow.
- */
-void *sized_new_array(size_t n, size_t size);

@@ -128,7 +128,7 @@ static void count_admin(struct rdmabroker *admin)
 	begin_part();
 	for (unsigned i = 0; i < ASKED; i++) {
 		must(rdmabroker_get_status(admin, &status), "status");
-		rdmabroker_free_status(status);
+		rdmabroker_free(status);
 	}
 	end_part_of("status", ASKED);
 	begin_part();
@@ -138,14 +138,14 @@ static void count_admin(struct rdmabroker *admin)
 	}
 	end_part_of("metrics", ASKED);
 	begin_part();
-	must(rdmabroker_reload(admin, &result), "reload");
+	must(rdmabroker_reload(admin, false, &result), "reload");
 	end_part("reload");
-	rdmabroker_free_reload_result(result);
+	rdmabroker_free(result);
 }
 
 static void count_sessions(struct rdmabroker *observer)
 {
-	const struct rdmabroker_filter filter = RDMABROKER_FILTER_INIT;
+	const struct rdmabroker_filter filter = { NULL };
 	struct rdmabroker_list *list;
 	struct rdmabroker *watcher;
 
@@ -154,11 +154,11 @@ static void count_sessions(struct rdmabroker *observer)
 		sessions[i] = open_session(0);
 	end_part("sessions");
 	begin_part();
-	must(rdmabroker_get_list(observer, &list), "list");
+	must(rdmabroker_get_list(observer, 0, &list), "list");
 	end_part("rows-of-list");
 	if (list->n_sessions < n)
 		die("%zu sessions are listed", list->n_sessions);
-	rdmabroker_free_list(list);
+	rdmabroker_free(list);
 	count_admin(observer);
 
 	/* Each session causes an event, which is told to one of them all. */
@@ -174,7 +174,7 @@ static void count_sessions(struct rdmabroker *observer)
 		must(rdmabroker_bind_addr(id, (struct sockaddr *)&service), "bind_addr");
 		must(rdmabroker_listen(id, 1), "listen");
 		must(rdmabroker_get_notice(watcher, DEADLINE_MS, &notice), "get_notice");
-		rdmabroker_free_notice(notice);
+		rdmabroker_free(notice);
 		rdmabroker_destroy_id(id);
 	}
 	end_part("events");
