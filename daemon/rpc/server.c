@@ -261,8 +261,14 @@ static const struct peers_ops peers_ops = {
 
 static int open_entrance(struct entrance *entrance)
 {
+	int flags;
+
 	if (entrance->fd < 0)
 		return 0;
+	/* systemd's sockets block, and accept_clients() goes on until nobody is left. */
+	flags = fcntl(entrance->fd, F_GETFL);
+	if (flags < 0 || fcntl(entrance->fd, F_SETFL, flags | O_NONBLOCK) < 0)
+		return -errno;
 	/* From Linux 6.16 on, clients cannot send descriptors until peer.c enables that for their socket. */
 	packet_pass_fds(entrance->fd, false);
 	return sd_event_add_io(entrance->server->loop, &entrance->io, entrance->fd, EPOLLIN,
