@@ -130,7 +130,7 @@ case_restart_of_one_side() {
 	flows
 	# Both know their connection still: the end of one is the end of the other.
 	stop client
-	there_says server "disconnected"
+	there_says server "RDMABROKER_EVENT_DISCONNECTED"
 	ping_once bob $THERE -p 7471
 	there_stop server rdmabroker-ping
 }
@@ -207,7 +207,7 @@ import json, sys
 one = json.load(sys.stdin)["ids"][0]
 print(str(one["session"]) + ":" + str(one["id"]))')"
 	# The kernel asks the peer 16 times whether it has disconnected, too.
-	(await "grep -q '^disconnected' waiting") ||
+	(await "grep -q RDMABROKER_EVENT_DISCONNECTED waiting") ||
 		(rdmabrokerctl list && cat waiting && rdma resource show cm_id && journal && exit 1)
 	assert_lacks "$(rdmabrokerctl list --connections)" "$THERE"
 	stop waiting
