@@ -104,22 +104,10 @@ static void run_daemon(void)
 
 static void connect_as(struct wire_client *client, uid_t uid, uint64_t replies_to)
 {
-	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
-	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
-	Rdmabroker__Hello hello = RDMABROKER__HELLO__INIT;
-	uint8_t buf[PACKET_MAX];
-
 	ck_assert_int_eq(seteuid(uid), 0);
 	wire_connect(client);
 	ck_assert_int_eq(seteuid(0), 0);
-	hello.version = 1;
-	hello.replies_to = replies_to;
-	request.serial = ++client->serial;
-	request.op_case = OP(HELLO);
-	request.hello = &hello;
-	frame.body_case = RDMABROKER__FRAME__BODY_REQUEST;
-	frame.request = &request;
-	wire_send(client, buf, rdmabroker__frame__pack(&frame, buf), NULL);
+	wire_hello(client, replies_to);
 }
 
 static struct peer *peer_of(const struct wire_client *client)

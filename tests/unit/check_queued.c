@@ -20,20 +20,8 @@ static struct wire_client replies, clients[N];
 
 static void greet(struct wire_client *client, uint64_t replies_to)
 {
-	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
-	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
-	Rdmabroker__Hello hello = RDMABROKER__HELLO__INIT;
-	uint8_t buf[PACKET_MAX];
-
 	wire_connect(client);
-	hello.version = 1;
-	hello.replies_to = replies_to;
-	request.serial = ++client->serial;
-	request.op_case = OP(HELLO);
-	request.hello = &hello;
-	frame.body_case = RDMABROKER__FRAME__BODY_REQUEST;
-	frame.request = &request;
-	wire_send(client, buf, rdmabroker__frame__pack(&frame, buf), NULL);
+	wire_hello(client, replies_to);
 	wire_run(&client, 1);
 	ck_assert_int_eq(client->status, 0);
 	ck_assert_int_eq(session_is_apart(client->session), replies_to != 0);

@@ -122,6 +122,23 @@ void wire_connect(struct wire_client *client)
 	client->session->identity.proven = true;
 }
 
+void wire_hello(struct wire_client *client, uint64_t replies_to)
+{
+	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
+	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
+	Rdmabroker__Hello hello = RDMABROKER__HELLO__INIT;
+	uint8_t buf[PACKET_MAX];
+
+	hello.version = 1;
+	hello.replies_to = replies_to;
+	request.serial = ++client->serial;
+	request.op_case = OP(HELLO);
+	request.hello = &hello;
+	frame.body_case = RDMABROKER__FRAME__BODY_REQUEST;
+	frame.request = &request;
+	wire_send(client, buf, rdmabroker__frame__pack(&frame, buf), NULL);
+}
+
 void wire_close(struct wire_client *client)
 {
 	if (client->fd >= 0)
