@@ -28,7 +28,7 @@ repository_up() {
 		allow session
 		allow device
 	END
-	rm -rf /srv/policy.git clone key key.pub
+	rm -rf /srv/policy.git /srv/gone clone key key.pub /var/lib/rdmabroker/site /var/lib/rdmabroker-pull/*
 	git init -q --bare /srv/policy.git
 	git init -q clone
 	git_ remote add origin /srv/policy.git
