@@ -64,6 +64,17 @@ bool arrivals_are_full(const struct arrivals *arrivals)
 	return account_is_full(&arrivals->account, ACCOUNT_SESSIONS);
 }
 
+/* Those who wait take no more descriptors than their owner can have, but for a few, who are told so when they are served. */
+static int charge_fd(struct arrivals *arrivals, struct arrival *arrival, struct owner owner)
+{
+	uint64_t n = account_get_used(&arrivals->account, ACCOUNT_SESSIONS, owner);
+	int r = account_charge(arrivals->descriptors, &arrival->fd, ACCOUNT_FDS, 1, owner);
+
+	if ((r == -EDQUOT || r == -EUSERS) && n <= NEWCOMERS_PER_USER)
+		r = account_add(arrivals->descriptors, &arrival->fd, ACCOUNT_FDS, 1, owner);
+	return r == -EUSERS ? -EDQUOT : r;
+}
+
 int arrivals_add(struct arrivals *arrivals, struct closing *closing, int sock, enum door door,
 		 struct restriction *restriction)
 {
@@ -79,7 +90,7 @@ int arrivals_add(struct arrivals *arrivals, struct closing *closing, int sock, e
 	list_init(&arrival->link);
 	r = account_charge(&arrivals->account, &arrival->place, ACCOUNT_SESSIONS, 1, owner);
 	if (r == 0)
-		r = account_add(arrivals->descriptors, &arrival->fd, ACCOUNT_FDS, 1, owner);
+		r = charge_fd(arrivals, arrival, owner);
 	if (r == 0)
 		r = turns_join(&arrivals->turns, &arrival->turn, owner);
 	if (r < 0) {

@@ -12,6 +12,7 @@
 
 #include "core/object/session.h"
 #include "rpc/arrivals.h"
+#include "rpc/newcomers.h"
 #include "rpc/turns.h"
 #include "tests/unit/ranges.h"
 #include "tests/unit/unit.h"
@@ -266,5 +267,31 @@ START_TEST(requests_of_one_container)
 }
 END_TEST
 
+/* Those who wait leave half of the descriptors to others, but for a few who are told why they are refused. */
+START_TEST(few_descriptors)
+{
+	struct account *account = &wire.core->account;
+	uint64_t most = 0;
+	int victim;
+
+	account->limit[ACCOUNT_FDS] = 2 * MANY;
+	account->limit_per_user[ACCOUNT_FDS] = 10 * MANY;
+	for (unsigned i = 0; i < 3 * MANY; i++) {
+		clients[i] = connect_as(MALLORY);
+		sd_event_run(wire.loop, 0);
+		most = account->used[ACCOUNT_FDS] > most ? account->used[ACCOUNT_FDS] : most;
+	}
+	victim = connect_as(VICTIM);
+	wire_run(NULL, 0);
+	ck_assert_uint_lt(most, MANY + 2 * NEWCOMERS_PER_USER);
+	ck_assert_int_gt(answer(victim), 0);
+	close(victim);
+	for (unsigned i = 0; i < 3 * MANY; i++)
+		close(clients[i]);
+	wire_run(NULL, 0);
+}
+END_TEST
+
 UNIT_MAIN("arrivals", set_up, tear_down, many_of_one_user, many_of_one_container,
-	  too_many_of_one_user, the_daemon_ends_before_they_are_served, requests_of_one_container)
+	  too_many_of_one_user, the_daemon_ends_before_they_are_served, requests_of_one_container,
+	  few_descriptors)
