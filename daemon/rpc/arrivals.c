@@ -9,6 +9,8 @@
 #include "rpc/peers.h"
 #include "util/util.h"
 
+#define NOBODY ((uid_t)-1)
+
 static void arrival_free(struct arrival *arrival)
 {
 	turns_leave(&arrival->turn);
@@ -32,14 +34,31 @@ static void serve(struct turn *turn)
 		turns_put_off(turn);
 }
 
+static uint64_t part_of(uint64_t descriptors, unsigned part, uint64_t least, uint64_t most)
+{
+	uint64_t n = descriptors / part;
+
+	return n < least ? least : n > most ? most : n;
+}
+
+/* Where there are few descriptors, few can wait. The limits of the daemon can be changed by a reload. */
+static void set_limits(struct arrivals *arrivals)
+{
+	uint64_t n = arrivals->descriptors->limit[ACCOUNT_FDS];
+	struct account *account = &arrivals->account;
+
+	account->limit[ACCOUNT_SESSIONS] = part_of(n, 8, ARRIVALS_MIN, ARRIVALS_MAX);
+	account->limit_per_user[ACCOUNT_SESSIONS] =
+		part_of(n, 16, ARRIVALS_MIN / 2, ARRIVALS_PER_USER);
+}
+
 int arrivals_init(struct arrivals *arrivals, sd_event *loop, struct account *descriptors,
 		  bool (*admit)(void *userdata, struct arrival *arrival), void *userdata)
 {
 	list_init(&arrivals->list);
 	account_init(&arrivals->account);
-	arrivals->account.limit[ACCOUNT_SESSIONS] = ARRIVALS_MAX;
-	arrivals->account.limit_per_user[ACCOUNT_SESSIONS] = ARRIVALS_PER_USER;
 	arrivals->descriptors = descriptors;
+	set_limits(arrivals);
 	arrivals->admit = admit;
 	arrivals->userdata = userdata;
 	return turns_init(&arrivals->turns, loop, serve);
@@ -64,17 +83,6 @@ bool arrivals_are_full(const struct arrivals *arrivals)
 	return account_is_full(&arrivals->account, ACCOUNT_SESSIONS);
 }
 
-/* Those who wait take no more descriptors than their owner can have, but for a few, who are told so when they are served. */
-static int charge_fd(struct arrivals *arrivals, struct arrival *arrival, struct owner owner)
-{
-	uint64_t n = account_get_used(&arrivals->account, ACCOUNT_SESSIONS, owner);
-	int r = account_charge(arrivals->descriptors, &arrival->fd, ACCOUNT_FDS, 1, owner);
-
-	if ((r == -EDQUOT || r == -EUSERS) && n <= NEWCOMERS_PER_USER)
-		r = account_add(arrivals->descriptors, &arrival->fd, ACCOUNT_FDS, 1, owner);
-	return r == -EUSERS ? -EDQUOT : r;
-}
-
 int arrivals_add(struct arrivals *arrivals, struct closing *closing, int sock, enum door door,
 		 struct restriction *restriction)
 {
@@ -88,9 +96,12 @@ int arrivals_add(struct arrivals *arrivals, struct closing *closing, int sock, e
 		return r;
 	}
 	list_init(&arrival->link);
+	set_limits(arrivals);
 	r = account_charge(&arrivals->account, &arrival->place, ACCOUNT_SESSIONS, 1, owner);
+	/* Not to the owner, whose sessions would have less room the more of his clients wait. */
 	if (r == 0)
-		r = charge_fd(arrivals, arrival, owner);
+		r = account_add(arrivals->descriptors, &arrival->fd, ACCOUNT_FDS, 1,
+				owner_of(NOBODY));
 	if (r == 0)
 		r = turns_join(&arrivals->turns, &arrival->turn, owner);
 	if (r < 0) {

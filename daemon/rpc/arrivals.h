@@ -15,8 +15,10 @@
 #include "util/account.h"
 #include "util/list.h"
 
+/* An eighth of the descriptors for clients, and for each user a sixteenth; but not more, or less, than these. */
 #define ARRIVALS_MAX 8192
 #define ARRIVALS_PER_USER 2048
+#define ARRIVALS_MIN 128
 
 struct arrivals;
 struct closing;
@@ -32,7 +34,7 @@ struct arrival {
 	enum door door;
 	struct restriction *restriction; /* NULL: none */
 	struct charge place; /* in arrivals.account */
-	struct charge fd; /* SOCK, in the account of descriptors */
+	struct charge fd; /* SOCK, in the account of descriptors, to nobody */
 };
 
 struct arrivals {

@@ -88,8 +88,7 @@ static int accept_client(struct server *server, int fd)
 	if (r < 0)
 		return r;
 	/* Keep enough descriptors free to receive those of any packet. */
-	if (account_is_full(core_get_account(server->core), ACCOUNT_FDS) ||
-	    arrivals_are_full(&server->arrivals))
+	if (account_is_full(core_get_account(server->core), ACCOUNT_FDS))
 		return -EMFILE;
 	sock = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	return sock < 0 ? -errno : sock;
@@ -160,7 +159,7 @@ static bool admit(void *userdata, struct arrival *arrival)
 static int accept_clients(struct server *server, int fd, enum door door,
 			  struct restriction *restriction)
 {
-	for (unsigned i = 0; i < ACCEPTED_AT_ONCE; i++) {
+	for (unsigned i = 0; i < ACCEPTED_AT_ONCE && !arrivals_are_full(&server->arrivals); i++) {
 		int sock = accept_client(server, fd);
 
 		switch (sock) {
