@@ -29,7 +29,6 @@ struct broker_options {
 	const char *const *
 		trials; /* for filecheck_run(): files with tests of the policy, see policy/trial.h */
 	size_t n_trials;
-	bool names_can_be_missing; /* for filecheck_run(): a missing name of a user or group is a warning */
 	/* CONFIG_PATH was given on the command line: the file must exist */
 	bool config_is_named;
 };

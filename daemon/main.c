@@ -31,7 +31,6 @@ enum {
 	OPT_POLICY_DIR,
 	OPT_SITE_POLICY_DIR,
 	OPT_TEST,
-	OPT_UNKNOWN_NAMES,
 };
 
 #define TRIALS_MAX 256
@@ -47,7 +46,6 @@ static const struct option long_options[] = {
 	{ "policy-dir", required_argument, NULL, OPT_POLICY_DIR },
 	{ "site-policy-dir", required_argument, NULL, OPT_SITE_POLICY_DIR },
 	{ "test", required_argument, NULL, OPT_TEST },
-	{ "unknown-names", no_argument, NULL, OPT_UNKNOWN_NAMES },
 	{ "version", no_argument, NULL, 'V' },
 	{ "help", no_argument, NULL, 'h' },
 	{ NULL, 0, NULL, 0 },
@@ -65,8 +63,6 @@ static void usage(void)
 	      "                      without FILE: parse what the daemon would read\n"
 	      "  --test FILE         with --check: make the tests of the rules in FILE, too; can be\n"
 	      "                      given several times\n"
-	      "  --unknown-names     with --check, without FILE: users and groups that this host does\n"
-	      "                      not know are warnings\n"
 	      "  --json              with --check: print one JSON object\n"
 	      "  --config FILE       read FILE instead of " RDMABROKER_CONFIG "\n"
 	      "  --instance NAME     serve a network namespace, beside the initial instance\n"
@@ -173,9 +169,6 @@ int main(int argc, char **argv)
 			}
 			trials[options.n_trials++] = optarg;
 			break;
-		case OPT_UNKNOWN_NAMES:
-			options.names_can_be_missing = true;
-			break;
 		case 'V':
 			puts("rdmabrokerd " RDMABROKER_VERSION);
 			return EXIT_SUCCESS;
@@ -189,11 +182,8 @@ int main(int argc, char **argv)
 	}
 	if (check)
 		return filecheck_run(&options, argv + optind, (size_t)(argc - optind), json);
-	if (json || options.n_trials > 0 || options.names_can_be_missing) {
-		fprintf(stderr, "rdmabrokerd: %s requires --check\n",
-			json                 ? "--json" :
-			options.n_trials > 0 ? "--test" :
-					       "--unknown-names");
+	if (json || options.n_trials > 0) {
+		fprintf(stderr, "rdmabrokerd: %s requires --check\n", json ? "--json" : "--test");
 		return see_help();
 	}
 	if (optind < argc) {

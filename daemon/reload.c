@@ -88,10 +88,7 @@ int reload_read(const struct broker_options *options, struct config *ret_config,
 	r = reload_read_config(options, &config, diag);
 	if (r < 0)
 		return r;
-	r = reload_read_policy(options, &config,
-			       options->names_can_be_missing ? POLICY_NAMES_MAY_BE_MISSING :
-							       POLICY_NAMES_MUST_EXIST,
-			       ret_policy, diag);
+	r = reload_read_policy(options, &config, POLICY_NAMES_MUST_EXIST, ret_policy, diag);
 	if (r < 0) {
 		config_done(&config);
 		return r;

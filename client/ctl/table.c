@@ -10,8 +10,6 @@
 
 #define CELL_MAX 2048 /* bytes; what is longer is cut */
 #define LAST_MIN 16 /* the width of a last column that is cut, even if lines wrap then */
-#define DROP_MAX 16 /* columns that can be left out */
-#define LAST_ROOM 45 /* for more of a last column, no other one is left out */
 
 static bool is_end(const struct column *column)
 {
@@ -226,30 +224,6 @@ static size_t sum_widths(struct table *table)
 	return sum;
 }
 
-/* Leaves out columns that are not important, from the right, until the last one, which often says why, has room. */
-static bool drop_columns(struct table *table)
-{
-	size_t n = scols_table_get_ncols(table->scols), i = 0, at[DROP_MAX], n_drop = 0, last;
-
-	if (!find_widths(table))
-		return false;
-	for (const struct column *column = table->columns; !is_end(column); column++) {
-		if (column->head && column->flags & COLUMN_IF_ROOM && n_drop < DROP_MAX)
-			at[n_drop++] = i;
-		i += column->head != NULL;
-	}
-	last = scols_column_get_width(scols_table_get_column(table->scols, n - 1));
-	if (last > LAST_ROOM)
-		last = LAST_ROOM;
-	for (; n_drop > 0 && sum_widths(table) + last > table->fit; n_drop--) {
-		struct libscols_column *column =
-			scols_table_get_column(table->scols, at[n_drop - 1]);
-
-		scols_column_set_flags(column, scols_column_get_flags(column) | SCOLS_FL_HIDDEN);
-	}
-	return true;
-}
-
 /* Cuts the cells of the last column, so that the table fits into the terminal. */
 static bool cut_last(struct table *table)
 {
@@ -277,8 +251,7 @@ bool table_print(struct table *table, FILE *file)
 {
 	size_t n = table->has_failed ? 0 : scols_table_get_ncols(table->scols);
 
-	table->has_failed = table->has_failed || (table->fit > 0 && !drop_columns(table)) ||
-			    (table->width > 0 && !cut_last(table)) ||
+	table->has_failed = table->has_failed || (table->width > 0 && !cut_last(table)) ||
 			    scols_table_set_stream(table->scols, file) < 0 ||
 			    scols_table_print_range(table->scols, NULL, NULL) < 0;
 	if (table->has_failed) {

@@ -38,7 +38,6 @@ enum column_flags {
 	COLUMN_NO_MAX = 4, /* UINT32_MAX means none */
 	COLUMN_NOT = 8, /* false means true */
 	COLUMN_IF_ANY = 16, /* the table has the column only if a cell is not empty */
-	COLUMN_IF_ROOM = 32, /* a table that is too wide for FIT is printed without it */
 };
 
 struct column {
@@ -85,7 +84,6 @@ struct table {
 	struct jsonout *json; /* NULL: it is a table */
 	struct libscols_table *scols;
 	unsigned width; /* of the terminal, to which the last column is cut; 0: it is not cut */
-	unsigned fit; /* of the terminal, for COLUMN_IF_ROOM; 0: all columns are printed */
 	size_t n_rows;
 	bool has_failed; /* out of memory */
 };

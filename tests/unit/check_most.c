@@ -28,14 +28,6 @@
 
 static struct wire_client replies, clients[N_SESSIONS];
 
-static void greet(struct wire_client *client, uint64_t replies_to)
-{
-	wire_connect(client);
-	wire_hello(client, replies_to);
-	wire_run(&client, 1);
-	ck_assert_int_eq(client->status, 0);
-}
-
 static void read_replies(void)
 {
 	uint8_t buf[PACKET_MAX];
@@ -167,10 +159,10 @@ START_TEST(a_user_at_every_limit)
 
 	wire_start("allow any\n");
 	set_limits();
-	greet(&replies, 0);
+	wire_greet(&replies, 0);
 	heap = count_heap();
 	for (unsigned i = 0; i < N_SESSIONS; i++) {
-		greet(&clients[i], session_get_number(replies.session));
+		wire_greet(&clients[i], session_get_number(replies.session));
 		restrict_session(&clients[i]);
 		run_daemon();
 	}

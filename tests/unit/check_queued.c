@@ -18,21 +18,12 @@
 
 static struct wire_client replies, clients[N];
 
-static void greet(struct wire_client *client, uint64_t replies_to)
-{
-	wire_connect(client);
-	wire_hello(client, replies_to);
-	wire_run(&client, 1);
-	ck_assert_int_eq(client->status, 0);
-	ck_assert_int_eq(session_is_apart(client->session), replies_to != 0);
-}
-
 static void set_up(void)
 {
 	wire_start("allow any\n");
-	greet(&replies, 0);
+	wire_greet(&replies, 0);
 	for (unsigned i = 0; i < N; i++)
-		greet(&clients[i], session_get_number(replies.session));
+		wire_greet(&clients[i], session_get_number(replies.session));
 }
 
 static void tear_down(void)

@@ -123,43 +123,6 @@ START_TEST(json_has_the_same_rows)
 }
 END_TEST
 
-/* What is not important goes before the last column is cut, from the right. */
-START_TEST(columns_that_need_room)
-{
-	static const struct column many[] = {
-		{ "NAME", NULL, COLUMN_OF(struct row, name) },
-		{ "FIRST", NULL, COLUMN_OF(struct row, n), COLUMN_IF_ROOM },
-		{ "SECOND", NULL, COLUMN_OF(struct row, n), COLUMN_IF_ROOM },
-		{ "NOTE", NULL, COLUMN_OF(struct row, note) },
-		{ NULL },
-	};
-	static const struct {
-		unsigned fit;
-		const char *text;
-	} cases[] = {
-		{ 0, "NAME  FIRST  SECOND  NOTE\na         7       7  12345678\n" },
-		{ 29, "NAME  FIRST  SECOND  NOTE\na         7       7  12345678\n" },
-		{ 28, "NAME  FIRST  NOTE\na         7  12345678\n" },
-		{ 20, "NAME  NOTE\na     12345678\n" },
-		{ 1, "NAME  NOTE\na     12345678\n" },
-	};
-
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		const struct row row = { "a", "12345678", 7 };
-		char text[256] = "";
-		FILE *file = fmemopen(text, sizeof(text), "w");
-		struct table table;
-
-		table_begin(&table, many);
-		table.fit = cases[i].fit;
-		table_add(&table, &row);
-		ck_assert(table_end(&table, file));
-		fclose(file);
-		ck_assert_str_eq(text, cases[i].text);
-	}
-}
-END_TEST
-
 UNIT_MAIN("table", NULL, NULL, columns_are_aligned, no_text_controls_the_terminal,
 	  columns_never_get_narrower, the_last_column_is_cut_to_the_terminal,
-	  json_has_the_same_rows, columns_that_need_room)
+	  json_has_the_same_rows)

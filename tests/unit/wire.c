@@ -139,6 +139,15 @@ void wire_hello(struct wire_client *client, uint64_t replies_to)
 	wire_send(client, buf, rdmabroker__frame__pack(&frame, buf), NULL);
 }
 
+void wire_greet(struct wire_client *client, uint64_t replies_to)
+{
+	wire_connect(client);
+	wire_hello(client, replies_to);
+	wire_run(&client, 1);
+	ck_assert_int_eq(client->status, 0);
+	ck_assert_int_eq(session_is_apart(client->session), replies_to != 0);
+}
+
 void wire_close(struct wire_client *client)
 {
 	if (client->fd >= 0)

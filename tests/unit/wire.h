@@ -54,6 +54,8 @@ void wire_receive(struct wire_client *const *clients, size_t n);
 void wire_connect(struct wire_client *client);
 /* Sends a Hello, without running the daemon. REPLIES_TO: the session that gets the replies of requests with apart; 0: none. */
 void wire_hello(struct wire_client *client, uint64_t replies_to);
+void wire_greet(struct wire_client *client,
+		uint64_t replies_to); /* connects, and opens a session */
 void wire_close(struct wire_client *client);
 
 /* Calls request_make() with the client's next serial. */
