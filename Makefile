@@ -390,7 +390,7 @@ help:
 	@echo '  check-ansible     the tasks for Ansible, with a real Ansible and two daemons on the fake fabric'
 	@echo '  check-pull        rdmabroker-pull, with a real git, signatures, and a daemon on the fake fabric'
 	@echo '  check-layers      no floor includes one above it, and circles stay small'
-	@echo '  check-circles     by what is built: files call each other in small circles only'
+	@echo '  check-circles     by what is built: small circles of calls, and nothing that nobody uses'
 	@echo '  check-headers     every header compiles alone'
 	@echo '  check-abi         the libraries export what they should'
 	@echo '  check-man         the man pages are clean'

@@ -18,19 +18,14 @@ struct reading {
 	bool has_failed;
 };
 
-size_t inifile_text(const struct inifile_key *key, const char *value, void *field)
+size_t inifile_path(const struct inifile_key *key, const char *value, void *field)
 {
 	size_t len = strlen(value);
 
-	if (len < key->min || len > key->max)
+	if (value[0] != '/' || len < key->min || len > key->max)
 		return 1;
 	memcpy(field, value, len + 1);
 	return 0;
-}
-
-size_t inifile_path(const struct inifile_key *key, const char *value, void *field)
-{
-	return value[0] == '/' ? inifile_text(key, value, field) : 1;
 }
 
 size_t inifile_number(const struct inifile_key *key, const char *value, void *field)

@@ -26,8 +26,7 @@ struct inifile_key {
 /* The offset of a member, and the least and most bytes of the text that it can have. */
 #define INIFILE_TEXT(type, member) offsetof(type, member), 1, sizeof(((type *)NULL)->member) - 1
 
-/* char[]: a text of MIN to MAX bytes; inifile_path(): it must begin with '/'. */
-size_t inifile_text(const struct inifile_key *key, const char *value, void *field);
+/* char[]: a path of MIN to MAX bytes, which begins with '/'. */
 size_t inifile_path(const struct inifile_key *key, const char *value, void *field);
 /* unsigned: a decimal number from MIN to MAX */
 size_t inifile_number(const struct inifile_key *key, const char *value, void *field);

@@ -31,7 +31,7 @@ static void put_string(FILE *file, const char *text)
 	putc('"', file);
 }
 
-void jsonout_key(struct jsonout *json, const char *key)
+static void put_key(struct jsonout *json, const char *key)
 {
 	if (json->need_comma)
 		fputs(", ", json->file);
@@ -44,7 +44,7 @@ void jsonout_key(struct jsonout *json, const char *key)
 
 void jsonout_open(struct jsonout *json, const char *key, char bracket)
 {
-	jsonout_key(json, key);
+	put_key(json, key);
 	putc(bracket, json->file);
 	json->need_comma = false;
 }
@@ -57,25 +57,25 @@ void jsonout_close(struct jsonout *json, char bracket)
 
 void jsonout_number(struct jsonout *json, const char *key, unsigned long long n)
 {
-	jsonout_key(json, key);
+	put_key(json, key);
 	fprintf(json->file, "%llu", n);
 }
 
 void jsonout_signed(struct jsonout *json, const char *key, long long n)
 {
-	jsonout_key(json, key);
+	put_key(json, key);
 	fprintf(json->file, "%lld", n);
 }
 
 void jsonout_bool(struct jsonout *json, const char *key, bool value)
 {
-	jsonout_key(json, key);
+	put_key(json, key);
 	fputs(value ? "true" : "false", json->file);
 }
 
 void jsonout_null(struct jsonout *json, const char *key)
 {
-	jsonout_key(json, key);
+	put_key(json, key);
 	fputs("null", json->file);
 }
 
@@ -85,6 +85,6 @@ void jsonout_string(struct jsonout *json, const char *key, const char *text)
 		jsonout_null(json, key);
 		return;
 	}
-	jsonout_key(json, key);
+	put_key(json, key);
 	put_string(json->file, text);
 }

@@ -12,8 +12,6 @@ struct jsonout {
 };
 
 /* KEY is the name of an object's member; NULL: in an array, or at the top level. */
-/* Only the key: the caller prints the value to FILE. */
-void jsonout_key(struct jsonout *json, const char *key);
 void jsonout_open(struct jsonout *json, const char *key, char bracket); /* '{' or '[' */
 void jsonout_close(struct jsonout *json, char bracket); /* '}' or ']' */
 void jsonout_number(struct jsonout *json, const char *key, unsigned long long n);

@@ -30,8 +30,3 @@ const char *const event_names[] = {
 	"timewait-exit",
 	NULL,
 };
-
-const char *const workload_words[] = {
-	[WORKLOAD_UNIT] = "unit", [WORKLOAD_CONTAINER] = "container", [WORKLOAD_POD] = "pod",
-	[WORKLOAD_JOB] = "job",   [WORKLOAD_CGROUP] = "cgroup",       [_WORKLOAD_MAX] = NULL,
-};

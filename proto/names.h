@@ -20,5 +20,3 @@ enum workload_name {
 	WORKLOAD_CGROUP, /* path of the control group, from the root of the hierarchy */
 	_WORKLOAD_MAX,
 };
-
-extern const char *const workload_words[]; /* by enum workload_name */

@@ -67,7 +67,11 @@ int service_read_arguments(const struct service *service, int argc, char **argv)
 	return status;
 }
 
-int service_block_signals(sigset_t *ret)
+/*
+ * Blocks SIGTERM and SIGINT, which end a service when its loop reads them, and ignores SIGPIPE. *RET: the blocked
+ * signals. To be called before any thread is created, because a new thread inherits them.
+ */
+static int block_signals(sigset_t *ret)
 {
 	sigemptyset(ret);
 	sigaddset(ret, SIGTERM);
@@ -81,7 +85,7 @@ int service_block_signals(sigset_t *ret)
 int service_add_signals(sd_event *loop)
 {
 	sigset_t mask;
-	int r = service_block_signals(&mask);
+	int r = block_signals(&mask);
 
 	if (r >= 0)
 		r = sd_event_add_signal(loop, NULL, SIGTERM, NULL, NULL);

@@ -31,10 +31,5 @@ struct service {
 int service_read_arguments(const struct service *service, int argc, char **argv);
 /* Says where help is: the text of --help would scroll the error off the screen. Returns EXIT_USAGE. */
 int service_see_help(void);
-/*
- * Blocks SIGTERM and SIGINT, which end a service when its loop reads them, and ignores SIGPIPE. *RET: the blocked
- * signals. Call it before any thread is created, because a new thread inherits them. Returns 0 or a negative errno.
- */
-int service_block_signals(sigset_t *ret);
 /* The same; the signals end LOOP. */
 int service_add_signals(sd_event *loop);

@@ -145,7 +145,8 @@ static const struct ibv_path_record *find_path(const void *value, size_t len)
 	return NULL;
 }
 
-int id_set_path(struct id *id, const void *value, size_t len)
+/* VALUE: LEN bytes of struct ibv_path_data. */
+static int set_path(struct id *id, const void *value, size_t len)
 {
 	const struct ibv_path_record *path = find_path(value, len);
 
@@ -156,7 +157,7 @@ int id_set_path(struct id *id, const void *value, size_t len)
 
 static int set_ib_option(struct id *id, int option, const void *value, size_t len)
 {
-	return option == RDMA_OPTION_IB_PATH ? id_set_path(id, value, len) : -ENOSYS;
+	return option == RDMA_OPTION_IB_PATH ? set_path(id, value, len) : -ENOSYS;
 }
 
 int rdma_set_option(struct rdma_cm_id *public, int level, int optname, void *optval, size_t optlen)

@@ -326,8 +326,6 @@ void id_discard(struct id *id);
 void id_destroy(struct id *id);
 /* Copy the addresses and the device from the handle to the public id. 0, or a negative errno. */
 int id_learn(struct id *id);
-/* Sets the path of RDMA_OPTION_IB_PATH: VALUE are LEN bytes of struct ibv_path_data. Returns 0 or a negative errno. */
-int id_set_path(struct id *id, const void *value, size_t len);
 /*
  * Migrate ID to channel TO, and wait until the program has acked the id's earlier events. TO NULL: make ID sync, with
  * its own channel. 0, or -1 with errno.

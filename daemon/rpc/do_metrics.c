@@ -8,8 +8,21 @@
 #include "proto/version.h"
 #include "rpc/call.h"
 #include "rpc/control.h"
-#include "rpc/do_metrics.h"
+#include "util/metrics.h"
 #include "util/util.h"
+
+/*
+ * The metrics as OpenMetrics text, one page at a time, because the metrics of all rules of a large policy would take much
+ * memory.
+ */
+
+#define METRICS_ITEM_MAX 4096 /* at most this is written by one call of a print function */
+#define METRICS_PAGE_MAX 15872 /* size of a page: fits into a packet with the rest of the reply */
+
+/* The position at which a page begins; all zero: the first page. */
+struct metrics_place {
+	size_t section, index;
+};
 
 static void print_decisions(const struct core *core, struct metrics_text *text, size_t i)
 {
@@ -199,7 +212,13 @@ static const struct section {
 };
 #define N_SECTIONS (sizeof(sections) / sizeof(sections[0]))
 
-bool metrics_page(const struct core *core, struct metrics_text *text, struct metrics_place *place)
+/*
+ * Fills TEXT, of more than METRICS_ITEM_MAX bytes, with the page that begins at *PLACE, and moves *PLACE to
+ * the next page. Returns true if there is a next page. If the policy was replaced between two pages, rules can be
+ * missing or appear twice.
+ */
+static bool fill_page(const struct core *core, struct metrics_text *text,
+		      struct metrics_place *place)
 {
 	text->buf[0] = 0;
 	text->len = 0;
@@ -238,7 +257,7 @@ int do_get_metrics(struct call *call)
 
 	rdmabroker__get_metrics_result__init(result);
 	core_count_fds(call->session->core);
-	result->more = metrics_page(call->session->core, &text, &place);
+	result->more = fill_page(call->session->core, &text, &place);
 	result->text = text.buf;
 	result->next_section = (uint32_t)place.section;
 	result->next_index = (uint32_t)place.index;

@@ -53,11 +53,6 @@ int crowd_add(struct crowd *crowd, int fd, uint32_t events, void *object)
 	return control(crowd, EPOLL_CTL_ADD, fd, events, object);
 }
 
-int crowd_change(struct crowd *crowd, int fd, uint32_t events, void *object)
-{
-	return control(crowd, EPOLL_CTL_MOD, fd, events, object);
-}
-
 void crowd_remove(struct crowd *crowd, int fd)
 {
 	control(crowd, EPOLL_CTL_DEL, fd, 0, NULL);

@@ -32,7 +32,5 @@ void crowd_done(struct crowd *crowd);
  * the caller's. Returns 0 or a negative errno.
  */
 int crowd_add(struct crowd *crowd, int fd, uint32_t events, void *object);
-/* Watches FD, which was added for OBJECT, for other EVENTS. Returns 0 or a negative errno. */
-int crowd_change(struct crowd *crowd, int fd, uint32_t events, void *object);
 /* To be called before FD is closed if another process can have a copy of it: closing it would not end the watch. */
 void crowd_remove(struct crowd *crowd, int fd);

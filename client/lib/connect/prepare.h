@@ -9,8 +9,8 @@ struct rdmabroker_id;
 struct sockaddr;
 
 /*
- * Send the request of resolve_addr, or of resolve if ROUTE is set. CALL not NULL: begin CALL by idcall_begin(), for a
- * caller that waits for the outcome.
+ * Send the request of resolve_addr, or of resolve if ROUTE is set. CALL not NULL: begin CALL, for a caller that waits for
+ * the outcome and has to end it by call_end().
  */
 int prepare_resolve_addr(struct rdmabroker_id *id, const struct sockaddr *src,
 			 const struct sockaddr *dst, int timeout_ms, bool route, struct call *call);

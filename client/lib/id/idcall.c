@@ -75,8 +75,9 @@ int idcall_wait(struct rdmabroker_id *id, const char *name, Rdmabroker__Request 
 	return idcall_wait_like(id, &call, request, timeout_ms, ret);
 }
 
-int idcall_begin(struct rdmabroker_id *id, struct call *call, const char *name,
-		 Rdmabroker__Request *request, int timeout_ms)
+/* Begin CALL. On success the caller has to end CALL by call_end(). */
+static int idcall_begin(struct rdmabroker_id *id, struct call *call, const char *name,
+			Rdmabroker__Request *request, int timeout_ms)
 {
 	*call = (struct call){ .name = name };
 	return send_about(id, call_begin, call, request, timeout_ms);

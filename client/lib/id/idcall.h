@@ -10,9 +10,6 @@ int idcall_wait(struct rdmabroker_id *id, const char *name, Rdmabroker__Request 
 		int timeout_ms, Rdmabroker__Frame **ret);
 int idcall_wait_like(struct rdmabroker_id *id, struct call *like, Rdmabroker__Request *request,
 		     int timeout_ms, Rdmabroker__Frame **ret);
-/* Begin CALL. On success the caller has to end CALL by call_end(). */
-int idcall_begin(struct rdmabroker_id *id, struct call *call, const char *name,
-		 Rdmabroker__Request *request, int timeout_ms);
 int idcall_post(struct rdmabroker_id *id, struct call *like, Rdmabroker__Request *request,
 		int timeout_ms);
 /*

@@ -102,11 +102,6 @@ static void tell(struct id *id, enum rdma_cm_event_type type, int status)
 	notify_event(id, &out);
 }
 
-void restore_tell(struct id *id, enum rdma_cm_event_type type)
-{
-	tell(id, type, -ECONNABORTED);
-}
-
 static enum fabric_stage stage_of(const struct ledger_id *row)
 {
 	enum id_state state = (enum id_state)row->state;

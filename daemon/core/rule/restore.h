@@ -52,7 +52,5 @@ void restore_undo(struct ledger_id *row);
 bool restore_living(struct session *session, const struct left_id *left_id);
 /* Passes a connection request that has waited to its listener. A fabric_request_fn. */
 bool restore_request(void *core, enum rdma_port_space ps, struct fabric_event *event);
-/* Tells the client that what it has requested for ID has failed, because the broker was restarted. */
-void restore_tell(struct id *id, enum rdma_cm_event_type type);
 /* Returns 0 or a negative errno: the id is lost, and the client was not told. */
 int restore_other(struct session *session, const struct left_id *left_id);
