@@ -47,9 +47,9 @@ static void set_limits(struct arrivals *arrivals)
 	uint64_t n = arrivals->descriptors->limit[ACCOUNT_FDS];
 	struct account *account = &arrivals->account;
 
-	account->limit[ACCOUNT_SESSIONS] = part_of(n, 8, ARRIVALS_MIN, ARRIVALS_MAX);
+	account->limit[ACCOUNT_SESSIONS] = part_of(n, 2, ARRIVALS_MIN, ARRIVALS_MAX);
 	account->limit_per_user[ACCOUNT_SESSIONS] =
-		part_of(n, 16, ARRIVALS_MIN / 2, ARRIVALS_PER_USER);
+		part_of(n, 4, ARRIVALS_MIN / 2, ARRIVALS_PER_USER);
 }
 
 int arrivals_init(struct arrivals *arrivals, sd_event *loop, struct account *descriptors,

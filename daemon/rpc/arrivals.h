@@ -15,7 +15,10 @@
 #include "util/account.h"
 #include "util/list.h"
 
-/* An eighth of the descriptors for clients, and for each user a sixteenth; but not more, or less, than these. */
+/*
+ * Half of the descriptors for clients, and for each user a quarter: as many as the sessions that he could have. But not
+ * more, or less, than these.
+ */
 #define ARRIVALS_MAX 8192
 #define ARRIVALS_PER_USER 2048
 #define ARRIVALS_MIN 128

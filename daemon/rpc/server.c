@@ -28,6 +28,7 @@
 
 #define PAUSE_USEC (1 * 1000000ULL)
 #define ACCEPTED_AT_ONCE 64
+#define DROPPED_AT_ONCE 16
 
 /* A listening socket. */
 struct entrance {
@@ -159,8 +160,12 @@ static bool admit(void *userdata, struct arrival *arrival)
 static int accept_clients(struct server *server, int fd, enum door door,
 			  struct restriction *restriction)
 {
-	for (unsigned i = 0; i < ACCEPTED_AT_ONCE && !arrivals_are_full(&server->arrivals); i++) {
-		int sock = accept_client(server, fd);
+	unsigned n_dropped = 0;
+
+	for (unsigned i = 0; i < ACCEPTED_AT_ONCE && n_dropped < DROPPED_AT_ONCE &&
+			     !arrivals_are_full(&server->arrivals);
+	     i++) {
+		int sock = accept_client(server, fd), r;
 
 		switch (sock) {
 		case -EAGAIN:
@@ -178,8 +183,10 @@ static int accept_clients(struct server *server, int fd, enum door door,
 			set_accepting(server, false);
 			return 0;
 		}
-		tell_unserved(server, arrivals_add(&server->arrivals, TAKE_PTR(server->peers.next),
-						   sock, door, restriction));
+		r = arrivals_add(&server->arrivals, TAKE_PTR(server->peers.next), sock, door,
+				 restriction);
+		tell_unserved(server, r);
+		n_dropped += r < 0;
 	}
 	return 0;
 }
