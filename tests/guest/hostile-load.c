@@ -172,6 +172,21 @@ static bool crowd_add(unsigned i)
 	return true;
 }
 
+/* While a flood lasts, those who wait have descriptors, too. What they leave is taken one by one, until one is refused. */
+static void fill_up(unsigned first)
+{
+	for (unsigned i = first; i < CROWD_MAX; i++) {
+		unsigned n = crowd.n_greeted;
+
+		if (!crowd_add(i))
+			return;
+		while (crowd.socks[i] >= 0 && crowd.n_greeted == n && crowd_wait(CROWD_STALLED_MS))
+			;
+		if (crowd.n_greeted == n)
+			return;
+	}
+}
+
 /*
  * crowd CONNECTS: tries to make CONNECTS connections. Prints "full" when the daemon accepts no more, and holds them until
  * stdin ends.
@@ -198,6 +213,7 @@ void attack_crowd(char **argv)
 	}
 	while (crowd_wait(CROWD_STALLED_MS))
 		;
+	fill_up(n);
 	/* The daemon has not accepted the connections in the socket's queue. */
 	n_waiting = crowd.n_open - crowd.n_greeted;
 	printf("full: %u connects: %u are served (%u with an id, %u refused one), %u dropped, %u wait, "
