@@ -271,7 +271,7 @@ END_TEST
 START_TEST(few_descriptors)
 {
 	struct account *account = &wire.core->account;
-	uint64_t most = 0;
+	uint64_t taken, most = 0;
 	int victim;
 
 	account->limit[ACCOUNT_FDS] = 2 * MANY;
@@ -279,7 +279,9 @@ START_TEST(few_descriptors)
 	for (unsigned i = 0; i < 3 * MANY; i++) {
 		clients[i] = connect_as(MALLORY);
 		sd_event_run(wire.loop, 0);
-		most = account->used[ACCOUNT_FDS] > most ? account->used[ACCOUNT_FDS] : most;
+		/* The threads close the others in their own time. */
+		taken = account->used[ACCOUNT_FDS] - closer_n_waiting(wire.core->closer);
+		most = taken > most ? taken : most;
 	}
 	victim = connect_as(VICTIM);
 	wire_run(NULL, 0);
