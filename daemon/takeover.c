@@ -161,7 +161,7 @@ unsigned takeover_count_stored(const struct takeover *takeover)
 	return fdstore_count(takeover->store);
 }
 
-/* Returns 0 if the devices that the host has can be used. */
+/* Returns 0 if there is a connection manager. A device that is not opened by then, nobody else waits for. */
 static int await_devices(struct takeover *takeover, sd_event *loop)
 {
 	struct fabric *fabric = core_get_fabric(takeover->core);
@@ -170,11 +170,10 @@ static int await_devices(struct takeover *takeover, sd_event *loop)
 
 	do {
 		r = fabric_get_files(fabric, &cm, &restored);
-		if (r != -EINPROGRESS && !fabric_is_opening(fabric))
+		if (!fabric_has_unopened(fabric) || clock_ms() >= until)
 			return r;
-		r = sd_event_run(loop, TURN_USEC);
-	} while (r >= 0 && clock_ms() < until);
-	return r < 0 ? r : -ETIMEDOUT;
+	} while (sd_event_run(loop, TURN_USEC) >= 0);
+	return -EIO;
 }
 
 void takeover_kernel_ids(struct takeover *takeover, sd_event *loop)

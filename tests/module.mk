@@ -12,7 +12,7 @@ $(O)/daemon.a: $(call objs,$(DAEMON_SRC) $(PROTO_SRC) $(PROTO_TOOL_SRC) $(PROTO_
 HARNESS := $(addprefix $(O)/obj/tests/unit/,exporter.o harness.o helper.o journald.o pair.o program.o watch.o wire.o) $(O)/obj/tests/wire/requests.o
 
 # Tests of the parts of the real fabric that need no RDMA.
-UNIT_FABRIC := $(addprefix $(O)/tests/unit/check_,no_rdma cmscan holding nldev node qpscan)
+UNIT_FABRIC := $(addprefix $(O)/tests/unit/check_,no_rdma cmscan holding nldev node opener qpscan)
 
 # Tests of the library or the drop-in, with hooks in place of its system calls. Their rule is in
 # tests/hooks/module.mk.

@@ -14,8 +14,8 @@
  * event callback can free its id.
  *
  * Threads destroy ids, open devices, look up the owners of QPs and change ACLs, because these calls can
- * block. While devices are being opened or released, a thread can hold librdmacm's mutex. Meanwhile the event
- * channel is not read, and calls that would bind an id to a device return -EINPROGRESS.
+ * block. While new devices are being opened, but not for longer than a second, the event channel is not read,
+ * and calls that would bind an id to a device return -EINPROGRESS.
  *
  * This header has two implementations: the files beside it, over librdmacm and libibverbs, and tests/fake/,
  * which produces scripted states and faults.
@@ -76,13 +76,13 @@ struct fabric_holders {
 };
 
 struct fabric_ops {
-	/* DEVICE stays valid until device_removed returns. */
+	/* DEVICE can be used. It stays valid until device_removed returns. */
 	void (*device_added)(void *userdata, struct fabric_device *device);
 	/* The device is gone, or was renamed and will be announced again by its new name. Its leases are void. */
 	void (*device_removed)(void *userdata, struct fabric_device *device);
 	/*
 	 * Calls that returned -EINPROGRESS can be tried again. PORT (network order): the port of a freed id
-	 * that has just been destroyed; 0: no devices are being opened any more.
+	 * that has just been destroyed; 0: fabric_is_opening() has perhaps become false.
 	 */
 	void (*can_go_on)(void *userdata, in_port_t port);
 	/*
@@ -191,6 +191,13 @@ struct fabric_device *fabric_find_device(struct fabric *fabric, const char *name
 const char *fabric_device_name(const struct fabric_device *device); /* "rxe0" */
 const char *fabric_device_node(const struct fabric_device *device); /* "/dev/infiniband/uverbs0" */
 unsigned fabric_device_n_leases(const struct fabric_device *device);
+/*
+ * Why the daemon cannot use DEVICE, as a positive errno, and since when, from clock_ms(). It is tried again. 0: it can, or
+ * it is being opened for the first time.
+ */
+int fabric_device_error(const struct fabric_device *device, uint64_t *ret_since_ms);
+/* The number of devices that the daemon cannot use. */
+unsigned fabric_count_unusable(struct fabric *fabric);
 
 /*
  * Other processes that hold connection manager ids on the devices. Each device is scanned when it appears,
@@ -331,13 +338,21 @@ void fabric_id_get_info(const struct fabric_id *id, struct fabric_id_info *ret);
  */
 size_t fabric_id_get_paths(const struct fabric_id *id, struct ibv_sa_path_rec ret[PATHS_MAX]);
 
+/*
+ * True while new devices are being found and opened, but not for longer than a second; and while a driver of iWARP has not
+ * answered to a listen, for which the kernel makes the calls below wait.
+ */
 bool fabric_is_opening(const struct fabric *fabric);
+/* True while new devices are being found and opened. */
+bool fabric_has_unopened(const struct fabric *fabric);
 /*
  * Bind, listen and resolve_addr return -EINPROGRESS while devices are being opened. Bind and
  * listen also return -EINPROGRESS while a freed id that is not destroyed yet holds the port. See fabric_ops.can_go_on.
  */
 int fabric_id_bind(struct fabric_id *id, const struct sockaddr *addr);
 int fabric_id_listen(struct fabric_id *id, int backlog);
+/* The same during a take-over. Never returns -EINPROGRESS: a failure that comes later is reported by DEVICE_REMOVAL. */
+int fabric_id_listen_anew(struct fabric_id *id, int backlog);
 int fabric_id_resolve_addr(struct fabric_id *id, const struct sockaddr *src,
 			   const struct sockaddr *dst, int timeout_ms); /* SRC can be NULL */
 int fabric_id_resolve_route(struct fabric_id *id, int timeout_ms);

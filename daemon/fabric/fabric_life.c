@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "fabric/cm/id.h"
+#include "fabric/cm/iwarp.h"
 #include "fabric/cm/leftover.h"
 #include "fabric/device/device.h"
 #include "fabric/device/opener.h"
@@ -23,21 +24,10 @@ DEFINE_CLEANUP(struct fabric *, fabric_free)
 static void announce(void *userdata)
 {
 	struct fabric *fabric = userdata;
-	struct list *l;
 
-	/*
-	 * The first call of librdmacm can block, because librdmacm looks for devices. Usually the opener's
-	 * thread has made that call. A failure does no harm: fabric_id_new() tries again.
-	 */
+	/* A failure does no harm: fabric_id_new() tries again. */
 	fabric_open_channel(fabric);
-	list_for_each(l, &fabric->devices) {
-		struct fabric_device *device = container_of(l, struct fabric_device, link);
-
-		if (device->announced)
-			continue;
-		device->announced = true;
-		fabric->ops->device_added(fabric->userdata, device);
-	}
+	fabric_announce_devices(fabric);
 	fabric_update_io(fabric);
 	fabric->ops->can_go_on(fabric->userdata, /* port= */ 0);
 }
@@ -70,6 +60,8 @@ int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 	if (r == 0)
 		r = offload_new(&fabric->lookups, loop, LOOKUP_THREADS);
 	if (r == 0)
+		r = iwarp_init(fabric);
+	if (r == 0)
 		r = qpscan_new(&fabric->qpscan, loop);
 	if (r == 0)
 		r = offload_new(&fabric->entries, loop, 1);
@@ -96,6 +88,7 @@ struct fabric *fabric_free(struct fabric *fabric)
 	fabric->ops = NULL;
 	fabric_end_leaving(fabric);
 	/* A stuck thread still uses FABRIC and its parts, so they stay allocated until the process ends. */
+	iwarp_end(fabric);
 	/* Ids that a thread connects go to the undertaker when it has ended, so the callers go first. */
 	fabric->callers = offload_free(fabric->callers);
 	fabric->undertaker = offload_free(fabric->undertaker);

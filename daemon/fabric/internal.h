@@ -19,6 +19,7 @@
 
 struct cmscan;
 struct holderscan;
+struct iwarp_call;
 struct leftovers;
 struct nldev;
 struct opener;
@@ -50,7 +51,10 @@ struct fabric {
 	unsigned n_dying_unwanted; /* ids in DYING with is_unwanted */
 	struct account ending; /* counts the ids in DYING, by user */
 	struct offload *undertaker; /* threads that destroy the ids in DYING */
-	struct offload *callers; /* threads that connect, see cm/iwarp.h */
+	struct offload *callers; /* threads that connect, accept and listen, see cm/iwarp.h */
+	struct list listens; /* iwarp_call.link: one after the other */
+	struct iwarp_call *listening; /* the one that a thread carries out; NULL: none */
+	sd_event_source *next_listen; /* timer that is due at once, while LISTENS has entries and none runs */
 	/* changes the ACLs of nodes, with one thread and one lane; see device/nodelease.c */
 	struct offload *entries;
 	bool has_lender; /* the entries are a lender's, see fabric_set_lender() */

@@ -96,6 +96,8 @@ static void print_gauges(const struct core *core, struct metrics_text *text, siz
 		{ "connections", "Connections that are established.", core->n_connections },
 		{ "handshakes", "Connections that are being established.", core->n_handshakes },
 		{ "leases", "Devices leased to sessions.", core->n_leases },
+		{ "unusable_devices", "Devices that the daemon cannot open.",
+		  fabric_count_unusable(core->fabric) },
 		{ "fds", "Open file descriptors of the daemon.",
 		  core->n_own_fds + core->account.used[ACCOUNT_FDS] },
 		{ "policy_loaded", "0 while there is no policy and everything is rejected.",

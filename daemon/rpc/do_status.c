@@ -147,6 +147,23 @@ static void out_missing_rdma(struct call *call)
 		add_warning(call, "cannot use RDMA or some of its devices: %s", text);
 }
 
+static void out_unusable(struct call *call, struct fabric *fabric)
+{
+	struct fabric_device *device = NULL;
+	uint64_t since_ms;
+
+	while ((device = fabric_next_device(fabric, device))) {
+		int error = fabric_device_error(device, &since_ms);
+
+		if (error != 0)
+			add_warning(call,
+				    "the device %s cannot be used since %" PRIu64
+				    " s, because it cannot be opened: %s; it is tried again",
+				    fabric_device_name(device), (clock_ms() - since_ms) / 1000,
+				    strerror(error));
+	}
+}
+
 static void out_nodes(struct call *call)
 {
 	if (access(NODES_OPEN_FILE, F_OK) == 0)
@@ -200,6 +217,7 @@ int do_get_status(struct call *call)
 	status->fds = (uint32_t)core_count_fds(core);
 	out_take_over(call, core_get_take_over(core));
 	out_missing_rdma(call);
+	out_unusable(call, core_get_fabric(core));
 	out_nodes(call);
 	out_helper(call, core);
 	fabric_scan_holders(core_get_fabric(core));

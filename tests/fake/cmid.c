@@ -180,6 +180,11 @@ int fabric_id_listen(struct fabric_id *id, int backlog)
 	return 0;
 }
 
+int fabric_id_listen_anew(struct fabric_id *id, int backlog)
+{
+	return fabric_id_listen(id, backlog);
+}
+
 int fabric_id_resolve_addr(struct fabric_id *id, const struct sockaddr *src,
 			   const struct sockaddr *dst, int timeout_ms)
 {

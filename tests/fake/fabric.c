@@ -11,6 +11,7 @@
 
 #include "proto/timer.h"
 #include "tests/fake/internal.h"
+#include "util/clock.h"
 #include "util/util.h"
 
 int fake_outcome(struct fabric *fabric, enum fake_call which)
@@ -209,6 +210,11 @@ bool fabric_is_opening(const struct fabric *fabric)
 	return fabric->is_opening;
 }
 
+bool fabric_has_unopened(const struct fabric *fabric)
+{
+	return fabric->is_opening;
+}
+
 static void device_unref(struct fabric_device *device)
 {
 	if (--device->n_refs > 0)
@@ -307,6 +313,31 @@ const char *fabric_device_name(const struct fabric_device *device)
 const char *fabric_device_node(const struct fabric_device *device)
 {
 	return device->node;
+}
+
+void fake_break_device(struct fabric *fabric, const char *name, int error)
+{
+	struct fabric_device *device = fabric_find_device(fabric, name);
+
+	assert(device);
+	device->error = error;
+	device->since_ms = clock_ms();
+}
+
+int fabric_device_error(const struct fabric_device *device, uint64_t *ret_since_ms)
+{
+	*ret_since_ms = device->since_ms;
+	return device->error;
+}
+
+unsigned fabric_count_unusable(struct fabric *fabric)
+{
+	struct fabric_device *device = NULL;
+	unsigned n = 0;
+
+	while ((device = fabric_next_device(fabric, device)))
+		n += device->error != 0;
+	return n;
 }
 
 unsigned fabric_device_n_leases(const struct fabric_device *device)

@@ -92,6 +92,8 @@ unsigned fake_n_lent_again(const struct fabric *fabric); /* calls of fabric_lend
 enum fabric_access fake_last_access(const struct fabric *fabric); /* of the latest lease */
 /* true: new leases stay pending until a call with false. */
 void fake_hold_leases(struct fabric *fabric, bool hold);
+/* From now on DEVICE cannot be opened, with the positive errno ERROR; 0: it can. */
+void fake_break_device(struct fabric *fabric, const char *name, int error);
 /* true: devices are being opened (fabric_is_opening()), and events are held, until a call with false. */
 void fake_hold_devices(struct fabric *fabric, bool hold);
 /*

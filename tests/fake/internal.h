@@ -20,6 +20,8 @@ struct fabric_device {
 	unsigned n_leases;
 	unsigned n_refs; /* held by leases, and by the fabric until the device is removed */
 	bool announced;
+	int error; /* see fake_break_device() */
+	uint64_t since_ms;
 	struct fabric_holders *holders;
 };
 

@@ -183,7 +183,9 @@ int wait_for_devices(struct session *session, const char *what, struct failure *
 	if (r != 0)
 		return r;
 	failure_set(failure, STATUS_FABRIC,
-		    "cannot %s: the host's RDMA devices are still being opened; try again", what);
+		    "cannot %s: the host's RDMA devices are still being opened, or one does not "
+		    "answer; try again",
+		    what);
 	failure->error = ETIMEDOUT;
 	return STATUS_FABRIC;
 }

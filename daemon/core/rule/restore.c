@@ -337,7 +337,7 @@ static int listen_anew(struct id *id, const struct ledger_id *row)
 	int r = listener_new(&id->listener, id, row->backlog, &ignored);
 
 	if (r == 0)
-		r = fabric_id_listen(id->fabric, (int)row->backlog);
+		r = fabric_id_listen_anew(id->fabric, (int)row->backlog);
 	if (r != 0)
 		return r < 0 ? r : -EDQUOT;
 	intent_to_listen(&intent, id);

@@ -52,6 +52,9 @@ static int listen_in_fabric(struct id *id, unsigned backlog, struct failure *fai
 	struct fabric_id_info info;
 
 	if (r == -EINPROGRESS) {
+		r = wait_for_devices(id->session, "listen", failure);
+		if (r != 0)
+			return r;
 		fabric_id_get_info(id->fabric, &info);
 		r = wait_for_fabric(id->session,
 				    htons((uint16_t)addr_port((struct sockaddr *)&info.local)));
@@ -71,8 +74,6 @@ int listen_start(struct id *id, unsigned backlog, struct failure *failure)
 	int r;
 
 	r = decide_may_begin(id->session, "listen", failure);
-	if (r == 0)
-		r = wait_for_devices(id->session, "listen", failure);
 	if (r != 0)
 		return r;
 	/* Bind an id that is not bound yet, as the kernel does. */

@@ -48,7 +48,7 @@ static bool on_io(struct hot_io *io, uint32_t events);
 
 static bool may_read(const struct fabric *fabric)
 {
-	return !fabric_is_opening(fabric) && fabric->n_dying_unwanted < DYING_UNWANTED_MAX &&
+	return !opener_is_new(fabric->opener) && fabric->n_dying_unwanted < DYING_UNWANTED_MAX &&
 	       sd_event_source_get_enabled(fabric->io_retry, NULL) == 0;
 }
 
@@ -136,7 +136,7 @@ static int open_rdma_cm(struct rdma_event_channel **ret)
 
 void fabric_look_for_devices(struct fabric *fabric)
 {
-	opener_look(fabric->opener, check_rdma_cm() == 0);
+	opener_look(fabric->opener);
 	fabric_update_io(fabric);
 }
 
@@ -162,8 +162,8 @@ int fabric_open_channel(struct fabric *fabric)
 
 	if (fabric->cm)
 		return 0;
-	/* The opener can hold librdmacm's mutex, for which opening the channel would wait. */
-	if (fabric_is_opening(fabric))
+	/* Without a device that it can use, librdmacm opens no channel. */
+	if (opener_is_new(fabric->opener))
 		return -EINPROGRESS;
 	r = check_rdma_cm();
 	if (r == 0)
@@ -177,9 +177,6 @@ int fabric_open_channel(struct fabric *fabric)
 	}
 	if (fabric->ops->opened)
 		fabric->ops->opened(fabric->userdata, fabric->cm->fd);
-	/* Devices that appeared before rdma_cm are not open yet. */
-	if (!opener_has_looked(fabric->opener))
-		fabric_look_for_devices(fabric);
 	fabric_update_io(fabric);
 	return 0;
 }

@@ -309,7 +309,8 @@ int fabric_takeover_rest(struct fabric *fabric, const void *busy, size_t busy_le
 	fabric->takes_over = false;
 	while ((device = fabric_next_device(fabric, device))) {
 		fabric_clear_entries(device);
-		fabric_scan_holders_of(device);
+		if (device->announced)
+			fabric_scan_holders_of(device);
 	}
 	if (!fabric->leftovers)
 		return 0;

@@ -59,11 +59,18 @@ static void note_stage(struct fabric_id *id, enum rdma_cm_event_type type)
 	 */
 	case RDMA_CM_EVENT_DISCONNECTED:
 	case RDMA_CM_EVENT_REJECTED:
-	case RDMA_CM_EVENT_UNREACHABLE:
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
 		id->stage = STAGE_NONE;
+		break;
+	/*
+	 * Since Linux 6.0 also said of an established connection, whose peer has a new hardware address. It goes on, or
+	 * its QP fails: it is still there to be disconnected.
+	 */
+	case RDMA_CM_EVENT_UNREACHABLE:
+		if (id->stage != STAGE_ESTABLISHED)
+			id->stage = STAGE_NONE;
 		break;
 	default:
 		break;
@@ -71,9 +78,8 @@ static void note_stage(struct fabric_id *id, enum rdma_cm_event_type type)
 }
 
 /*
- * Makes the opener release the device of ID, in case its node is gone already. If the node goes later, a
- * uevent starts the opener. Each id of the device gets DEVICE_REMOVAL, but one run of the opener is enough,
- * and each run delays events.
+ * Makes the opener release the device of ID, in case it is gone already. If it goes later, a uevent starts the
+ * opener. Each id of the device gets DEVICE_REMOVAL, but one run of the opener is enough.
  */
 static void note_removal(struct fabric *fabric, const struct fabric_id *id)
 {

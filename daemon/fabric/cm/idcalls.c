@@ -110,18 +110,31 @@ int fabric_id_bind(struct fabric_id *id, const struct sockaddr *addr)
 	return r == -ENOTTY ? -ENODEV : r;
 }
 
-int fabric_id_listen(struct fabric_id *id, int backlog)
+static int listen_with(struct fabric_id *id, int backlog, bool restores)
 {
 	int r;
 
 	if (!id->cm)
 		return -EINVAL;
-	if (fabric_is_opening(id->fabric))
-		return -EINPROGRESS;
+	if (id->call || iwarp_may_wait_to_listen(id))
+		return iwarp_listen(id, backlog, restores);
 	r = cm_result(rdma_listen(id->cm, backlog));
 	fabric_id_note_device(id);
 	/* Ids with REUSEADDR can share a port when they bind, but one listens only when it has the port alone. */
 	return fabric_id_has_to_wait(id, r, rdma_get_src_port(id->cm)) ? -EINPROGRESS : r;
+}
+
+int fabric_id_listen(struct fabric_id *id, int backlog)
+{
+	/* The outcome of this id's listen is there, although another one waits. */
+	if (!id->call && fabric_is_opening(id->fabric))
+		return -EINPROGRESS;
+	return listen_with(id, backlog, /* restores= */ false);
+}
+
+int fabric_id_listen_anew(struct fabric_id *id, int backlog)
+{
+	return listen_with(id, backlog, /* restores= */ true);
 }
 
 int fabric_id_resolve_addr(struct fabric_id *id, const struct sockaddr *src,
@@ -172,12 +185,15 @@ bool fabric_id_is_iwarp(const struct fabric_id *id)
 	return iwarp_has(id);
 }
 
+static bool is_datagram(const struct fabric_id *id)
+{
+	return id->restored ? restored_is_datagram(id) : id->cm->qp_type == IBV_QPT_UD;
+}
+
 /* The kernel's drivers look for the QP of such an id, and warn as of a fault of their own that there is none. */
 static bool lacks_datagrams(const struct fabric_id *id)
 {
-	enum rdma_port_space ps = id->cm ? id->cm->ps : id->ps;
-
-	return (ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB) && iwarp_has(id);
+	return is_datagram(id) && iwarp_has(id);
 }
 
 int fabric_id_connect(struct fabric_id *id, const struct rdma_conn_param *param)
@@ -191,7 +207,7 @@ int fabric_id_connect(struct fabric_id *id, const struct rdma_conn_param *param)
 	if (iwarp_has(id))
 		return iwarp_connect(id, param);
 	r = cm_result(rdma_connect(id->cm, (struct rdma_conn_param *)param));
-	if (r == 0 && id->cm->qp_type != IBV_QPT_UD)
+	if (r == 0 && !is_datagram(id))
 		id->stage = STAGE_ASKED;
 	return r;
 }
@@ -202,12 +218,13 @@ int fabric_id_accept(struct fabric_id *id, const struct rdma_conn_param *param)
 
 	if (lacks_datagrams(id))
 		return -EOPNOTSUPP;
-	if (id->restored)
-		return restored_accept(id, param);
-	if (!has_device(id))
+	if (!id->restored && !has_device(id))
 		return -EINVAL;
-	r = cm_result(rdma_accept(id->cm, (struct rdma_conn_param *)param));
-	if (r == 0 && id->cm->qp_type != IBV_QPT_UD)
+	if (iwarp_has(id))
+		return iwarp_accept(id, param);
+	r = id->restored ? restored_accept(id, param) :
+			   cm_result(rdma_accept(id->cm, (struct rdma_conn_param *)param));
+	if (r == 0 && !is_datagram(id))
 		id->stage = STAGE_ACCEPTED;
 	return r;
 }

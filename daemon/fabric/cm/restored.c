@@ -77,7 +77,7 @@ in_port_t restored_get_port(const struct fabric_id *id)
 	return id->restored->leftover ? htons(addr_port(local)) : 0;
 }
 
-int restored_accept(struct fabric_id *id, const struct rdma_conn_param *param)
+int restored_accept(const struct fabric_id *id, const struct rdma_conn_param *param)
 {
 	const struct restored *restored = id->restored;
 	struct ucm_conn conn = {
@@ -90,7 +90,7 @@ int restored_accept(struct fabric_id *id, const struct rdma_conn_param *param)
 		.srq = param->srq,
 	};
 	uint32_t number;
-	int fd, r;
+	int fd;
 
 	if (!get(id, &fd, &number))
 		return -EINVAL;
@@ -102,10 +102,7 @@ int restored_accept(struct fabric_id *id, const struct rdma_conn_param *param)
 		conn.data_len = param->private_data_len;
 		memcpy(conn.data, param->private_data, conn.data_len);
 	}
-	r = ucm_accept(fd, number, &conn, &restored->ece);
-	if (r == 0 && !restored_is_datagram(id))
-		id->stage = STAGE_ACCEPTED;
-	return r;
+	return ucm_accept(fd, number, &conn, &restored->ece);
 }
 
 int restored_establish(const struct fabric_id *id)

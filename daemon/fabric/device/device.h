@@ -17,7 +17,8 @@ struct fabric_device {
 	struct fabric *fabric;
 	char *name; /* "rxe0" */
 	char *node; /* "/dev/infiniband/uverbs0" */
-	bool announced;
+	bool announced; /* it was opened, and device_added was called */
+	bool failure_told; /* the journal has that it cannot be opened */
 	bool is_going; /* an id of the device got DEVICE_REMOVAL */
 	bool gone;
 	struct nldev_device nldev;
@@ -36,6 +37,13 @@ struct fabric_device {
 
 struct fabric_device *fabric_device_unref(struct fabric_device *device);
 const char *fabric_device_sysname(const struct fabric_device *device); /* "uverbs0" */
+
+/*
+ * devices.c. fabric_announce_devices() announces the devices that the opener has opened, and tells of those that it cannot
+ * open.
+ */
+bool fabric_device_is_iwarp(const struct fabric_device *device);
+void fabric_announce_devices(struct fabric *fabric);
 
 /* hotplug.c */
 int fabric_start_hotplug(struct fabric *fabric);

@@ -11,7 +11,67 @@
 
 bool fabric_is_opening(const struct fabric *fabric)
 {
-	return opener_is_running(fabric->opener);
+	return opener_is_new(fabric->opener) || fabric->listening;
+}
+
+bool fabric_has_unopened(const struct fabric *fabric)
+{
+	return opener_is_busy(fabric->opener);
+}
+
+int fabric_device_error(const struct fabric_device *device, uint64_t *ret_since_ms)
+{
+	struct opener_status status;
+
+	opener_get_status(device->fabric->opener, fabric_device_sysname(device), &status);
+	*ret_since_ms = status.since_ms;
+	return status.state == OPENER_FAILED ? status.error : 0;
+}
+
+unsigned fabric_count_unusable(struct fabric *fabric)
+{
+	struct fabric_device *device = NULL;
+	uint64_t since_ms;
+	unsigned n = 0;
+
+	while ((device = fabric_next_device(fabric, device)))
+		n += fabric_device_error(device, &since_ms) != 0;
+	return n;
+}
+
+bool fabric_device_is_iwarp(const struct fabric_device *device)
+{
+	struct opener_status status;
+
+	opener_get_status(device->fabric->opener, fabric_device_sysname(device), &status);
+	return status.is_iwarp;
+}
+
+void fabric_announce_devices(struct fabric *fabric)
+{
+	struct list *l;
+
+	list_for_each(l, &fabric->devices) {
+		struct fabric_device *device = container_of(l, struct fabric_device, link);
+		struct opener_status status;
+
+		opener_get_status(fabric->opener, fabric_device_sysname(device), &status);
+		if (status.state == OPENER_FAILED && !device->failure_told) {
+			device->failure_told = true;
+			log_warning("Cannot use the device %s: it cannot be opened: %s. It is tried again, "
+				    "with pauses of up to five minutes.",
+				    device->name, strerror(status.error));
+		}
+		if (status.state != OPENER_OPEN || device->announced)
+			continue;
+		if (device->failure_told)
+			log_info("The device %s can be used now, after %u tries.", device->name,
+				 status.n_tries);
+		device->announced = true;
+		if (!fabric->takes_over)
+			fabric_scan_holders_of(device);
+		fabric->ops->device_added(fabric->userdata, device);
+	}
 }
 
 struct fabric_device *fabric_device_unref(struct fabric_device *device)

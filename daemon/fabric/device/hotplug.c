@@ -88,8 +88,6 @@ static void look_at(struct fabric *fabric, sd_device *d)
 	fabric_check_node(node, fabric->access, &device->node_told);
 	list_insert(&fabric->devices, &device->link);
 	fabric->devices_changed(fabric);
-	if (!fabric->takes_over)
-		fabric_scan_holders_of(device);
 }
 
 static void look_at_cm(struct fabric *fabric, sd_device *d)

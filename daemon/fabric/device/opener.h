@@ -2,34 +2,55 @@
 #pragma once
 
 /*
- * Makes librdmacm open each device as it appears, in a thread. Opening takes 10 to 100 ms on a real adapter.
- * Otherwise librdmacm would open the device when the first id is bound to it. Each device stays open until it
- * is gone.
+ * Opens each device as it appears, in a thread of its own, and then shows it to librdmacm (shown.h). Opening takes 10 to
+ * 100 ms on a healthy adapter, and a minute on a sick one. An adapter that is still being set up refuses: its opening is
+ * tried again, after pauses from 1 s to 5 min, until it succeeds or the device is gone.
  *
- * Devices that are gone are released. librdmacm keeps a device open as long as an id is bound to it, and the
- * last device of a host even longer. Unless the driver can revoke a device from its users (Soft-RoCE cannot),
- * `rdma link del` would wait for librdmacm. So once the node has vanished, the device's descriptors are
- * replaced by descriptors of /dev/null. librdmacm closes them when it next looks for devices. Until then
- * librdmacm uses them only to free a protection domain, which fails and leaks a few bytes.
+ *   listed ──> OPENING ──> OPEN ──> GONE ──> freed
+ *                │  ^                ^
+ *                v  │ pause          │
+ *               FAILED ──────────────┘
+ *
+ * A device is gone when libibverbs does not list it any more. librdmacm keeps its context as long as an id is bound to it.
+ * Unless the driver can take a device away from its users (Soft-RoCE cannot), `rdma link del` would wait for that. So the
+ * descriptors of such a context are replaced by descriptors of /dev/null. librdmacm then uses them only to free a
+ * protection domain, which fails and leaks a few bytes.
+ *
+ * Events of the contexts (a port is down, an adapter has failed) are read and dropped: otherwise the kernel would keep
+ * them for ever.
  */
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <systemd/sd-event.h>
 
 struct opener;
 
-/* DONE is called from the loop when the thread has finished and all calls of opener_look() are handled. */
-int opener_new(struct opener **ret, sd_event *loop, void (*done)(void *userdata), void *userdata);
+enum opener_state {
+	OPENER_ABSENT, /* libibverbs does not list it: it is gone, not there yet, or another network namespace's */
+	OPENER_OPENING, /* for the first time */
+	OPENER_OPEN,
+	OPENER_FAILED, /* and is tried again */
+};
+
+struct opener_status {
+	enum opener_state state;
+	bool is_iwarp;
+	int error; /* FAILED: positive errno of the last try */
+	uint64_t since_ms; /* FAILED: time of the first try that has failed, from clock_ms() */
+	unsigned n_tries;
+};
+
+/* CHANGED is called from the loop when a device's state has changed, or opener_is_new() has become false. */
+int opener_new(struct opener **ret, sd_event *loop, void (*changed)(void *userdata), void *userdata);
 struct opener *opener_free(struct opener *opener);
+/* Call when devices were added or removed. */
+void opener_look(struct opener *opener);
 /*
- * Starts the thread; if it runs, makes it run once more. Call when devices were added or removed. MAY_OPEN:
- * librdmacm can be called, see check_rdma_cm(). Devices are opened only after a call with MAY_OPEN.
+ * True while devices are listed, or opened for the first time, but not for longer than a second: for so long it is better
+ * to wait than to do without the new device.
  */
-void opener_look(struct opener *opener, bool may_open);
-/*
- * True while the thread runs. The thread can hold librdmacm's mutex, for which calls that bind an id to a
- * device would wait. False when DONE is called.
- */
-bool opener_is_running(const struct opener *opener);
-/* True after opener_look() was called with MAY_OPEN. */
-bool opener_has_looked(const struct opener *opener);
+bool opener_is_new(const struct opener *opener);
+bool opener_is_busy(const struct opener *opener); /* the same without the limit */
+/* NAME: the kernel's name of the device's node, "uverbs0". */
+void opener_get_status(const struct opener *opener, const char *name, struct opener_status *ret);
