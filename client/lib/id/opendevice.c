@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "client/lib/id/idstate.h"
@@ -28,15 +30,28 @@ static bool is_lost(const struct device *device)
 	return !ownfd_is_ours(&device->cmd) || !ownfd_is_ours(&device->async);
 }
 
+/* The number of the device's folder in sysfs, which no other device ever has; 0: not known. NODE: its open node. */
+static ino_t sysfs_number(const struct stat *node)
+{
+	char path[64];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/sys/dev/char/%u:%u", major(node->st_rdev),
+		 minor(node->st_rdev));
+	return stat(path, &st) < 0 ? 0 : st.st_ino;
+}
+
 /*
  * When a device is removed, its context stays, but its node in /dev is unlinked. If the device is plugged in again,
- * it is a new device, perhaps with the same name. DEVICE must not be lost.
+ * it is a new device, perhaps with the same name and number. A container's node was made for the container and is not
+ * unlinked, but sysfs knows. DEVICE must not be lost.
  */
 static bool is_removed(const struct device *device)
 {
 	struct stat st;
 
-	return fstat(device->cmd.fd, &st) < 0 || st.st_nlink == 0;
+	return fstat(device->cmd.fd, &st) < 0 || st.st_nlink == 0 ||
+	       (device->number != 0 && sysfs_number(&st) != device->number);
 }
 
 static int check_device(const struct device *device)
@@ -118,6 +133,7 @@ static void device_free(struct device *device)
 static int device_new(struct rdmabroker *session, const char *name, struct device **ret)
 {
 	struct device *device = calloc(1, sizeof(*device));
+	struct stat st;
 	int r;
 
 	if (!device)
@@ -134,6 +150,7 @@ static int device_new(struct rdmabroker *session, const char *name, struct devic
 	}
 	device->cmd = ownfd_of(device->context->cmd_fd);
 	device->async = ownfd_of(device->context->async_fd);
+	device->number = fstat(device->cmd.fd, &st) < 0 ? 0 : sysfs_number(&st);
 	device->session = session;
 	device->pid = getpid();
 	device->n_opens = 1;
