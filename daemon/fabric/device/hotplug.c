@@ -58,6 +58,22 @@ static void drop(struct fabric *fabric, struct fabric_device *device)
 	fabric_device_unref(device);
 }
 
+/*
+ * Whether the device is in the daemon's network namespace. udev and the nodes know of those in others, too, if the devices
+ * are not shared ("rdma system set netns exclusive").
+ */
+static bool is_here(struct fabric *fabric, const char *name)
+{
+	struct nldev_device found;
+	int r = fabric->nldev ? 0 : nldev_new(&fabric->nldev);
+
+	if (r == 0)
+		r = nldev_find_device(fabric->nldev, name, &found);
+	if (r < 0 && r != -ENODEV)
+		fabric->nldev = nldev_free(fabric->nldev);
+	return r != -ENODEV;
+}
+
 static void look_at(struct fabric *fabric, sd_device *d)
 {
 	struct fabric_device *device;
@@ -78,6 +94,8 @@ static void look_at(struct fabric *fabric, sd_device *d)
 		fabric_check_node(node, fabric->access, &device->node_told);
 		return;
 	}
+	if (!is_here(fabric, name))
+		return;
 	/* If the node is known under another name, udev has renamed the device, as it often does with a new one. */
 	if (device)
 		drop(fabric, device);
