@@ -56,7 +56,8 @@ void fabric_announce_devices(struct fabric *fabric)
 		struct opener_status status;
 
 		opener_get_status(fabric->opener, fabric_device_sysname(device), &status);
-		if (status.state == OPENER_FAILED && !device->failure_told) {
+		/* The first try can come before udev has given the node to the daemon. */
+		if (status.state == OPENER_FAILED && status.n_tries > 1 && !device->failure_told) {
 			device->failure_told = true;
 			log_warning("Cannot use the device %s: it cannot be opened: %s. It is tried again, "
 				    "with pauses of up to five minutes.",
