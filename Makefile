@@ -241,6 +241,7 @@ check-abi: $(LIB) $(DROPIN)
 
 check-install: all
 	$(Q)O='$(O)' MAKE='$(MAKE)' tests/install
+	$(Q)tests/hardware-report
 
 check-skipped:
 	$(Q)tests/skipped
@@ -394,7 +395,7 @@ help:
 	@echo '  check-headers     every header compiles alone'
 	@echo '  check-abi         the libraries export what they should'
 	@echo '  check-man         the man pages are clean'
-	@echo '  check-install     installation takes what is built, and compiles nothing'
+	@echo '  check-install     installation takes what is built, and compiles nothing; a report of hardware has no addresses'
 	@echo '  check-skipped     what is skipped is told, with its reason'
 	@echo '  check-fresh-packages    in a bare Debian: the packages are built with their tests, and installed'
 	@echo '  check-fresh-newcomer    in a bare Debian: the first minute of make, make demo and make check, as a user'
