@@ -129,13 +129,13 @@ int takeover_new(struct takeover **ret, struct core *core, struct notifier *noti
 	r = socketstore_new(&takeover->socketstore, takeover->store, close_later, takeover);
 	if (r < 0)
 		return r;
-	core_keep(core, &(struct core_keep){
-				.ledger = takeover->ledger,
-				.socketstore = takeover->socketstore,
-				.opened = on_opened,
-				.restores = on_restores,
-				.userdata = takeover,
-			});
+	core->keep = (struct core_keep){
+		.ledger = takeover->ledger,
+		.socketstore = takeover->socketstore,
+		.opened = on_opened,
+		.restores = on_restores,
+		.userdata = takeover,
+	};
 	core_set_last_session(core, takeover->old.last_session);
 	fabric_note_reading(core_get_fabric(core), ledger_get_reading(takeover->ledger));
 	*ret = TAKE_PTR(takeover);
@@ -221,7 +221,7 @@ void takeover_sessions(struct takeover *takeover, struct server *server)
 	report.n_ended = n_greeted - report.n_sessions;
 	report.at_ms = clock_ms();
 	report.took_ms = report.at_ms - takeover->began_ms;
-	core_set_take_over(takeover->core, &report);
+	takeover->core->take_over = report;
 	if (takeover->old.generation > 0)
 		log_info("Took over %u of %u sessions from the previous process, in %llu ms.",
 			 report.n_sessions, n_greeted, (unsigned long long)report.took_ms);
@@ -282,7 +282,7 @@ void takeover_forget(struct takeover *takeover)
 {
 	if (!takeover || !fdstore_is_present(takeover->store))
 		return;
-	core_keep(takeover->core, &(struct core_keep){ .ledger = takeover->ledger });
+	takeover->core->keep = (struct core_keep){ .ledger = takeover->ledger };
 	socketstore_forget(takeover->socketstore);
 	fdstore_remove(takeover->store, KIND_CM, fdstore_last(takeover->store, KIND_CM) + 1);
 	fdstore_remove(takeover->store, KIND_RESTORED,

@@ -16,7 +16,7 @@ static enum ternary condition_match(const struct policy *policy,
 	for (unsigned i = 0; i < condition->n_matches; i++) {
 		const struct policy_match *match = &policy->matches[condition->first_match + i];
 
-		one = match->word->match(&match->value, facts);
+		one = match->word->match(match, facts);
 		if (one == TERNARY_NO)
 			return TERNARY_NO;
 		if (one == TERNARY_UNKNOWN) {
@@ -92,16 +92,10 @@ static struct policy_verdict verdict_from_rule(const struct policy *policy, size
 {
 	const struct policy_rule *rule = &policy->rules[i];
 
-	if (rule->allow)
-		return (struct policy_verdict){
-			.answer = POLICY_ALLOW,
-			.rule = rule,
-			.reason = rule->reason,
-		};
 	return (struct policy_verdict){
-		.answer = POLICY_REJECT,
+		.answer = rule->allow ? POLICY_ALLOW : POLICY_REJECT,
 		.rule = rule,
-		.reason = rule->reason ? rule->reason : "denied",
+		.reason = rule->reason || rule->allow ? rule->reason : "denied",
 	};
 }
 

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "policy/grammar.h"
 #include "policy/parser.h"
 #include "policy/rules.h"
 #include "policy/words.h"
@@ -53,17 +52,7 @@ static const char *find_synonym(const struct token *token, const struct synonym 
 	return NULL;
 }
 
-static int check_operation(struct parser *parser, const struct token *token,
-			   const struct policy_rule *rule)
-{
-	if (parser->is_site && rule->allow && rule->operation == POLICY_ADMIN)
-		return parser_complain(parser, token,
-				       "this host takes no rules for 'admin' from its site "
-				       "(SiteAdminRules= of rdmabrokerd.conf)");
-	return 0;
-}
-
-static int parse_operation(struct parser *parser, struct policy_rule *rule)
+int grammar_take_operation(struct parser *parser, unsigned n, enum policy_operation *ret)
 {
 	const struct token *token = parser_take(parser);
 	struct word_guess guess = { .word = token->text, .len = token->len };
@@ -72,12 +61,12 @@ static int parse_operation(struct parser *parser, struct policy_rule *rule)
 	if (token->type != TOKEN_WORD)
 		return parser_complain(parser, token, "expected an operation");
 
-	for (unsigned i = 0; i <= _POLICY_OPERATION_MAX; i++) {
+	for (unsigned i = 0; i < n; i++) {
 		const char *name = policy_operation_to_string(i);
 
 		if (token_is(token, name)) {
-			rule->operation = i;
-			return check_operation(parser, token, rule);
+			*ret = i;
+			return 0;
 		}
 		word_guess(&guess, name);
 		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s",
@@ -87,6 +76,17 @@ static int parse_operation(struct parser *parser, struct policy_rule *rule)
 	return parser_complain_unknown(parser, token, "operation",
 				       find_synonym(token, operations_elsewhere) ?: guess.best,
 				       names);
+}
+
+static int parse_operation(struct parser *parser, struct policy_rule *rule)
+{
+	int r = grammar_take_operation(parser, _POLICY_OPERATION_MAX + 1, &rule->operation);
+
+	if (r == 0 && parser->is_site && rule->allow && rule->operation == POLICY_ADMIN)
+		return parser_complain(parser, parser->token - 1,
+				       "this host takes no rules for 'admin' from its site "
+				       "(SiteAdminRules= of rdmabrokerd.conf)");
+	return r;
 }
 
 /* The part of a rule that was parsed so far. */

@@ -183,6 +183,12 @@ static int lex_word(struct lexer *lexer, const struct text_line *line, size_t *a
 /* Splits a physical line into tokens. Returns 1 if the next line continues this one. */
 static int lex_line(struct lexer *lexer, const struct text_line *line)
 {
+	static const enum token_type signs[] = {
+		['{'] = TOKEN_OPEN,
+		['}'] = TOKEN_CLOSE,
+		[','] = TOKEN_COMMA,
+		['='] = TOKEN_EQUALS,
+	};
 	size_t i = 0, at;
 	const char *fault = text_line_fault(line, &at);
 	int r;
@@ -202,19 +208,10 @@ static int lex_line(struct lexer *lexer, const struct text_line *line)
 			r = lex_string(lexer, line, &i);
 			break;
 		case '{':
-			r = add_token(lexer, TOKEN_OPEN, line, i, i + 1);
-			i++;
-			break;
 		case '}':
-			r = add_token(lexer, TOKEN_CLOSE, line, i, i + 1);
-			i++;
-			break;
 		case ',':
-			r = add_token(lexer, TOKEN_COMMA, line, i, i + 1);
-			i++;
-			break;
 		case '=':
-			r = add_token(lexer, TOKEN_EQUALS, line, i, i + 1);
+			r = add_token(lexer, signs[(unsigned char)line->text[i]], line, i, i + 1);
 			i++;
 			break;
 		case '\\':

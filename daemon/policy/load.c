@@ -4,7 +4,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "policy/grammar.h"
 #include "policy/parser.h"
 #include "policy/policy.h"
 #include "policy/rules.h"
@@ -73,7 +72,7 @@ static int end(struct loading *loading, struct policy **ret)
 	if (policy->n_missing == 0)
 		policy_forget_sources(policy);
 	if (r == 0)
-		r = policy_finish(policy);
+		r = rows_make(policy);
 	if (r < 0)
 		policy_unref(policy);
 	else

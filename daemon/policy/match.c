@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <ctype.h>
 #include <errno.h>
 #include <fnmatch.h>
 #include <grp.h>
@@ -13,7 +14,6 @@
 #include "policy/words.h"
 #include "proto/portspace.h"
 #include "proto/private_data.h"
-#include "proto/word.h"
 #include "util/diag.h"
 
 /*
@@ -225,11 +225,11 @@ static bool has_id(const struct policy_ids *list, uint32_t id)
 	return bsearch(&id, list->ids, list->n, sizeof(list->ids[0]), compare_ids);
 }
 
-enum ternary match_user(const union policy_value *value, const struct policy_facts *facts)
+enum ternary match_user(const struct policy_match *match, const struct policy_facts *facts)
 {
-	if (value->ids->is_incomplete)
+	if (match->value.ids->is_incomplete)
 		return TERNARY_UNKNOWN;
-	return ternary(has_id(value->ids, facts->question->uid));
+	return ternary(has_id(match->value.ids, facts->question->uid));
 }
 
 static bool has_common(const uint32_t *few, size_t n_few, const uint32_t *many, size_t n_many)
@@ -250,25 +250,25 @@ static enum ternary match_gids(const struct policy_ids *ids, const gid_t *gids, 
 	return ternary(has_common(ids->ids, ids->n, gids, n));
 }
 
-enum ternary match_group(const union policy_value *value, const struct policy_facts *facts)
+enum ternary match_group(const struct policy_match *match, const struct policy_facts *facts)
 {
 	if (facts->question->too_many_gids)
 		return TERNARY_UNKNOWN;
-	return match_gids(value->ids, facts->question->gids, facts->question->n_gids);
+	return match_gids(match->value.ids, facts->question->gids, facts->question->n_gids);
 }
 
-enum ternary match_peer_user(const union policy_value *value, const struct policy_facts *facts)
+enum ternary match_peer_user(const struct policy_match *match, const struct policy_facts *facts)
 {
-	if (!facts->question->who || value->ids->is_incomplete)
+	if (!facts->question->who || match->value.ids->is_incomplete)
 		return TERNARY_UNKNOWN;
-	return ternary(has_id(value->ids, facts->question->who->uid));
+	return ternary(has_id(match->value.ids, facts->question->who->uid));
 }
 
-enum ternary match_peer_group(const union policy_value *value, const struct policy_facts *facts)
+enum ternary match_peer_group(const struct policy_match *match, const struct policy_facts *facts)
 {
 	const struct policy_peer *who = facts->question->who;
 
-	return who ? match_gids(value->ids, who->gids, who->n_gids) : TERNARY_UNKNOWN;
+	return who ? match_gids(match->value.ids, who->gids, who->n_gids) : TERNARY_UNKNOWN;
 }
 
 int match_parse_prefix(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
@@ -286,14 +286,14 @@ static enum ternary match_address(const struct prefix_set *set, bool known,
 	return prefix_set_lacks(set, address) ? TERNARY_NO : TERNARY_UNKNOWN;
 }
 
-enum ternary match_local(const union policy_value *value, const struct policy_facts *facts)
+enum ternary match_local(const struct policy_match *match, const struct policy_facts *facts)
 {
-	return match_address(value->prefixes, facts->knows_local, &facts->local);
+	return match_address(match->value.prefixes, facts->knows_local, &facts->local);
 }
 
-enum ternary match_peer(const union policy_value *value, const struct policy_facts *facts)
+enum ternary match_peer(const struct policy_match *match, const struct policy_facts *facts)
 {
-	return match_address(value->prefixes, facts->knows_peer, &facts->peer);
+	return match_address(match->value.prefixes, facts->knows_peer, &facts->peer);
 }
 
 static bool parse_range(const struct token *token, uint32_t *ret_first, uint32_t *ret_last)
@@ -357,15 +357,16 @@ int match_parse_port(struct parser *parser, struct policy_rule *rule, union poli
 	return 0;
 }
 
-enum ternary match_port(const union policy_value *value, const struct policy_facts *facts)
+enum ternary match_port(const struct policy_match *match, const struct policy_facts *facts)
 {
 	int port = facts->question->port;
 
 	/* 0 requests any free port, so the port is not known yet. */
 	if (port <= 0)
 		return TERNARY_UNKNOWN;
-	for (size_t i = 0; i < value->ports->n; i++)
-		if (port >= value->ports->ranges[i].first && port <= value->ports->ranges[i].last)
+	for (size_t i = 0; i < match->value.ports->n; i++)
+		if (port >= match->value.ports->ranges[i].first &&
+		    port <= match->value.ports->ranges[i].last)
 			return TERNARY_YES;
 	return TERNARY_NO;
 }
@@ -413,11 +414,11 @@ int match_parse_glob(struct parser *parser, struct policy_rule *rule, union poli
 	return 0;
 }
 
-enum ternary match_device(const union policy_value *value, const struct policy_facts *facts)
+enum ternary match_device(const struct policy_match *match, const struct policy_facts *facts)
 {
 	if (!facts->question->device)
 		return TERNARY_UNKNOWN;
-	return ternary(!fnmatch(value->glob, facts->question->device, 0));
+	return ternary(!fnmatch(match->value.glob, facts->question->device, 0));
 }
 
 int match_parse_cgroup(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
@@ -435,47 +436,27 @@ int match_parse_cgroup(struct parser *parser, struct policy_rule *rule, union po
 }
 
 /* A pattern such as "*" matches only clients that belong to something. */
-static enum ternary match_workload(const union policy_value *value,
-				   const struct policy_facts *facts, enum workload_name workload,
-				   int flags)
+static enum ternary match_name(const char *glob, const char *name, int flags)
 {
-	const char *name = facts->question->workload[workload];
-
 	if (!name)
 		return TERNARY_UNKNOWN;
-	return ternary(*name && !fnmatch(value->glob, name, flags));
+	return ternary(*name && !fnmatch(glob, name, flags));
 }
 
-enum ternary match_unit(const union policy_value *value, const struct policy_facts *facts)
+/* The name of a container, pod or job that a user has chosen begins with "user-UID/". No wildcard matches the slash. */
+enum ternary match_workload(const struct policy_match *match, const struct policy_facts *facts)
 {
-	return match_workload(value, facts, WORKLOAD_UNIT, 0);
+	enum workload_name workload = fact_workload(match->word->fact);
+
+	return match_name(match->value.glob, facts->question->workload[workload],
+			  workload == WORKLOAD_UNIT ? 0 : FNM_PATHNAME);
 }
 
-/* A name that a user has chosen begins with "user-UID/". No wildcard matches the slash. */
-
-enum ternary match_container(const union policy_value *value, const struct policy_facts *facts)
-{
-	return match_workload(value, facts, WORKLOAD_CONTAINER, FNM_PATHNAME);
-}
-
-enum ternary match_pod(const union policy_value *value, const struct policy_facts *facts)
-{
-	return match_workload(value, facts, WORKLOAD_POD, FNM_PATHNAME);
-}
-
-enum ternary match_job(const union policy_value *value, const struct policy_facts *facts)
-{
-	return match_workload(value, facts, WORKLOAD_JOB, FNM_PATHNAME);
-}
-
-enum ternary match_peer_unit(const union policy_value *value, const struct policy_facts *facts)
+enum ternary match_peer_unit(const struct policy_match *match, const struct policy_facts *facts)
 {
 	const struct policy_peer *who = facts->question->who;
-	const char *name = who ? who->workload[WORKLOAD_UNIT] : NULL;
 
-	if (!name)
-		return TERNARY_UNKNOWN;
-	return ternary(*name && !fnmatch(value->glob, name, 0));
+	return match_name(match->value.glob, who ? who->workload[WORKLOAD_UNIT] : NULL, 0);
 }
 
 /* What 'peer-same' compares. */
@@ -483,17 +464,8 @@ static const char *const same_names[] = { "user", "unit", "job", NULL };
 
 int match_parse_same(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
 {
-	const struct token *token = parser_take(parser);
-	struct word_guess guess = { .word = token->text, .len = token->len };
-
-	for (int i = 0; same_names[i]; i++) {
-		if (token_is(token, same_names[i])) {
-			ret->number = i;
-			return 0;
-		}
-		word_guess(&guess, same_names[i]);
-	}
-	return parser_complain_value(parser, token, "'peer-same' takes user, unit or job", &guess);
+	ret->number = parser_take_word(parser, same_names, "'peer-same' takes user, unit or job");
+	return ret->number < 0 ? ret->number : 0;
 }
 
 /*
@@ -511,63 +483,49 @@ static enum ternary match_same_workload(const struct policy_question *question,
 	return own && peers ? ternary(strcmp(own, peers) == 0) : TERNARY_UNKNOWN;
 }
 
-enum ternary match_peer_same(const union policy_value *value, const struct policy_facts *facts)
+enum ternary match_peer_same(const struct policy_match *match, const struct policy_facts *facts)
 {
 	const struct policy_question *question = facts->question;
 
-	if (strcmp(same_names[value->number], "user") == 0)
+	if (strcmp(same_names[match->value.number], "user") == 0)
 		return question->who ? ternary(question->uid == question->who->uid) :
 				       TERNARY_UNKNOWN;
-	return match_same_workload(question, strcmp(same_names[value->number], "unit") == 0 ?
+	return match_same_workload(question, strcmp(same_names[match->value.number], "unit") == 0 ?
 						     WORKLOAD_UNIT :
 						     WORKLOAD_JOB);
 }
 
 /* The pattern of a control group matches those below it too. */
-enum ternary match_cgroup(const union policy_value *value, const struct policy_facts *facts)
+enum ternary match_cgroup(const struct policy_match *match, const struct policy_facts *facts)
 {
-	if (strcmp(value->glob, "/") == 0)
-		return facts->question->workload[WORKLOAD_CGROUP] ? TERNARY_YES : TERNARY_UNKNOWN;
-	return match_workload(value, facts, WORKLOAD_CGROUP, FNM_PATHNAME | FNM_LEADING_DIR);
+	const char *cgroup = facts->question->workload[WORKLOAD_CGROUP];
+
+	if (strcmp(match->value.glob, "/") == 0)
+		return cgroup ? TERNARY_YES : TERNARY_UNKNOWN;
+	return match_name(match->value.glob, cgroup, FNM_PATHNAME | FNM_LEADING_DIR);
 }
 
 int match_parse_ps(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
 {
-	const struct token *token = parser_take(parser);
-	struct word_guess guess = { .word = token->text, .len = token->len };
+	int i = parser_take_word(parser, portspace_names, "'ps' takes tcp, udp, ib or ipoib");
 
-	for (size_t i = 0; portspace_names[i]; i++) {
-		if (token_is(token, portspace_names[i])) {
-			ret->number = portspace_number(i);
-			return 0;
-		}
-		word_guess(&guess, portspace_names[i]);
-	}
-	return parser_complain_value(parser, token, "'ps' takes tcp, udp, ib or ipoib", &guess);
+	if (i < 0)
+		return i;
+	ret->number = portspace_number((size_t)i);
+	return 0;
 }
 
-enum ternary match_ps(const union policy_value *value, const struct policy_facts *facts)
+enum ternary match_ps(const struct policy_match *match, const struct policy_facts *facts)
 {
 	if (!facts->question->port_space)
 		return TERNARY_UNKNOWN;
-	return ternary(value->number == facts->question->port_space);
+	return ternary(match->value.number == facts->question->port_space);
 }
 
 size_t match_data_max(int port_space)
 {
 	return port_space == RDMA_PS_TCP || port_space == RDMA_PS_IB ? PRIVATE_DATA_CONNECT :
 								       PRIVATE_DATA_LOOKUP;
-}
-
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
 }
 
 /*
@@ -580,12 +538,11 @@ static bool parse_hex(const struct token *token, uint8_t *bytes, size_t *ret_len
 
 	*ret_len = token->len / 2 - 1;
 	for (size_t i = 0; i < *ret_len; i++) {
-		int high = hex_digit(token->text[2 + 2 * i]);
-		int low = hex_digit(token->text[3 + 2 * i]);
+		const char pair[] = { token->text[2 + 2 * i], token->text[3 + 2 * i], 0 };
 
-		if (high < 0 || low < 0)
+		if (!isxdigit((unsigned char)pair[0]) || !isxdigit((unsigned char)pair[1]))
 			return false;
-		bytes[i] = high << 4 | low;
+		bytes[i] = (uint8_t)strtoul(pair, NULL, 16);
 	}
 	return true;
 }
@@ -614,10 +571,10 @@ int match_parse_data(struct parser *parser, struct policy_rule *rule, union poli
 	return 0;
 }
 
-enum ternary match_data(const union policy_value *value, const struct policy_facts *facts)
+enum ternary match_data(const struct policy_match *match, const struct policy_facts *facts)
 {
 	const struct policy_question *question = facts->question;
-	const struct policy_data *data = value->data;
+	const struct policy_data *data = match->value.data;
 
 	if (!question->knows_data)
 		return TERNARY_UNKNOWN;

@@ -76,6 +76,19 @@ int parser_complain_value(struct parser *parser, const struct token *token, cons
 	return parser_complain(parser, token, "%s, did you mean '%s'?", takes, guess->best);
 }
 
+int parser_take_word(struct parser *parser, const char *const *names, const char *takes)
+{
+	const struct token *token = parser_take(parser);
+	struct word_guess guess = { .word = token->text, .len = token->len };
+
+	for (int i = 0; names[i]; i++) {
+		if (token_is(token, names[i]))
+			return i;
+		word_guess(&guess, names[i]);
+	}
+	return parser_complain_value(parser, token, takes, &guess);
+}
+
 bool parser_is_number(const char *text, size_t len, uint32_t *ret)
 {
 	uint64_t n = 0;

@@ -55,11 +55,25 @@ int parser_complain_unknown(struct parser *parser, const struct token *token, co
  */
 int parser_complain_value(struct parser *parser, const struct token *token, const char *takes,
 			  const struct word_guess *guess);
+/*
+ * Reads one of NAMES, which end with NULL. Returns its position; or -EBADMSG after a complaint as by
+ * parser_complain_value().
+ */
+int parser_take_word(struct parser *parser, const char *const *names, const char *takes);
 /* WHAT: the word whose value the number is, for complaints. */
 int parser_take_number(struct parser *parser, const char *what, uint32_t min, uint32_t max,
 		       uint32_t *ret);
 /* True if all of TEXT is one decimal number without leading zeros that fits into 32 bits. */
 bool parser_is_number(const char *text, size_t len, uint32_t *ret);
+
+/* grammar.c */
+/*
+ * Parses SOURCE, and adds its rules to the policy. Parsing goes on after an error, so that one run shows all errors.
+ * Returns 0, -ENOMEM, or -EBADMSG if this source or an earlier one has errors. Can be called again after -EBADMSG.
+ */
+int grammar_read(struct parser *parser, struct source *source);
+/* Reads one of the first N operations; with N above _POLICY_OPERATION_MAX, "any" too. Returns 0 or -EBADMSG. */
+int grammar_take_operation(struct parser *parser, unsigned n, enum policy_operation *ret);
 
 /* set.c */
 int set_parse(struct parser *parser);

@@ -107,11 +107,6 @@ int policy_add_rule(struct policy *policy, const struct policy_rule *rule, unsig
 	return 0;
 }
 
-int policy_finish(struct policy *policy)
-{
-	return rows_make(policy);
-}
-
 struct policy *policy_ref(struct policy *policy)
 {
 	policy->n_refs++;

@@ -57,17 +57,8 @@ static void add_match(struct policy_row *row, const struct policy_match *match)
 			row->gid = value->ids->ids[0];
 		}
 		break;
-	case FACT_UNIT:
-		add_name(row, ROW_UNIT, value->glob);
-		break;
-	case FACT_CONTAINER:
-		add_name(row, ROW_CONTAINER, value->glob);
-		break;
-	case FACT_POD:
-		add_name(row, ROW_POD, value->glob);
-		break;
-	case FACT_JOB:
-		add_name(row, ROW_JOB, value->glob);
+	case FACT_UNIT ... FACT_JOB:
+		add_name(row, (enum row_name)fact_workload(match->word->fact), value->glob);
 		break;
 	case FACT_DEVICE:
 		add_name(row, ROW_DEVICE, value->glob);
@@ -147,12 +138,6 @@ static void know_name(struct row_facts *facts, const struct policy_rows *rows, e
 void row_facts_init(struct row_facts *ret, const struct policy_rows *rows,
 		    const struct policy_facts *facts)
 {
-	static const enum workload_name workloads[] = {
-		[ROW_UNIT] = WORKLOAD_UNIT,
-		[ROW_CONTAINER] = WORKLOAD_CONTAINER,
-		[ROW_POD] = WORKLOAD_POD,
-		[ROW_JOB] = WORKLOAD_JOB,
-	};
 	const struct policy_question *question = facts->question;
 
 	*ret = (struct row_facts){ .known = ROW_USER, .uid = question->uid };
@@ -177,7 +162,7 @@ void row_facts_init(struct row_facts *ret, const struct policy_rows *rows,
 								   << (question->gids[i] & 63);
 	}
 	for (int i = 0; i < ROW_DEVICE; i++)
-		know_name(ret, rows, (enum row_name)i, question->workload[workloads[i]]);
+		know_name(ret, rows, (enum row_name)i, question->workload[i]);
 	know_name(ret, rows, ROW_DEVICE, question->device);
 }
 

@@ -26,12 +26,9 @@ enum {
 	ROW_NAME = 1 << 5, /* a name without wildcards */
 };
 
+/* Those of what the client belongs to are as in enum workload_name. */
 enum row_name {
-	ROW_UNIT,
-	ROW_CONTAINER,
-	ROW_POD,
-	ROW_JOB,
-	ROW_DEVICE,
+	ROW_DEVICE = WORKLOAD_JOB + 1,
 	_ROW_NAME_MAX,
 };
 
@@ -64,7 +61,8 @@ struct row_facts {
 	uint64_t groups[4]; /* a bit for each group, by its last bits */
 };
 
-int rows_make(struct policy *policy); /* 0 or -ENOMEM */
+/* To be called after the last rule was added. Returns 0 or -ENOMEM. */
+int rows_make(struct policy *policy);
 void rows_done(struct policy_rows *rows);
 void row_facts_init(struct row_facts *ret, const struct policy_rows *rows,
 		    const struct policy_facts *facts);

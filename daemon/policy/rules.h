@@ -61,5 +61,3 @@ int policy_add_rule(struct policy *policy, const struct policy_rule *rule, unsig
 		    size_t n_matches);
 /* A policy without missing names does not need its sources. */
 void policy_forget_sources(struct policy *policy);
-/* Makes the rows, after the last rule was added. Returns 0 or -ENOMEM. */
-int policy_finish(struct policy *policy);

@@ -99,18 +99,12 @@ int setting_parse_number(struct parser *parser, struct policy_rule *rule, union 
 int setting_parse_name(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
 {
 	const struct policy_word *word = parser->word;
-	const struct token *token = parser_take(parser);
-	struct word_guess guess = { .word = token->text, .len = token->len };
-	const struct setting_name *name;
+	int value = parser_take_word(parser, word->setting.names, word->setting.takes);
 
-	for (name = word->setting.names; name->name; name++) {
-		if (token_is(token, name->name)) {
-			*(int *)value_of(&rule->settings, word) = name->value;
-			return 0;
-		}
-		word_guess(&guess, name->name);
-	}
-	return parser_complain_value(parser, token, word->setting.takes, &guess);
+	if (value < 0)
+		return value;
+	*(int *)value_of(&rule->settings, word) = value;
+	return 0;
 }
 
 static int set_tos(struct parser *parser, struct policy_rule *rule, const struct token *value,
@@ -135,7 +129,10 @@ int setting_parse_tos(struct parser *parser, struct policy_rule *rule, union pol
 	return r < 0 ? r : set_tos(parser, rule, value, (int)tos);
 }
 
-static const struct setting_name dscps[] = {
+static const struct {
+	const char *name;
+	int value;
+} dscps[] = {
 	{ "cs0", 0 },   { "cs1", 8 },   { "cs2", 16 },  { "cs3", 24 },  { "cs4", 32 },
 	{ "cs5", 40 },  { "cs6", 48 },  { "cs7", 56 },  { "af11", 10 }, { "af12", 12 },
 	{ "af13", 14 }, { "af21", 18 }, { "af22", 20 }, { "af23", 22 }, { "af31", 26 },
@@ -237,23 +234,12 @@ int setting_parse_log(struct parser *parser, struct policy_rule *rule, union pol
 	return 0;
 }
 
-/* The name of VALUE; NULL: it is not set. */
-static const char *name_of(const struct policy_word *word, int value)
-{
-	const struct setting_name *name = word->setting.names;
-
-	while (name->name && name->value != value)
-		name++;
-	return value ? name->name : NULL;
-}
-
 /* False: RULE does not have the setting WORD, or it does not apply to OPERATION. */
 static bool describe(const struct policy_rule *rule, enum policy_operation operation,
 		     const struct policy_word *word, char *ret, size_t size)
 {
 	struct policy_settings settings = rule->settings;
 	const struct policy_rate *rate;
-	const char *name;
 	int value;
 
 	if (!(word->operations & 1u << operation))
@@ -272,9 +258,8 @@ static bool describe(const struct policy_rule *rule, enum policy_operation opera
 		snprintf(ret, size, "%s %d", word->name, value);
 		return value > 0;
 	case SETTING_NAME:
-		name = name_of(word, value);
-		snprintf(ret, size, "%s %s", word->name, name ?: "");
-		return name;
+		snprintf(ret, size, "%s %s", word->name, word->setting.names[value]);
+		return value > 0;
 	case SETTING_RATE:
 		rate = value_of(&settings, word);
 		snprintf(ret, size, "%s %u/s burst %u", word->name, rate->per_second, rate->burst);

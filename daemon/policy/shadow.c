@@ -9,6 +9,7 @@
 #include "policy/shadow.h"
 #include "proto/names.h"
 #include "util/diag.h"
+#include "util/util.h"
 
 /* A request that a rule matches, as far as the rule says. A pattern stands for the names that it matches. */
 struct sample {
@@ -38,20 +39,8 @@ static void add_fact(struct sample *sample, const struct policy_match *match)
 		sample->gid = value->ids->ids[0];
 		question->n_gids = 1;
 		break;
-	case FACT_UNIT:
-		question->workload[WORKLOAD_UNIT] = value->glob;
-		break;
-	case FACT_CONTAINER:
-		question->workload[WORKLOAD_CONTAINER] = value->glob;
-		break;
-	case FACT_POD:
-		question->workload[WORKLOAD_POD] = value->glob;
-		break;
-	case FACT_JOB:
-		question->workload[WORKLOAD_JOB] = value->glob;
-		break;
-	case FACT_CGROUP:
-		question->workload[WORKLOAD_CGROUP] = value->glob;
+	case FACT_UNIT ... FACT_CGROUP:
+		question->workload[fact_workload(match->word->fact)] = value->glob;
 		break;
 	case FACT_PS:
 		question->port_space = value->number;
@@ -176,7 +165,7 @@ static bool contains_glob(const struct policy_match *outer, const char *inner,
 		return true;
 	/* A pattern without wildcards is a name. A control group with this name stands for those below it. */
 	if (!inner[head_of(inner)])
-		return outer->word->match(&outer->value, &sample->facts) == TERNARY_YES;
+		return outer->word->match(outer, &sample->facts) == TERNARY_YES;
 	/* In other names '*' does not match a slash. */
 	if (outer->word->fact != FACT_UNIT && outer->word->fact != FACT_DEVICE)
 		return false;
@@ -200,11 +189,7 @@ static bool contains(const struct policy_match *outer, const struct policy_match
 	case FACT_USER:
 	case FACT_GROUP:
 		return contains_ids(outer->value.ids, inner->value.ids, steps);
-	case FACT_UNIT:
-	case FACT_CONTAINER:
-	case FACT_POD:
-	case FACT_JOB:
-	case FACT_CGROUP:
+	case FACT_UNIT ... FACT_CGROUP:
 	case FACT_DEVICE:
 		return contains_glob(outer, inner->value.glob, sample);
 	case FACT_PS:
@@ -287,19 +272,9 @@ static enum shade compare(const struct policy *policy, const struct policy_condi
 /* Finds the row of RULE among ROWS of one operation, which are in the order of the rules. */
 static const struct policy_row *find_row(const struct policy_row *rows, size_t n, size_t rule)
 {
-	while (n > 0) {
-		size_t half = n / 2;
+	size_t i = LOWER_BOUND(i, n, rows[i].rule < rule);
 
-		if (rows[half].rule == rule)
-			return &rows[half];
-		if (rows[half].rule < rule) {
-			rows += half + 1;
-			n -= half + 1;
-		} else {
-			n = half;
-		}
-	}
-	return NULL;
+	return i < n && rows[i].rule == rule ? &rows[i] : NULL;
 }
 
 enum shade shadow_find(const struct policy *policy, size_t rule, size_t *steps, size_t *ret_by)

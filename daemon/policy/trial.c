@@ -11,23 +11,26 @@
 #include "policy/trial.h"
 #include "policy/words.h"
 #include "proto/addr.h"
-#include "proto/names.h"
 #include "proto/word.h"
 #include "util/diag.h"
+#include "util/util.h"
 
 #define GIDS_MAX 1024
 
-/* A test, while its line is read. */
+struct gids {
+	size_t n;
+	gid_t ids[GIDS_MAX];
+};
+
+/* A test, while its line is read. A fact of the peer that is not given is none, as that of the client. */
 struct trial {
 	struct policy_question question;
+	struct policy_peer who; /* uid -1: it was not given */
 	bool allow, warns; /* what is expected; WARNS: to be allowed by a warn rule */
 	int tos; /* what is expected; -1: anything */
 	const char *reason; /* what is expected; NULL: anything */
-	bool has_uid;
-	gid_t gids[GIDS_MAX];
-	struct policy_peer who; /* if question.who is set */
-	gid_t peer_gids[GIDS_MAX];
-	struct sockaddr_storage local, peer;
+	struct gids gids, peer_gids;
+	struct sockaddr_storage local, peer; /* AF_UNSPEC: not given */
 	/* bit i: row i of the table was given */
 	unsigned given;
 };
@@ -35,92 +38,68 @@ struct trial {
 struct fact {
 	const char *name;
 	bool on_allow, on_reject;
-	int (*take)(struct parser *parser, const struct fact *fact, struct trial *trial);
-	int which; /* enum workload_name */
+	int (*take)(struct parser *parser, const struct fact *fact, void *ret);
+	size_t offset; /* in struct trial, of what TAKE reads */
+	uint32_t least, most; /* of a number */
 };
 
-static int take_uid(struct parser *parser, const struct fact *fact, struct trial *trial)
+static int take_number(struct parser *parser, const struct fact *fact, void *ret)
 {
-	uint32_t n;
-	int r = parser_take_number(parser, fact->name, 0, UINT32_MAX - 1, &n);
-
-	if (r == 0) {
-		trial->question.uid = n;
-		trial->has_uid = true;
-	}
-	return r;
+	return parser_take_number(parser, fact->name, fact->least, fact->most, ret);
 }
 
-static int take_gids(struct parser *parser, const struct fact *fact, gid_t *gids, size_t *n_gids)
+static int take_gids(struct parser *parser, const struct fact *fact, void *ret)
 {
+	struct gids *gids = ret;
 	uint32_t n;
 	int r;
 
 	do {
 		if (parser->token->type == TOKEN_COMMA)
 			parser_take(parser);
-		if (*n_gids == GIDS_MAX)
+		if (gids->n == GIDS_MAX)
 			return parser_complain(parser, parser->token,
 					       "'%s' takes at most %d numbers", fact->name,
 					       GIDS_MAX);
 		r = parser_take_number(parser, fact->name, 0, UINT32_MAX - 1, &n);
 		if (r == 0)
-			gids[(*n_gids)++] = n;
+			gids->ids[gids->n++] = n;
 	} while (r == 0 && parser->token->type == TOKEN_COMMA);
-	policy_sort_gids(gids, *n_gids);
+	policy_sort_gids(gids->ids, gids->n);
 	return r;
 }
 
-static int take_gid(struct parser *parser, const struct fact *fact, struct trial *trial)
+static int take_text(struct parser *parser, const struct token *token, void *ret)
 {
-	return take_gids(parser, fact, trial->gids, &trial->question.n_gids);
+	char *text = policy_alloc(parser->policy, token->len + 1);
+
+	if (!text)
+		return -ENOMEM;
+	token_unescape(token, text);
+	*(const char **)ret = text;
+	return 0;
 }
 
-/* NULL: a complaint was added, or there is no memory (*RET_R). */
-static const char *take_text(struct parser *parser, const struct fact *fact, bool quoted,
-			     int *ret_r)
+static int take_name(struct parser *parser, const struct fact *fact, void *ret)
 {
 	const struct token *token = parser_take(parser);
-	char *text;
 
-	if (token->type != TOKEN_STRING && (quoted || token->type != TOKEN_WORD)) {
-		*ret_r = parser_complain(parser, token, "'%s' takes a %s", fact->name,
-					 quoted ? "text in double quotes" : "name");
-		return NULL;
-	}
-	text = policy_alloc(parser->policy, token->len + 1);
-	*ret_r = text ? 0 : -ENOMEM;
-	if (text)
-		token_unescape(token, text);
-	return text;
+	if (token->type != TOKEN_STRING && token->type != TOKEN_WORD)
+		return parser_complain(parser, token, "'%s' takes a name", fact->name);
+	return take_text(parser, token, ret);
 }
 
-static int take_workload(struct parser *parser, const struct fact *fact, struct trial *trial)
+static int take_reason(struct parser *parser, const struct fact *fact, void *ret)
 {
-	int r;
+	const struct token *token = parser_take(parser);
 
-	trial->question.workload[fact->which] = take_text(parser, fact, /* quoted= */ false, &r);
-	return r;
+	if (token->type != TOKEN_STRING)
+		return parser_complain(parser, token, "'%s' takes a text in double quotes",
+				       fact->name);
+	return take_text(parser, token, ret);
 }
 
-static int take_device(struct parser *parser, const struct fact *fact, struct trial *trial)
-{
-	int r;
-
-	trial->question.device = take_text(parser, fact, /* quoted= */ false, &r);
-	return r;
-}
-
-static int take_reason(struct parser *parser, const struct fact *fact, struct trial *trial)
-{
-	int r;
-
-	trial->reason = take_text(parser, fact, /* quoted= */ true, &r);
-	return r;
-}
-
-static int take_address(struct parser *parser, const struct fact *fact,
-			struct sockaddr_storage *ret)
+static int take_address(struct parser *parser, const struct fact *fact, void *ret)
 {
 	const struct token *token = parser_take(parser);
 	char text[ADDR_HOST_STRLEN] = "";
@@ -133,118 +112,62 @@ static int take_address(struct parser *parser, const struct fact *fact,
 	return 0;
 }
 
-static int take_local(struct parser *parser, const struct fact *fact, struct trial *trial)
-{
-	trial->question.local = (struct sockaddr *)&trial->local;
-	return take_address(parser, fact, &trial->local);
-}
-
-static int take_peer(struct parser *parser, const struct fact *fact, struct trial *trial)
-{
-	trial->question.peer = (struct sockaddr *)&trial->peer;
-	return take_address(parser, fact, &trial->peer);
-}
-
-static int take_port(struct parser *parser, const struct fact *fact, struct trial *trial)
-{
-	uint32_t n;
-	int r = parser_take_number(parser, fact->name, 1, 65535, &n);
-
-	if (r == 0)
-		trial->question.port = (int)n;
-	return r;
-}
-
-static int take_ps(struct parser *parser, const struct fact *fact, struct trial *trial)
+static int take_ps(struct parser *parser, const struct fact *fact, void *ret)
 {
 	union policy_value value;
 	int r = match_parse_ps(parser, NULL, &value);
 
 	if (r == 0)
-		trial->question.port_space = value.number;
+		*(int *)ret = value.number;
 	return r;
 }
 
-static int take_data(struct parser *parser, const struct fact *fact, struct trial *trial)
+static int take_data(struct parser *parser, const struct fact *fact, void *ret)
 {
+	struct policy_question *question = ret;
 	union policy_value value;
 	int r = match_parse_data(parser, NULL, &value);
 
 	if (r < 0)
 		return r;
-	trial->question.knows_data = true;
-	trial->question.data = value.data->bytes;
-	trial->question.data_len = value.data->len;
+	question->knows_data = true;
+	question->data = value.data->bytes;
+	question->data_len = value.data->len;
 	return 0;
 }
 
-static int take_tos(struct parser *parser, const struct fact *fact, struct trial *trial)
-{
-	uint32_t n;
-	int r = parser_take_number(parser, fact->name, 0, 255, &n);
-
-	if (r == 0)
-		trial->tos = (int)n;
-	return r;
-}
-
-/* Who the peer is. A fact that is not given is none, as that of the client. */
-
-static int take_peer_uid(struct parser *parser, const struct fact *fact, struct trial *trial)
-{
-	uint32_t n;
-	int r = parser_take_number(parser, fact->name, 0, UINT32_MAX - 1, &n);
-
-	if (r < 0)
-		return r;
-	trial->who.uid = n;
-	trial->question.who = &trial->who;
-	return 0;
-}
-
-static int take_peer_gid(struct parser *parser, const struct fact *fact, struct trial *trial)
-{
-	return take_gids(parser, fact, trial->peer_gids, &trial->who.n_gids);
-}
-
-static int take_peer_workload(struct parser *parser, const struct fact *fact, struct trial *trial)
-{
-	int r;
-
-	trial->who.workload[fact->which] = take_text(parser, fact, /* quoted= */ false, &r);
-	return r;
-}
+#define NAME(member) take_name, offsetof(struct trial, member), 0, 0
+#define AT(member) offsetof(struct trial, member), 0, 0
+#define NUMBER(member, least, most) take_number, offsetof(struct trial, member), least, most
 
 static const struct fact facts[] = {
-	{ "uid", true, true, take_uid, 0 },
-	{ "gid", true, true, take_gid, 0 },
-	{ "unit", true, true, take_workload, WORKLOAD_UNIT },
-	{ "container", true, true, take_workload, WORKLOAD_CONTAINER },
-	{ "pod", true, true, take_workload, WORKLOAD_POD },
-	{ "job", true, true, take_workload, WORKLOAD_JOB },
-	{ "cgroup", true, true, take_workload, WORKLOAD_CGROUP },
-	{ "local", true, true, take_local, 0 },
-	{ "peer", true, true, take_peer, 0 },
-	{ "port", true, true, take_port, 0 },
-	{ "device", true, true, take_device, 0 },
-	{ "ps", true, true, take_ps, 0 },
-	{ "data", true, true, take_data, 0 },
-	{ "peer-uid", true, true, take_peer_uid, 0 },
-	{ "peer-gid", true, true, take_peer_gid, 0 },
-	{ "peer-unit", true, true, take_peer_workload, WORKLOAD_UNIT },
-	{ "peer-job", true, true, take_peer_workload, WORKLOAD_JOB },
-	{ "tos", true, false, take_tos, 0 },
-	{ "reason", false, true, take_reason, 0 },
+	{ "uid", true, true, NUMBER(question.uid, 0, UINT32_MAX - 1) },
+	{ "gid", true, true, take_gids, AT(gids) },
+	{ "unit", true, true, NAME(question.workload[WORKLOAD_UNIT]) },
+	{ "container", true, true, NAME(question.workload[WORKLOAD_CONTAINER]) },
+	{ "pod", true, true, NAME(question.workload[WORKLOAD_POD]) },
+	{ "job", true, true, NAME(question.workload[WORKLOAD_JOB]) },
+	{ "cgroup", true, true, NAME(question.workload[WORKLOAD_CGROUP]) },
+	{ "local", true, true, take_address, AT(local) },
+	{ "peer", true, true, take_address, AT(peer) },
+	{ "port", true, true, NUMBER(question.port, 1, 65535) },
+	{ "device", true, true, NAME(question.device) },
+	{ "ps", true, true, take_ps, AT(question.port_space) },
+	{ "data", true, true, take_data, AT(question) },
+	{ "peer-uid", true, true, NUMBER(who.uid, 0, UINT32_MAX - 1) },
+	{ "peer-gid", true, true, take_gids, AT(peer_gids) },
+	{ "peer-unit", true, true, NAME(who.workload[WORKLOAD_UNIT]) },
+	{ "peer-job", true, true, NAME(who.workload[WORKLOAD_JOB]) },
+	{ "tos", true, false, NUMBER(tos, 0, 255) },
+	{ "reason", false, true, take_reason, AT(reason) },
 };
-
-#define N_FACTS (sizeof(facts) / sizeof(facts[0]))
 
 static int read_fact(struct parser *parser, struct trial *trial)
 {
 	const struct token *token = parser_take(parser);
 	struct word_guess guess = { .word = token->text, .len = token->len };
 
-	for (size_t i = 0; i < N_FACTS && token->type == TOKEN_WORD; i++) {
+	for (size_t i = 0; i < ELEMENTS_OF(facts) && token->type == TOKEN_WORD; i++) {
 		const struct fact *fact = &facts[i];
 
 		word_guess(&guess, fact->name);
@@ -258,7 +181,7 @@ static int read_fact(struct parser *parser, struct trial *trial)
 			return parser_complain(parser, token, "'%s' is for tests that expect %s",
 					       fact->name,
 					       trial->allow ? "warn or reject" : "allow or warn");
-		return fact->take(parser, fact, trial);
+		return fact->take(parser, fact, (char *)trial + fact->offset);
 	}
 	if (token->type == TOKEN_WORD && (token_is(token, "user") || token_is(token, "group")))
 		return parser_complain(parser, token,
@@ -266,26 +189,9 @@ static int read_fact(struct parser *parser, struct trial *trial)
 	return parser_complain_unknown(parser, token, "word", guess.best, NULL);
 }
 
-static int read_operation(struct parser *parser, struct trial *trial)
-{
-	const struct token *token = parser_take(parser);
-	struct word_guess guess = { .word = token->text, .len = token->len };
-
-	for (unsigned i = 0; i < _POLICY_OPERATION_MAX && token->type == TOKEN_WORD; i++) {
-		if (token_is(token, operation_names[i])) {
-			trial->question.operation = i;
-			return 0;
-		}
-		word_guess(&guess, operation_names[i]);
-	}
-	return parser_complain_unknown(parser, token, "operation", guess.best,
-				       "session, device, listen, connect, accept, join, observe, "
-				       "admin");
-}
-
 static bool has_peer_fact(const struct trial *trial)
 {
-	return trial->who.n_gids > 0 || *(trial->who.workload[WORKLOAD_UNIT] ?: "") ||
+	return trial->peer_gids.n > 0 || *(trial->who.workload[WORKLOAD_UNIT] ?: "") ||
 	       *(trial->who.workload[WORKLOAD_JOB] ?: "");
 }
 
@@ -300,12 +206,12 @@ static int read_trial(struct parser *parser, struct trial *trial)
 	if (first->type != TOKEN_WORD || (!trial->allow && !token_is(first, "reject")))
 		return parser_complain(parser, first,
 				       "a test must begin with allow, warn or reject");
-	r = read_operation(parser, trial);
+	r = grammar_take_operation(parser, _POLICY_OPERATION_MAX, &trial->question.operation);
 	while (r == 0 && parser->token->type != TOKEN_END)
 		r = read_fact(parser, trial);
-	if (r == 0 && !trial->has_uid)
+	if (r == 0 && trial->question.uid == (uid_t)-1)
 		r = parser_complain(parser, first, "the test has no uid");
-	if (r == 0 && !trial->question.who && has_peer_fact(trial))
+	if (r == 0 && trial->who.uid == (uid_t)-1 && has_peer_fact(trial))
 		r = parser_complain(parser, first,
 				    "the test says who the peer is, but has no peer-uid");
 	return r;
@@ -326,16 +232,31 @@ static void describe(const struct policy_verdict *verdict, char *ret, size_t siz
 		snprintf(ret, size, "%s, because no rule matches", what);
 }
 
+/* The question, with what was read apart from it. */
+static const struct policy_question *complete(struct trial *trial)
+{
+	struct policy_question *question = &trial->question;
+
+	question->gids = trial->gids.ids;
+	question->n_gids = trial->gids.n;
+	trial->who.gids = trial->peer_gids.ids;
+	trial->who.n_gids = trial->peer_gids.n;
+	question->who = trial->who.uid != (uid_t)-1 ? &trial->who : NULL;
+	/* AF_UNSPEC counts as not known. */
+	question->local = (struct sockaddr *)&trial->local;
+	question->peer = (struct sockaddr *)&trial->peer;
+	return question;
+}
+
 static int judge(struct parser *parser, const struct token *token, const struct policy *policy,
 		 struct trial *trial)
 {
+	const struct policy_question *question = complete(trial);
 	struct policy_verdict verdict;
 	char found[256];
 
-	trial->question.gids = trial->gids;
-	trial->who.gids = trial->peer_gids;
-	policy_decide(policy, &trial->question, &verdict);
-	policy_check_port(&trial->question, &verdict);
+	policy_decide(policy, question, &verdict);
+	policy_check_port(question, &verdict);
 	describe(&verdict, found, sizeof(found));
 	if ((verdict.answer == POLICY_ALLOW) != trial->allow ||
 	    (trial->warns && !policy_warns(&verdict)))
@@ -352,7 +273,11 @@ static int judge(struct parser *parser, const struct token *token, const struct 
 static int run_line(struct parser *parser, const struct policy *policy)
 {
 	const struct token *token = parser->token;
-	struct trial trial = { .tos = -1, .question.port = -1 };
+	struct trial trial = {
+		.tos = -1,
+		.question = { .uid = (uid_t)-1, .port = -1 },
+		.who.uid = (uid_t)-1,
+	};
 	int r;
 
 	for (int i = 0; i < _WORKLOAD_MAX; i++)

@@ -22,24 +22,9 @@
 #define WORD_NARROWS (WORD_ON_BOTH | WORD_IN_RESTRICTION)
 #define WORD_EXPLAINS (WORD_ON_REJECT | WORD_IN_RESTRICTION)
 
-static const struct setting_name qp_names[] = {
-	{ "own", POLICY_QP_OWN },
-	{ "reserved", POLICY_QP_RESERVED },
-	{ NULL, 0 },
-};
-
-static const struct setting_name reuseaddr_names[] = {
-	{ "yes", POLICY_REUSEADDR_YES },
-	{ "no", POLICY_REUSEADDR_NO },
-	{ "client", POLICY_REUSEADDR_CLIENT },
-	{ NULL, 0 },
-};
-
-static const struct setting_name access_names[] = {
-	{ "acl", POLICY_ACCESS_ACL },
-	{ "open", POLICY_ACCESS_OPEN },
-	{ NULL, 0 },
-};
+static const char *const qp_names[] = { "own", "reserved", NULL };
+static const char *const reuseaddr_names[] = { "", "no", "yes", "client", NULL };
+static const char *const access_names[] = { "", "acl", "open", NULL };
 
 #define MATCH(about, function) .fact = about, .match = function
 #define MATCH_WHO(function) .match = function, .is_about_who = true
@@ -60,10 +45,10 @@ static const struct policy_word words[] = {
 	/* word                 on              for operations              parse                  about */
 	{ "user",                 WORD_ON_BOTH,   ALL,                        match_parse_user,      MATCH(FACT_USER, match_user) },
 	{ "group",                WORD_ON_BOTH,   ALL,                        match_parse_group,     MATCH(FACT_GROUP, match_group) },
-	{ "unit",                 WORD_ON_BOTH,   ALL,                        match_parse_glob,      MATCH(FACT_UNIT, match_unit) },
-	{ "container",            WORD_ON_BOTH,   ALL,                        match_parse_glob,      MATCH(FACT_CONTAINER, match_container) },
-	{ "pod",                  WORD_ON_BOTH,   ALL,                        match_parse_glob,      MATCH(FACT_POD, match_pod) },
-	{ "job",                  WORD_ON_BOTH,   ALL,                        match_parse_glob,      MATCH(FACT_JOB, match_job) },
+	{ "unit",                 WORD_ON_BOTH,   ALL,                        match_parse_glob,      MATCH(FACT_UNIT, match_workload) },
+	{ "container",            WORD_ON_BOTH,   ALL,                        match_parse_glob,      MATCH(FACT_CONTAINER, match_workload) },
+	{ "pod",                  WORD_ON_BOTH,   ALL,                        match_parse_glob,      MATCH(FACT_POD, match_workload) },
+	{ "job",                  WORD_ON_BOTH,   ALL,                        match_parse_glob,      MATCH(FACT_JOB, match_workload) },
 	{ "cgroup",               WORD_ON_BOTH,   ALL,                        match_parse_cgroup,    MATCH(FACT_CGROUP, match_cgroup) },
 	{ "local",                WORD_NARROWS,   CM,                         match_parse_prefix,    MATCH(FACT_LOCAL, match_local) },
 	{ "peer",                 WORD_NARROWS,   CONNECT | ACCEPT | JOIN,    match_parse_prefix,    MATCH(FACT_PEER, match_peer) },

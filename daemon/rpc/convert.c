@@ -316,7 +316,7 @@ void out_notice(struct out_notice *space, const struct notice *notice)
 
 	rdmabroker__notice__init(ret);
 	ret->time_ns = notice->time_ns;
-	ret->kind = (char *)notice_kind_to_string(notice->kind);
+	ret->kind = (char *)notice_kind_names[notice->kind];
 	ret->session = session_get_number(notice->session);
 	ret->uid = session_get_uid(notice->session);
 	ret->pid = (uint32_t)session_get_pid(notice->session);
@@ -330,7 +330,7 @@ void out_notice(struct out_notice *space, const struct notice *notice)
 	}
 	if (notice->kind == NOTICE_DECISION) {
 		ret->operation = (char *)policy_operation_to_string(notice->operation);
-		ret->outcome = (char *)notice_outcome_to_string(notice->outcome);
+		ret->outcome = (char *)outcome_names[notice->outcome];
 		ret->retry_after_ms = notice->retry_after_ms;
 		if (notice->asked)
 			out_peerid(&space->peerid, notice->peerid, &ret->peer_identity,

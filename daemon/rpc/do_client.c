@@ -451,7 +451,7 @@ int do_import_id(struct call *call)
 		result->remote_ece = out_ece(&space_of(call)->ece, &id_get_request(id)->remote_ece);
 		result->paths = out_paths(space_of(call)->paths, id);
 		/* If the attributes are missing here, the client requests them when it needs them. */
-		if (listen_fill_request(id, &event, &call->failure) == 0)
+		if (rule_settings_fill_attrs(id, &event, &call->failure) == 0)
 			result->qp = out_qp_attrs(&space_of(call)->qp, &event);
 	}
 	REPLY(call, import_id, IMPORT_ID, result);

@@ -76,7 +76,7 @@ static void print_events(const struct core *core, struct metrics_text *text, siz
 	metrics_family(text, "rdmabroker_events", "counter", NULL, "Events sent to clients.");
 	for (int e = 0; e < METRICS_N_EVENTS; e++)
 		metrics_printf(text, "rdmabroker_events_total{type=\"%s\"} %" PRIu64 "\n",
-			       id_event_to_word((enum rdma_cm_event_type)e), metrics->events[e]);
+			       event_names[e], metrics->events[e]);
 }
 
 static void print_gauges(const struct core *core, struct metrics_text *text, size_t i)

@@ -221,12 +221,12 @@ static bool find_word(const char *word, const char *(*name)(int value), int n, i
 
 static const char *kind_name(int kind)
 {
-	return notice_kind_to_string((enum notice_kind)kind);
+	return notice_kind_names[kind];
 }
 
 static const char *outcome_name(int outcome)
 {
-	return notice_outcome_to_string((enum notice_outcome)outcome);
+	return outcome_names[outcome];
 }
 
 static const char *operation_name(int operation)

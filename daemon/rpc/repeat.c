@@ -10,7 +10,6 @@
 #include "rpc/request.h"
 #include "takeover/ledger.h"
 
-#define IN(state) (1u << (state))
 #define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
 
 enum verdict {

@@ -18,7 +18,7 @@ struct oracle {
 static void finish(struct policy *policy)
 {
 	policy->rows = (struct policy_rows){ 0 };
-	if (policy_finish(policy) < 0)
+	if (rows_make(policy) < 0)
 		abort();
 }
 

@@ -266,6 +266,15 @@ int decide_admit(struct session *session, const struct intent *intent,
 	return decide_admit_within(session, intent, rule, &rule->settings, pending, ret, failure);
 }
 
+int decide_deny(const struct session *session, const struct intent *intent,
+		const struct policy_verdict *verdict, struct failure *failure)
+{
+	char object[INTENT_OBJECT_LEN];
+
+	return failure_set_denied(failure, verdict, "uid %u may not %s %s", session->identity.uid,
+				  intent->what, intent_object(intent, object));
+}
+
 int decide_may_begin(struct session *session, const char *verb, struct failure *failure)
 {
 	if (!session->core->draining)
@@ -288,7 +297,6 @@ int decide_connect(struct id *id, bool early, const struct sockaddr *src,
 		   const struct sockaddr *dst, struct policy_verdict *ret, struct failure *failure)
 {
 	struct policy_question *question;
-	char object[INTENT_OBJECT_LEN];
 	struct id_intent intent;
 
 	intent_to_connect(&intent, id);
@@ -302,9 +310,7 @@ int decide_connect(struct id *id, bool early, const struct sockaddr *src,
 		intent.intent.addrs[0] = dst;
 	}
 	decide(id->session, &intent.intent, ret);
-	if (ret->answer == POLICY_REJECT)
-		return failure_set_denied(failure, ret, "uid %u may not connect to %s",
-					  id->session->identity.uid,
-					  intent_object(&intent.intent, object));
-	return 0;
+	return ret->answer == POLICY_REJECT ?
+		       decide_deny(id->session, &intent.intent, ret, failure) :
+		       0;
 }

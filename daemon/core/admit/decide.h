@@ -49,6 +49,9 @@ int decide_admit_within(struct session *session, const struct intent *intent,
  */
 void decide_admit_again(struct session *session, const struct intent *intent,
 			const struct policy_rule *rule, bool pending, struct admitted *ret);
+/* Refuses INTENT, as VERDICT does: "uid 7 may not connect to 10.9.0.1:7471". Returns STATUS_DENIED. */
+int decide_deny(const struct session *session, const struct intent *intent,
+		const struct policy_verdict *verdict, struct failure *failure);
 /*
  * Decides whether the id is allowed to connect. EARLY: the address is not resolved yet, so the known facts may not
  * suffice, and the decision can be deferred. SRC and DST are the addresses to decide about; for NULL, the address

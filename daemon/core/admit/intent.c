@@ -22,13 +22,25 @@ const char *intent_object(const struct intent *intent, char buf[INTENT_OBJECT_LE
 	return buf;
 }
 
-static void fill_question(const struct fabric_id_info *info, struct policy_question *question)
+/* What all intents about an id have, which has FABRIC. Returns the question. */
+static struct policy_question *begin(struct id_intent *ret, enum policy_operation operation,
+				     const char *what, const struct fabric_id *fabric,
+				     int port_space)
 {
+	struct policy_question *question = &ret->intent.question;
+	const struct fabric_id_info *info = &ret->info;
+
+	ret->intent = (struct intent){
+		.question = { .operation = operation, .port = -1, .port_space = port_space },
+		.what = what,
+	};
+	fabric_id_get_info(fabric, &ret->info);
 	if (info->local.ss_family != AF_UNSPEC)
 		question->local = (const struct sockaddr *)&info->local;
 	if (info->peer.ss_family != AF_UNSPEC)
 		question->peer = (const struct sockaddr *)&info->peer;
 	question->device = info->device;
+	return question;
 }
 
 void intent_set_peerid(struct intent *intent, const struct peerid *peerid)
@@ -38,51 +50,41 @@ void intent_set_peerid(struct intent *intent, const struct peerid *peerid)
 	intent->question.who = peerid_who(peerid);
 }
 
+static void add_who(struct intent *intent, const struct who *who)
+{
+	intent->was_asked = who->state != WHO_UNASKED;
+	if (who->state == WHO_ANSWERED)
+		intent_set_peerid(intent, who->peerid);
+}
+
 void intent_to_connect(struct id_intent *ret, struct id *id)
 {
-	struct policy_question *question = &ret->intent.question;
+	struct policy_question *question =
+		begin(ret, POLICY_CONNECT, "connect to", id->fabric, id->ps);
 
-	ret->intent = (struct intent){
-		.question = { .operation = POLICY_CONNECT, .port_space = id->ps },
-		.what = "connect to",
-		.id = id,
-	};
-	fabric_id_get_info(id->fabric, &ret->info);
-	fill_question(&ret->info, question);
-	question->port = question->peer ? addr_port(question->peer) : -1;
+	if (question->peer)
+		question->port = addr_port(question->peer);
+	ret->intent.id = id;
 	ret->intent.addrs[0] = question->peer;
-	ret->intent.was_asked = id->who.state != WHO_UNASKED;
-	if (id->who.state == WHO_ANSWERED)
-		intent_set_peerid(&ret->intent, id->who.peerid);
+	add_who(&ret->intent, &id->who);
 }
 
 void intent_to_listen(struct id_intent *ret, struct id *id)
 {
-	struct policy_question *question = &ret->intent.question;
+	struct policy_question *question =
+		begin(ret, POLICY_LISTEN, "listen on", id->fabric, id->ps);
 
-	ret->intent = (struct intent){
-		.question = { .operation = POLICY_LISTEN, .port_space = id->ps },
-		.what = "listen on",
-		.id = id,
-	};
-	fabric_id_get_info(id->fabric, &ret->info);
-	fill_question(&ret->info, question);
 	question->peer = NULL;
 	question->port = addr_port((struct sockaddr *)&ret->info.local);
+	ret->intent.id = id;
 	ret->intent.addrs[0] = (struct sockaddr *)&ret->info.local;
 }
 
 void intent_to_accept(struct id_intent *ret, struct fabric_id *request, enum rdma_port_space ps,
 		      const struct fabric_event *event)
 {
-	struct policy_question *question = &ret->intent.question;
+	struct policy_question *question = begin(ret, POLICY_ACCEPT, "request from", request, ps);
 
-	ret->intent = (struct intent){
-		.question = { .operation = POLICY_ACCEPT, .port_space = ps },
-		.what = "request from",
-	};
-	fabric_id_get_info(request, &ret->info);
-	fill_question(&ret->info, question);
 	question->port = addr_port((struct sockaddr *)&ret->info.local);
 	if (event) {
 		question->knows_data = true;
@@ -98,20 +100,15 @@ void intent_to_accept(struct id_intent *ret, struct fabric_id *request, enum rdm
 void intent_to_accept_id(struct id_intent *ret, struct id *id)
 {
 	intent_to_accept(ret, id->fabric, id->ps, id->handshake.request);
-	ret->intent.was_asked = id->who.state != WHO_UNASKED;
-	if (id->who.state == WHO_ANSWERED)
-		intent_set_peerid(&ret->intent, id->who.peerid);
+	ret->intent.id = id;
+	add_who(&ret->intent, &id->who);
 }
 
 void intent_to_join(struct id_intent *ret, struct id *id, const struct sockaddr *addr)
 {
-	ret->intent = (struct intent){
-		.question = { .operation = POLICY_JOIN, .port = -1, .port_space = id->ps },
-		.what = "join",
-		.id = id,
-	};
-	fabric_id_get_info(id->fabric, &ret->info);
-	fill_question(&ret->info, &ret->intent.question);
-	ret->intent.question.peer = addr;
+	struct policy_question *question = begin(ret, POLICY_JOIN, "join", id->fabric, id->ps);
+
+	question->peer = addr;
+	ret->intent.id = id;
 	ret->intent.addrs[0] = addr;
 }

@@ -21,12 +21,16 @@ void notify_event(struct id *id, struct session_event *event)
 		watch_cm(event);
 }
 
+void notify_result(struct id *id, enum rdma_cm_event_type type, int status,
+		   const struct failure *failure)
+{
+	struct session_event out = { .type = type, .status = status, .failure = failure };
+
+	notify_event(id, &out);
+}
+
 void notify_failure(struct id *id, enum rdma_cm_event_type type, int r,
 		    const struct failure *failure)
 {
-	struct session_event out = { .id = id, .type = type };
-
-	out.status = r < 0 ? r : -failure->error;
-	out.failure = r < 0 ? NULL : failure;
-	notify_event(id, &out);
+	notify_result(id, type, r < 0 ? r : -failure->error, r < 0 ? NULL : failure);
 }

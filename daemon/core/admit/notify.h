@@ -11,6 +11,9 @@ struct session_event;
 
 /* Sends EVENT to ID's owner. A quiet event is only reported to the sessions that watch. */
 void notify_event(struct id *id, struct session_event *event);
+/* As notify_event(), with no more than this. FAILURE can be NULL. */
+void notify_result(struct id *id, enum rdma_cm_event_type type, int status,
+		   const struct failure *failure);
 /*
  * Sends the client an event of TYPE: a step that the broker began has failed. R is a status that FAILURE explains, or
  * a negative errno.

@@ -4,23 +4,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/admit/refused.h"
 #include "core/facts/admission.h"
+#include "core/facts/proc.h"
 #include "core/object/id.h"
+#include "core/object/notice.h"
 #include "core/object/session.h"
 #include "proto/addr.h"
 #include "proto/gids.h"
 #include "proto/text.h"
+#include "util/hash.h"
 #include "util/list.h"
 #include "util/owner.h"
 #include "util/roster.h"
 #include "util/util.h"
-
-/* If memory runs out, uthash does not add an element, and sets the element's hh.tbl to NULL. */
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
 
 /* What rows have in common that differ in their peers. Compared by its bytes. */
 struct key {
@@ -96,6 +94,15 @@ static void count_row(struct refused_table *table, struct share *share, int n)
 	list_insert(&table->by_count[party->n], &party->by_count);
 }
 
+static void put_party(struct refused_table *table, struct party *party)
+{
+	if (!party || party->n > 0)
+		return;
+	list_remove(&party->by_count);
+	HASH_DEL(table->parties, party);
+	free(party);
+}
+
 static void drop_empty(struct refused_table *table, struct group *group, struct share *share)
 {
 	if (group && group->n == 0) {
@@ -103,16 +110,30 @@ static void drop_empty(struct refused_table *table, struct group *group, struct 
 		free(group);
 	}
 	if (share && share->n == 0) {
-		if (share->party->n == 0) {
-			list_remove(&share->party->by_count);
-			HASH_DEL(table->parties, share->party);
-			free(share->party);
-		} else {
-			list_remove(&share->of_party);
-		}
+		list_remove(&share->of_party);
+		put_party(table, share->party);
 		HASH_DEL(table->shares, share);
 		free(share);
 	}
+}
+
+/* Returns 0 or -ENOMEM. */
+static int find_place(struct row *row, struct ledger *ledger)
+{
+	row->at = ledger_add_refused(ledger);
+	row->is_kept = row->at != NULL;
+	if (!row->at)
+		row->at = calloc(1, sizeof(*row->at));
+	return row->at ? 0 : -ENOMEM;
+}
+
+/* LEDGER NULL: the place stays in it. */
+static void leave_place(struct row *row, struct ledger *ledger)
+{
+	if (!row->is_kept)
+		free(row->at);
+	else if (ledger)
+		ledger_remove_refused(ledger, row->at);
 }
 
 /* LEDGER NULL: the row stays in it. */
@@ -125,31 +146,18 @@ static void row_free(struct refused_table *table, struct ledger *ledger, struct 
 	list_remove(&row->of_share);
 	count_row(table, row->share, -1);
 	drop_empty(table, row->group, row->share);
-	if (!row->is_kept)
-		free(row->at);
-	else if (ledger)
-		ledger_remove_refused(ledger, row->at);
+	leave_place(row, ledger);
 	free(row);
-}
-
-static struct row *first_row(const struct refused_table *table)
-{
-	return roster_from(&table->rows, 0);
-}
-
-static void clear(struct refused_table *table, struct ledger *ledger)
-{
-	struct row *row;
-
-	while ((row = first_row(table)))
-		row_free(table, ledger, row);
 }
 
 struct refused_table *refused_free(struct refused_table *table)
 {
+	struct row *row;
+
 	if (!table)
 		return NULL;
-	clear(table, NULL);
+	while ((row = roster_from(&table->rows, 0)))
+		row_free(table, /* ledger= */ NULL, row);
 	roster_done(&table->rows);
 	free(table);
 	return NULL;
@@ -202,11 +210,8 @@ static struct group *get_group(struct refused_table *table, const struct key *ke
 		return NULL;
 	group->key = *key;
 	list_init(&group->rows);
-	HASH_ADD(hh, table->groups, key, sizeof(group->key), group);
-	if (group->hh.tbl)
-		return group;
-	free(group);
-	return NULL;
+	HASH_ADD_OR_FREE(table->groups, key, group);
+	return group;
 }
 
 static struct party *get_party(struct refused_table *table, struct owner owner)
@@ -223,19 +228,8 @@ static struct party *get_party(struct refused_table *table, struct owner owner)
 	party->key = key;
 	list_init(&party->shares);
 	list_init(&party->by_count);
-	HASH_ADD(hh, table->parties, key, sizeof(party->key), party);
-	if (party->hh.tbl)
-		return party;
-	free(party);
-	return NULL;
-}
-
-static void put_party(struct refused_table *table, struct party *party)
-{
-	if (party->n > 0)
-		return;
-	HASH_DEL(table->parties, party);
-	free(party);
+	HASH_ADD_OR_FREE(table->parties, key, party);
+	return party;
 }
 
 /* NULL: no memory. What it returns goes by drop_empty(), or with its last row. */
@@ -251,15 +245,10 @@ static struct share *get_share(struct refused_table *table, struct owner owner)
 	share = party ? calloc(1, sizeof(*share)) : NULL;
 	if (share) {
 		share->owner = owner;
-		HASH_ADD(hh, table->shares, owner, sizeof(share->owner), share);
-		if (!share->hh.tbl) {
-			free(share);
-			share = NULL;
-		}
+		HASH_ADD_OR_FREE(table->shares, owner, share);
 	}
 	if (!share) {
-		if (party)
-			put_party(table, party);
+		put_party(table, party);
 		return NULL;
 	}
 	list_init(&share->rows);
@@ -301,14 +290,6 @@ static struct owner get_owner(const struct ledger_refused *row)
 					 owner_of(row->uid);
 }
 
-static struct ledger_refused *new_place(struct ledger *ledger, bool *ret_is_kept)
-{
-	struct ledger_refused *ret = ledger_add_refused(ledger);
-
-	*ret_is_kept = ret != NULL;
-	return ret ?: calloc(1, sizeof(*ret));
-}
-
 /* Adds a row like FROM, with FROM's number if it has one. NULL: no memory. */
 static struct row *add(struct refused_table *table, struct ledger *ledger,
 		       const struct ledger_refused *from)
@@ -331,9 +312,7 @@ static struct row *add(struct refused_table *table, struct ledger *ledger,
 	make_key(&key, from);
 	group = get_group(table, &key);
 	row = share && group ? calloc(1, sizeof(*row)) : NULL;
-	if (row)
-		row->at = new_place(ledger, &row->is_kept);
-	if (!row || !row->at) {
+	if (!row || find_place(row, ledger) < 0) {
 		free(row);
 		drop_empty(table, group, share);
 		return NULL;
@@ -343,10 +322,7 @@ static struct row *add(struct refused_table *table, struct ledger *ledger,
 	/* The first member is last: it makes the row one that is used. */
 	row->at->number = from->number ?: table->last_number + 1;
 	if (roster_add(&table->rows, row->at->number, row) < 0) {
-		if (row->is_kept)
-			ledger_remove_refused(ledger, row->at);
-		else
-			free(row->at);
+		leave_place(row, ledger);
 		free(row);
 		drop_empty(table, group, share);
 		return NULL;
@@ -485,22 +461,11 @@ static struct row *join_nearest(struct refused_table *table, struct ledger *ledg
 
 /* Noting */
 
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
-
 /* The program's name, which it has chosen itself: only for people. */
 static void read_name(char *ret, size_t size, pid_t pid)
 {
-	char path[64];
-	FILE *file;
+	FILE *file = proc_open(pid, "comm");
 
-	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-	file = fopen(path, "re");
 	if (!file)
 		return;
 	if (fgets(ret, (int)size, file))
@@ -560,16 +525,16 @@ static void fill_address(struct ledger_prefix *ret, const struct sockaddr *addr)
 
 	if (!addr || addr_is_wildcard(addr) || !addr_host(addr, host))
 		return;
-	if (addr->sa_family == AF_IB) {
-		*ret = (struct ledger_prefix){ .family = ADDR_KIND_GID, .bits = 128 };
-		memcpy(ret->address, host, sizeof(ret->address));
-	} else if (memcmp(host, mapped, sizeof(mapped)) == 0) {
+	if (addr->sa_family != AF_IB && memcmp(host, mapped, sizeof(mapped)) == 0) {
 		*ret = (struct ledger_prefix){ .family = 4, .bits = 32 };
 		memcpy(ret->address, host + sizeof(mapped), 4);
-	} else {
-		*ret = (struct ledger_prefix){ .family = 6, .bits = 128 };
-		memcpy(ret->address, host, sizeof(ret->address));
+		return;
 	}
+	*ret = (struct ledger_prefix){
+		.family = addr->sa_family == AF_IB ? ADDR_KIND_GID : 6,
+		.bits = 128,
+	};
+	memcpy(ret->address, host, sizeof(ret->address));
 }
 
 /* The first ones, if there are too many. */
@@ -596,7 +561,7 @@ static void fill(struct ledger_refused *ret, const struct session *session,
 		.ps = (uint16_t)question->port_space,
 		.n = 1,
 	};
-	ret->first_ms = ret->last_ms = now_ms();
+	ret->first_ms = ret->last_ms = notice_time_ns() / 1000000;
 	fill_port(ret, intent);
 	fill_rule(ret, verdict);
 	fill_gids(ret, &session->identity);

@@ -200,3 +200,17 @@ int rule_settings_get_qp_attr(struct id *id, enum ibv_qp_state state, struct qp_
 		id->handshake.qp_timeout = attr->timeout;
 	return 0;
 }
+
+/* A datagram QP has no single peer, so only its attributes for INIT are needed. */
+int rule_settings_fill_attrs(struct id *id, struct session_event *event, struct failure *failure)
+{
+	int r = rule_settings_get_qp_attr(id, IBV_QPS_INIT, &event->init, failure);
+
+	if (id_is_datagram(id))
+		return r;
+	if (r == 0)
+		r = rule_settings_get_qp_attr(id, IBV_QPS_RTR, &event->rtr, failure);
+	if (r == 0)
+		r = rule_settings_get_qp_attr(id, IBV_QPS_RTS, &event->rts, failure);
+	return r;
+}

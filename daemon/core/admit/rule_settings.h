@@ -12,6 +12,7 @@
 struct failure;
 struct id;
 struct qp_attr;
+struct session_event;
 
 void rule_settings_use(struct id *id, const struct policy_rule *rule);
 /* Returns 0; or STATUS_DENIED: the id is bound with REUSEADDR, which RULE does not allow for OPERATION. */
@@ -39,3 +40,5 @@ void rule_settings_cap_param(const struct id *id, struct rdma_conn_param *param)
 /* The attributes for a QP that enters STATE, with the rule's settings. Returns 0, a status, or a negative errno. */
 int rule_settings_get_qp_attr(struct id *id, enum ibv_qp_state state, struct qp_attr *ret,
 			      struct failure *failure);
+/* Adds to EVENT the attributes with which the client's QP becomes ready: for each of its states. Returns as the above. */
+int rule_settings_fill_attrs(struct id *id, struct session_event *event, struct failure *failure);

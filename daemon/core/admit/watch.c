@@ -139,7 +139,7 @@ void watch_cm(const struct session_event *event)
 		.port_space = event->id->ps,
 		.rule = about->grant.rule,
 		.reason = reason_of(event, &refusal),
-		.event = id_event_to_word(event->type),
+		.event = (unsigned)event->type < METRICS_N_EVENTS ? event_names[event->type] : NULL,
 		.status = event->status,
 	};
 

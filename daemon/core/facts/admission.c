@@ -9,11 +9,8 @@
 
 #include "core/facts/admission.h"
 #include "proto/addr.h"
+#include "util/hash.h"
 #include "util/util.h"
-
-/* If memory runs out, uthash does not add an element, and sets the element's hh.tbl to NULL. */
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
 
 #define NS 1000000000ULL
 #define NS_PER_MS 1000000ULL
@@ -36,15 +33,10 @@ struct admissions {
 	struct tally *tallies[];
 };
 
-struct tally_user {
-	uid_t uid;
-	unsigned n_now;
-	uint64_t bucket, queue;
-	UT_hash_handle hh;
-};
-
-struct tally_peer {
-	uint8_t addr[ADDR_HOST_LEN];
+/* A user or a peer. */
+struct tally_key {
+	uint8_t key[ADDR_HOST_LEN];
+	unsigned n_now; /* of a user */
 	uint64_t bucket, queue;
 	UT_hash_handle hh;
 };
@@ -70,24 +62,24 @@ struct tally *tally_ref(struct tally *tally)
 	return tally;
 }
 
+static void keys_done(struct tally_keys *keys)
+{
+	struct tally_key *key, *next;
+
+	HASH_ITER(hh, keys->table, key, next)
+	{
+		HASH_DEL(keys->table, key);
+		free(key);
+	}
+}
+
 struct tally *tally_unref(struct tally *tally)
 {
-	struct tally_user *user, *next_user;
-	struct tally_peer *peer, *next_peer;
-
 	if (!tally || --tally->n_refs > 0)
 		return NULL;
 	assert(tally->n_now == 0 && tally->n_pending == 0);
-	HASH_ITER(hh, tally->users, user, next_user)
-	{
-		HASH_DEL(tally->users, user);
-		free(user);
-	}
-	HASH_ITER(hh, tally->peers, peer, next_peer)
-	{
-		HASH_DEL(tally->peers, peer);
-		free(peer);
-	}
+	keys_done(&tally->users);
+	keys_done(&tally->peers);
 	free(tally->key);
 	free(tally);
 	return NULL;
@@ -220,96 +212,61 @@ static uint32_t line_up(uint64_t *queue, const struct policy_rate *rate, uint64_
  * have passed. Each admission checks only a few of them, because a table can be large.
  */
 
-#define IS_FULL(table) (HASH_COUNT(table) >= TALLY_KEYS_MAX)
-
-static void sweep_user(struct tally *tally, uint64_t now)
+static void sweep(struct tally_keys *keys, unsigned n, uint64_t now)
 {
-	struct tally_user *user = tally->sweep_user ?: tally->users;
+	struct tally_key *key;
 
-	if (!user)
-		return;
-	tally->sweep_user = user->hh.next;
-	if (user->n_now > 0 || user->bucket > now || user->queue > now)
-		return;
-	HASH_DEL(tally->users, user);
-	free(user);
-}
-
-static void sweep_peer(struct tally *tally, uint64_t now)
-{
-	struct tally_peer *peer = tally->sweep_peer ?: tally->peers;
-
-	if (!peer)
-		return;
-	tally->sweep_peer = peer->hh.next;
-	if (peer->bucket > now || peer->queue > now)
-		return;
-	HASH_DEL(tally->peers, peer);
-	free(peer);
-}
-
-static void sweep(struct tally *tally, uint64_t now)
-{
-	for (unsigned i = 0; i < SWEEP_STEP; i++) {
-		sweep_user(tally, now);
-		sweep_peer(tally, now);
+	for (; n > 0 && (key = keys->sweep ?: keys->table); n--) {
+		keys->sweep = key->hh.next;
+		if (key->n_now > 0 || key->bucket > now || key->queue > now)
+			continue;
+		HASH_DEL(keys->table, key);
+		free(key);
 	}
 }
 
 unsigned tally_count_keys(const struct tally *tally)
 {
-	return HASH_COUNT(tally->users) + HASH_COUNT(tally->peers);
+	return HASH_COUNT(tally->users.table) + HASH_COUNT(tally->peers.table);
 }
 
-static int get_user(struct tally *tally, uid_t uid, uint64_t now, struct tally_user **ret)
+static int get(struct tally_keys *keys, const uint8_t key[ADDR_HOST_LEN], uint64_t now,
+	       struct tally_key **ret)
 {
-	struct tally_user *user;
+	struct tally_key *found;
 
-	HASH_FIND(hh, tally->users, &uid, sizeof(uid), user);
-	if (!user) {
-		for (unsigned i = 0; i < SWEEP_FULL && IS_FULL(tally->users); i++)
-			sweep_user(tally, now);
-		if (IS_FULL(tally->users))
+	HASH_FIND(hh, keys->table, key, sizeof(found->key), found);
+	if (!found) {
+		for (unsigned i = 0; i < SWEEP_FULL && HASH_COUNT(keys->table) >= TALLY_KEYS_MAX;
+		     i++)
+			sweep(keys, 1, now);
+		if (HASH_COUNT(keys->table) >= TALLY_KEYS_MAX)
 			return -EBUSY;
-		user = calloc(1, sizeof(*user));
-		if (!user)
+		found = calloc(1, sizeof(*found));
+		if (!found)
 			return -ENOMEM;
-		user->uid = uid;
-		HASH_ADD(hh, tally->users, uid, sizeof(user->uid), user);
-		if (!user->hh.tbl) {
-			free(user);
-			return -ENOMEM;
-		}
+		memcpy(found->key, key, sizeof(found->key));
+		HASH_ADD_OR_FREE(keys->table, key, found);
 	}
-	*ret = user;
-	return 0;
+	*ret = found;
+	return found ? 0 : -ENOMEM;
+}
+
+static int get_user(struct tally *tally, uid_t uid, uint64_t now, struct tally_key **ret)
+{
+	uint8_t key[ADDR_HOST_LEN] = { 0 };
+
+	memcpy(key, &uid, sizeof(uid));
+	return get(&tally->users, key, now, ret);
 }
 
 static int get_peer(struct tally *tally, const struct sockaddr *addr, uint64_t now,
-		    struct tally_peer **ret)
+		    struct tally_key **ret)
 {
-	struct tally_peer *peer;
-	uint8_t key[16];
+	uint8_t key[ADDR_HOST_LEN];
 
 	addr_host(addr, key);
-	HASH_FIND(hh, tally->peers, key, sizeof(key), peer);
-	if (!peer) {
-		for (unsigned i = 0; i < SWEEP_FULL && IS_FULL(tally->peers); i++)
-			sweep_peer(tally, now);
-		if (IS_FULL(tally->peers))
-			return -EBUSY;
-		peer = calloc(1, sizeof(*peer));
-		if (!peer)
-			return -ENOMEM;
-		memcpy(peer->addr, key, sizeof(key));
-		HASH_ADD(hh, tally->peers, addr, sizeof(peer->addr), peer);
-		if (!peer->hh.tbl) {
-			free(peer);
-			return -ENOMEM;
-		}
-	}
-	*ret = peer;
-	return 0;
+	return get(&tally->peers, key, now, ret);
 }
 
 static int overflow(struct overflow *ret, uint32_t retry_after_ms, const char *fmt, ...)
@@ -327,8 +284,7 @@ static int overflow(struct overflow *ret, uint32_t retry_after_ms, const char *f
 }
 
 static int check(struct tally *tally, const struct policy_settings *s, uint64_t now,
-		 struct tally_user *user, struct tally_peer *peer, bool pending,
-		 struct overflow *ret)
+		 struct tally_key *user, struct tally_key *peer, bool pending, struct overflow *ret)
 {
 	if (s->max > 0 && tally->n_now >= s->max)
 		return overflow(ret, RETRY_OBJECT_MS, "max %u", s->max);
@@ -354,11 +310,12 @@ int tally_admit(struct tally *tally, const struct policy_settings *settings, uin
 {
 	bool by_user = settings->max_per_user > 0 || settings->rate_per_user.per_second > 0;
 	bool by_peer = peer_addr && settings->rate_per_peer.per_second > 0;
-	struct tally_user *user = NULL;
-	struct tally_peer *peer = NULL;
+	struct tally_key *user = NULL;
+	struct tally_key *peer = NULL;
 	int r = 0;
 
-	sweep(tally, now_ns);
+	sweep(&tally->users, SWEEP_STEP, now_ns);
+	sweep(&tally->peers, SWEEP_STEP, now_ns);
 	if (by_user)
 		r = get_user(tally, owner, now_ns, &user);
 	if (r == 0 && by_peer)
@@ -397,7 +354,7 @@ void admitted_move(struct admitted *from, struct admitted *to, uid_t owner)
 {
 	*to = *from;
 	*from = (struct admitted){ 0 };
-	if (!to->user || to->user->uid == owner)
+	if (!to->user || memcmp(to->user->key, &owner, sizeof(owner)) == 0)
 		return;
 	to->user->n_now--;
 	/* If the table is full, or memory runs out, the object is counted for no user. */

@@ -15,11 +15,15 @@
 #include "policy/policy.h"
 
 struct admissions;
-struct tally_user;
-struct tally_peer;
+struct tally_key;
 
 /* A tally has at most this many users, and at most this many peers. */
 #define TALLY_KEYS_MAX 65536
+
+struct tally_keys {
+	struct tally_key *table; /* a uthash table */
+	struct tally_key *sweep; /* where the sweeps go on; NULL: at the first element */
+};
 
 struct tally {
 	unsigned n_refs;
@@ -33,17 +37,14 @@ struct tally {
 	/* All times are CLOCK_MONOTONIC in ns. */
 	uint64_t bucket; /* when the bucket is full again, see has_token() */
 	uint64_t queue; /* the latest time to retry that a refused request got */
-	struct tally_user *users; /* a uthash table, by uid */
-	struct tally_peer *peers; /* a uthash table, by address */
-	/* where the sweeps of USERS and PEERS go on; NULL: at the first element */
-	struct tally_user *sweep_user;
-	struct tally_peer *sweep_peer;
+	struct tally_keys users; /* by uid */
+	struct tally_keys peers; /* by address */
 };
 
 /* An admission. Embedded in the admitted object. */
 struct admitted {
 	struct tally *tally; /* NULL: nothing was admitted */
-	struct tally_user *user; /* NULL: the object is not counted for its user */
+	struct tally_key *user; /* NULL: the object is not counted for its user */
 	bool pending; /* counted in tally.n_pending */
 };
 

@@ -9,8 +9,10 @@
 #include "policy/policy.h"
 #include "proto/addr.h"
 
-static void set_text(struct failure *failure, const char *fmt, va_list ap)
+static void set(struct failure *failure, enum status status, int error, const char *fmt, va_list ap)
 {
+	failure->status = status;
+	failure->error = error;
 	failure->rule[0] = 0;
 	failure->retry_after_ms = 0;
 	vsnprintf(failure->text, sizeof(failure->text), fmt, ap);
@@ -20,10 +22,18 @@ int failure_set(struct failure *failure, enum status status, const char *fmt, ..
 {
 	va_list ap;
 
-	failure->status = status;
-	failure->error = status_to_errno(status);
 	va_start(ap, fmt);
-	set_text(failure, fmt, ap);
+	set(failure, status, status_to_errno(status), fmt, ap);
+	va_end(ap);
+	return (int)status;
+}
+
+int failure_set_error(struct failure *failure, enum status status, int error, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	set(failure, status, error, fmt, ap);
 	va_end(ap);
 	return (int)status;
 }
@@ -36,9 +46,7 @@ int failure_set_fabric(struct failure *failure, int r, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(what, sizeof(what), fmt, ap);
 	va_end(ap);
-	failure_set(failure, STATUS_FABRIC, "cannot %s: %s", what, strerror(-r));
-	failure->error = -r;
-	return STATUS_FABRIC;
+	return failure_set_error(failure, STATUS_FABRIC, -r, "cannot %s: %s", what, strerror(-r));
 }
 
 const char failure_loopback[] =
@@ -46,9 +54,8 @@ const char failure_loopback[] =
 
 static int set_loopback(struct failure *failure, const char *verb, const char *addr)
 {
-	failure_set(failure, STATUS_FABRIC, "cannot %s %s: %s", verb, addr, failure_loopback);
-	failure->error = ENODEV;
-	return STATUS_FABRIC;
+	return failure_set_error(failure, STATUS_FABRIC, ENODEV, "cannot %s %s: %s", verb, addr,
+				 failure_loopback);
 }
 
 static const char *why_not_available(const struct sockaddr *addr)
@@ -73,10 +80,8 @@ int failure_set_bind(struct failure *failure, int r, const char *verb, const str
 	if (r != -EADDRNOTAVAIL)
 		return failure_set_fabric(failure, r, "%s%s%s", verb, addr ? " " : "",
 					  addr ? text : "");
-	failure_set(failure, STATUS_FABRIC, "cannot %s%s%s: %s", verb, addr ? " " : "",
-		    addr ? text : "", why_not_available(addr));
-	failure->error = EADDRNOTAVAIL;
-	return STATUS_FABRIC;
+	return failure_set_error(failure, STATUS_FABRIC, EADDRNOTAVAIL, "cannot %s%s%s: %s", verb,
+				 addr ? " " : "", addr ? text : "", why_not_available(addr));
 }
 
 int failure_set_resolve(struct failure *failure, int r, const struct sockaddr *src,
@@ -90,25 +95,27 @@ int failure_set_resolve(struct failure *failure, int r, const struct sockaddr *s
 	return failure_set_fabric(failure, r, "resolve %s", text);
 }
 
-static void set_rule(struct failure *failure, const struct policy_rule *rule)
+/* Adds WHY to the text, and the rule that decided; NULL: none. */
+static void add_reason(struct failure *failure, const char *why, const struct policy_rule *rule)
 {
-	snprintf(failure->rule, sizeof(failure->rule), "%s:%u", rule->file, rule->line);
+	size_t n = strlen(failure->text);
+
+	snprintf(failure->text + n, sizeof(failure->text) - n, "%s%s", *why ? ": " : "", why);
+	if (rule)
+		snprintf(failure->rule, sizeof(failure->rule), "%s:%u", rule->file, rule->line);
 }
 
 int failure_set_busy(struct failure *failure, const struct policy_rule *rule,
 		     const struct overflow *overflow, const char *fmt, ...)
 {
+	char why[sizeof(overflow->limit) + 16];
 	va_list ap;
-	size_t n;
 
-	failure->status = STATUS_BUSY;
-	failure->error = status_to_errno(STATUS_BUSY);
 	va_start(ap, fmt);
-	set_text(failure, fmt, ap);
+	set(failure, STATUS_BUSY, status_to_errno(STATUS_BUSY), fmt, ap);
 	va_end(ap);
-	n = strlen(failure->text);
-	snprintf(failure->text + n, sizeof(failure->text) - n, ": %s is reached", overflow->limit);
-	set_rule(failure, rule);
+	snprintf(why, sizeof(why), "%s is reached", overflow->limit);
+	add_reason(failure, why, rule);
 	failure->retry_after_ms = overflow->retry_after_ms;
 	return STATUS_BUSY;
 }
@@ -117,18 +124,11 @@ int failure_set_denied(struct failure *failure, const struct policy_verdict *ver
 		       const char *fmt, ...)
 {
 	va_list ap;
-	size_t n;
 
-	failure->status = STATUS_DENIED;
-	failure->error = status_to_errno(STATUS_DENIED);
 	va_start(ap, fmt);
-	set_text(failure, fmt, ap);
+	set(failure, STATUS_DENIED, status_to_errno(STATUS_DENIED), fmt, ap);
 	va_end(ap);
-	n = strlen(failure->text);
-	if (verdict->answer == POLICY_REJECT)
-		snprintf(failure->text + n, sizeof(failure->text) - n, ": %s", verdict->reason);
-	if (verdict->rule)
-		set_rule(failure, verdict->rule);
+	add_reason(failure, verdict->answer == POLICY_REJECT ? verdict->reason : "", verdict->rule);
 	return STATUS_DENIED;
 }
 

@@ -29,6 +29,9 @@ struct failure {
 /* These functions return the status that they set. */
 int failure_set(struct failure *failure, enum status status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* With ERROR, a positive errno, which is not the one of STATUS. */
+int failure_set_error(struct failure *failure, enum status status, int error, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
 /* STATUS_FABRIC: a call of fabric/ has failed with the negative errno R. FMT describes the call. */
 int failure_set_fabric(struct failure *failure, int r, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <linux/capability.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/facts/identity.h"
+#include "core/facts/proc.h"
 #include "policy/policy.h"
 #include "proto/proof.h"
 #include "util/util.h"
@@ -77,32 +77,10 @@ void identity_set_workload(struct identity *identity, struct workload *found)
 		workload_move(&identity->workload, found);
 }
 
-/* Scans the lines of a file of /proc/PID for FORMAT, which has one conversion. */
-__attribute__((format(scanf, 3, 4))) static bool scan_proc(pid_t pid, const char *name,
-							   const char *format, ...)
-{
-	char path[64], line[256];
-	bool found = false;
-	va_list ap;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
-	file = fopen(path, "re");
-	if (!file)
-		return false;
-	while (!found && fgets(line, sizeof(line), file)) {
-		va_start(ap, format);
-		found = vsscanf(line, format, ap) == 1;
-		va_end(ap);
-	}
-	fclose(file);
-	return found;
-}
-
 /* The whole uid_map of a process. False: it is not known. */
-static bool read_uid_map(const char *path, char ret[UID_MAP_MAX])
+static bool read_uid_map(pid_t pid, char ret[UID_MAP_MAX])
 {
-	FILE *file = fopen(path, "re");
+	FILE *file = proc_open(pid, "uid_map");
 	size_t n = file ? fread(ret, 1, UID_MAP_MAX, file) : 0;
 
 	if (file)
@@ -129,14 +107,13 @@ static bool find_uid_line(char *map, uid_t uid, uid_t *ret_first, uid_t *ret_n)
 static struct owner find_owner(uid_t uid, pid_t pid)
 {
 	static char own[UID_MAP_MAX]; /* it does not change */
-	char map[UID_MAP_MAX], path[64];
+	char map[UID_MAP_MAX];
 	uid_t first, n;
 	int inner;
 
 	if (!owner_depends_on_namespace(uid))
 		return owner_of(uid);
-	snprintf(path, sizeof(path), "/proc/%d/uid_map", pid);
-	if ((!own[0] && !read_uid_map("/proc/self/uid_map", own)) || !read_uid_map(path, map))
+	if ((!own[0] && !read_uid_map(getpid(), own)) || !read_uid_map(pid, map))
 		return owner_of_stranger(uid, uid);
 	if (strcmp(map, own) == 0)
 		return owner_of(uid);
@@ -147,7 +124,7 @@ static struct owner find_owner(uid_t uid, pid_t pid)
 	 * can do so as one uid after the other, there is a pid namespace, too. But who has a range needs none.
 	 */
 	if (n == 1 && !owners_are_incomplete() &&
-	    !scan_proc(pid, "status", "NSpid: %*d %d", &inner))
+	    proc_scan(pid, "status", "NSpid: %*d %d", &inner) == 0)
 		return owner_of(uid);
 	return owner_of_stranger(uid, first);
 }
@@ -286,8 +263,8 @@ bool identity_may_bind_low(const struct identity *identity)
 	 * initial user namespace has all uids. That the process lives at the end means that PID was its own.
 	 */
 	return identity->uid == 0 && identity->proven &&
-	       scan_proc(identity->pid, "status", "CapEff: %llx", &capabilities) &&
-	       scan_proc(identity->pid, "uid_map", " 0 0 %llu", &n_uids) &&
+	       proc_scan(identity->pid, "status", "CapEff: %llx", &capabilities) == 1 &&
+	       proc_scan(identity->pid, "uid_map", " 0 0 %llu", &n_uids) == 1 &&
 	       identity_is_alive(identity) && n_uids == UINT32_MAX &&
 	       (capabilities & 1ULL << CAP_NET_BIND_SERVICE);
 }

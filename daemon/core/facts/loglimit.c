@@ -3,10 +3,7 @@
 #include <string.h>
 
 #include "core/facts/loglimit.h"
-
-/* If memory runs out, uthash does not add an element, and sets the element's hh.tbl to NULL. */
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
+#include "util/hash.h"
 
 /* The struct must have no padding, because uthash hashes its bytes. */
 struct key {
@@ -76,11 +73,8 @@ static struct log_range *get_range(struct log_limits *limits, uid_t first)
 	if (!range)
 		return NULL;
 	range->first = first;
-	HASH_ADD(hh, limits->ranges, first, sizeof(range->first), range);
-	if (range->hh.tbl)
-		return range;
-	free(range);
-	return NULL;
+	HASH_ADD_OR_FREE(limits->ranges, first, range);
+	return range;
 }
 
 static void put_user(struct log_limits *limits, struct log_user *user)
@@ -111,11 +105,7 @@ static struct log_user *get_user(struct log_limits *limits, struct owner owner)
 			return NULL;
 		}
 	}
-	HASH_ADD(hh, limits->users, owner, sizeof(user->owner), user);
-	if (!user->hh.tbl) {
-		free(user);
-		return NULL;
-	}
+	HASH_ADD_OR_FREE(limits->users, owner, user);
 	return user;
 }
 
@@ -208,11 +198,7 @@ static struct log_limit *add(struct log_limits *limits, const struct key *key)
 
 	if (pair) {
 		pair->key = *key;
-		HASH_ADD(hh, limits->pairs, key, sizeof(pair->key), pair);
-		if (!pair->hh.tbl) {
-			free(pair);
-			pair = NULL;
-		}
+		HASH_ADD_OR_FREE(limits->pairs, key, pair);
 	}
 	if (!pair) {
 		if (user)

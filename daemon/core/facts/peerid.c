@@ -6,24 +6,22 @@
 
 #include "core/facts/peerid.h"
 
-static bool copy(struct peerid *peerid, const struct policy_peer *who)
+static bool copy(struct policy_peer *to, const struct policy_peer *who)
 {
-	if (who->n_gids > 0) {
-		peerid->gids = calloc(who->n_gids, sizeof(*peerid->gids));
-		if (!peerid->gids)
-			return false;
-		memcpy(peerid->gids, who->gids, who->n_gids * sizeof(*peerid->gids));
-	}
-	peerid->who.uid = who->uid;
-	peerid->who.gids = peerid->gids;
-	peerid->who.n_gids = who->n_gids;
+	size_t size = who->n_gids * sizeof(*who->gids);
+	gid_t *gids = malloc(size + 1);
+
+	to->gids = gids;
+	if (!gids)
+		return false;
+	if (size > 0)
+		memcpy(gids, who->gids, size);
+	to->uid = who->uid;
+	to->n_gids = who->n_gids;
 	for (int i = 0; i < _WORKLOAD_MAX; i++) {
-		if (!who->workload[i])
-			continue;
-		peerid->names[i] = strdup(who->workload[i]);
-		if (!peerid->names[i])
+		to->workload[i] = who->workload[i] ? strdup(who->workload[i]) : NULL;
+		if (who->workload[i] && !to->workload[i])
 			return false;
-		peerid->who.workload[i] = peerid->names[i];
 	}
 	return true;
 }
@@ -32,7 +30,7 @@ struct peerid *peerid_new(const struct policy_peer *who)
 {
 	struct peerid *peerid = calloc(1, sizeof(*peerid));
 
-	if (peerid && copy(peerid, who))
+	if (peerid && copy(&peerid->who, who))
 		return peerid;
 	return peerid_free(peerid);
 }
@@ -55,8 +53,8 @@ struct peerid *peerid_free(struct peerid *peerid)
 	if (!peerid)
 		return NULL;
 	for (int i = 0; i < _WORKLOAD_MAX; i++)
-		free(peerid->names[i]);
-	free(peerid->gids);
+		free((char *)peerid->who.workload[i]);
+	free((gid_t *)peerid->who.gids);
 	free(peerid);
 	return NULL;
 }

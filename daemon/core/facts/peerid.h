@@ -11,10 +11,8 @@
 #include "policy/policy.h"
 
 struct peerid {
-	struct policy_peer who; /* if WHY is empty */
+	struct policy_peer who; /* if WHY is empty; its arrays and texts are allocated */
 	char why[160]; /* why it is not known, for users */
-	gid_t *gids;
-	char *names[_WORKLOAD_MAX];
 };
 
 /* Copies WHO. NULL: out of memory. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <systemd/sd-login.h>
@@ -8,6 +7,7 @@
 
 #include "core/facts/cgroup.h"
 #include "core/facts/enclosure.h"
+#include "core/facts/proc.h"
 #include "core/facts/workload.h"
 #include "util/offload.h"
 #include "util/owner.h"
@@ -179,19 +179,9 @@ struct workloads *workloads_free(struct workloads *workloads)
  */
 static bool is_of_user(pid_t pid, uid_t uid)
 {
-	char path[64], line[256];
-	unsigned effective = 0;
-	bool found = false;
-	FILE *file;
+	unsigned effective;
 
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	file = fopen(path, "re");
-	if (!file)
-		return false;
-	while (!found && fgets(line, sizeof(line), file))
-		found = sscanf(line, "Uid: %*u %u", &effective) == 1;
-	fclose(file);
-	return found && effective == uid;
+	return proc_scan(pid, "status", "Uid: %*u %u", &effective) == 1 && effective == uid;
 }
 
 static void run(struct offload_job *job)

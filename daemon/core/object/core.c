@@ -46,16 +46,6 @@ uint64_t core_count_fds(struct core *core)
 	return core->n_own_fds + charged;
 }
 
-void core_keep(struct core *core, const struct core_keep *keep)
-{
-	core->keep = *keep;
-}
-
-void core_set_take_over(struct core *core, const struct core_take_over *take_over)
-{
-	core->take_over = *take_over;
-}
-
 uint64_t core_next_number(struct core *core)
 {
 	core_set_last_session(core, core->last_session + 1);

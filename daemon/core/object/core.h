@@ -36,7 +36,6 @@ struct closer;
 struct inquiries;
 struct ledger;
 struct lingers;
-struct session;
 struct timewaits;
 struct tokens;
 struct waits;
@@ -44,7 +43,10 @@ struct workloads;
 struct socketstore;
 struct whois_index;
 
-/* What the next process of the daemon gets, see id_save() and session_save(). All zero: nothing is kept. */
+/*
+ * What the next process of the daemon gets, see id_save() and session_save(). All zero: nothing is kept. Set before the
+ * first session; its objects outlive the core.
+ */
 struct core_keep {
 	struct ledger *ledger;
 	struct socketstore *socketstore;
@@ -110,12 +112,6 @@ struct core {
 	struct log_limits log_limits;
 };
 
-/*
- * From now on sessions and ids are recorded. Must be called before the first session. KEEP's objects must outlive the
- * core.
- */
-void core_keep(struct core *core, const struct core_keep *keep);
-void core_set_take_over(struct core *core, const struct core_take_over *take_over);
 /* A number that no session, restriction or published socket has had. */
 uint64_t core_next_number(struct core *core);
 /* New sessions get numbers above LAST. */

@@ -34,12 +34,6 @@ void handshake_load(struct handshake *handshake, const struct ledger_id *row)
 	handshake->qp_timeout = row->qp_timeout;
 }
 
-void handshake_set_request(struct handshake *handshake, struct fabric_event *request)
-{
-	handshake->passive = true;
-	handshake->request = request;
-}
-
 void handshake_drop_request(struct handshake *handshake)
 {
 	free(handshake->request);

@@ -56,9 +56,7 @@ void handshake_save(const struct handshake *handshake, struct ledger_id *row);
 /* Without the state of the end. */
 void handshake_load(struct handshake *handshake, const struct ledger_id *row);
 
-/* Takes REQUEST. */
-void handshake_set_request(struct handshake *handshake, struct fabric_event *request);
-/* It was answered. */
+/* REQUEST was answered. */
 void handshake_drop_request(struct handshake *handshake);
 /*
  * The request's contents, which its answer needs, for a process that takes it over. SESSION and ID are the numbers of

@@ -5,8 +5,6 @@
 #include "core/object/listener.h"
 #include "takeover/ledger.h"
 
-#define IN(state) (1u << (state))
-
 void id_own_fabric(struct id *id, struct fabric_id *fabric)
 {
 	id->fabric = fabric;

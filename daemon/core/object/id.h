@@ -16,7 +16,6 @@
 #include "core/object/handshake.h"
 #include "core/object/id_state.h"
 #include "core/object/options.h"
-#include "core/object/restriction.h"
 #include "core/object/route.h"
 #include "core/object/session.h"
 #include "core/object/who.h"
@@ -32,6 +31,7 @@
 struct ledger_id;
 struct listener;
 struct peerid;
+struct restriction;
 struct token;
 struct whois_entry;
 
@@ -46,7 +46,7 @@ struct id {
 	uint64_t since_ms; /* CLOCK_MONOTONIC: when the id was created, or imported */
 	uint64_t state_since_ns; /* CLOCK_MONOTONIC: when the id entered its state */
 	struct charge charge;
-	struct restricted restricted; /* counted for the session's restriction */
+	struct restriction *restricted; /* counts the id; NULL: none does */
 
 	struct grant grant;
 	struct options options;

@@ -46,8 +46,7 @@
  * dispatch.c.
  */
 
-#include <rdma/rdma_cma.h>
-
+/* In their order: ranges of them stand in switch statements. */
 enum id_state {
 	ID_IDLE, /* created, has no address */
 	ID_BOUND, /* has a local address */
@@ -70,10 +69,11 @@ enum id_state {
 	_ID_STATE_MAX,
 };
 
+/* A set of states. */
+#define IN(state) (1u << (state))
+
 /*
  * id_state_to_string() is for sentences ("resolving the address"), id_state_to_word() for lists ("resolving-addr").
  */
 const char *id_state_to_string(enum id_state state);
 const char *id_state_to_word(enum id_state state);
-/* The event as one word ("connect-request"); NULL: there is no such event. */
-const char *id_event_to_word(enum rdma_cm_event_type type);

@@ -4,10 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* If memory runs out, uthash does not add an element, and sets the element's hh.tbl to NULL. */
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-
 #include "core/facts/peerid.h"
 #include "core/object/inquiry.h"
 #include "core/object/notice.h"
@@ -16,6 +12,7 @@
 #include "proto/addr.h"
 #include "proto/timer.h"
 #include "util/clock.h"
+#include "util/hash.h"
 #include "util/owner.h"
 #include "util/util.h"
 
@@ -63,13 +60,11 @@ static struct inquiry *oldest(struct inquiries *inquiries)
 static void arm(struct inquiries *inquiries)
 {
 	struct inquiry *first = oldest(inquiries);
-	uint64_t now = clock_ms();
 
-	if (!first) {
+	if (first)
+		timer_start_at(inquiries->timer, first->until_ms * 1000);
+	else
 		timer_stop(inquiries->timer);
-		return;
-	}
-	timer_start(inquiries->timer, first->until_ms > now ? (first->until_ms - now) * 1000 : 0);
 }
 
 /* Ends INQUIRY with ANSWER, which is taken. */
@@ -253,81 +248,49 @@ static struct inquiry_share *get_share(struct inquiries *inquiries, struct owner
 		return NULL;
 	share->key = key;
 	share->n = 1;
-	HASH_ADD(hh, inquiries->shares, key, sizeof(share->key), share);
-	if (share->hh.tbl)
-		return share;
-	free(share);
-	return NULL;
+	HASH_ADD_OR_FREE(inquiries->shares, key, share);
+	return share;
 }
 
-/*
- * Charges one inquiry about PEER to the user. Returns why that cannot be; NULL: it was charged, or memory ran out.
- */
-static struct peerid *charge(struct session *session, const struct sockaddr *peer,
-			     struct charge *ret, bool *ret_charged)
+/* Charges INQUIRY to the user. If that cannot be, returns -EDQUOT, and *RET_UNKNOWN says why; or -ENOMEM. */
+static int charge(struct inquiry *inquiry, struct peerid **ret_unknown)
 {
-	struct account *account = &session->core->account;
+	const struct sockaddr *peer = (const struct sockaddr *)&inquiry->peer;
+	const struct identity *identity = &inquiry->session->identity;
+	struct account *account = &inquiry->session->core->account;
 	uint64_t limit = account->limit_per_user[ACCOUNT_INQUIRIES];
-	uid_t uid = session->identity.uid;
 	const struct inquiry_share *share;
 	struct share_key ignored;
 	char text[ADDR_STRLEN];
 	int r;
 
-	*ret_charged = false;
-	share = find_share(session->core->inquiries, session->identity.owner, peer, &ignored);
-	if (share && share->n >= (limit + 1) / 2)
-		return peerid_new_unknown(
+	share = find_share(inquiry->inquiries, identity->owner, peer, &ignored);
+	if (share && share->n >= (limit + 1) / 2) {
+		*ret_unknown = peerid_new_unknown(
 			"%u programs at the address of %s are being asked about already for programs of uid %u",
-			share->n, addr_to_string(peer, text), uid);
-	r = account_charge(account, ret, ACCOUNT_INQUIRIES, 1, session->identity.owner);
-	*ret_charged = r == 0;
+			share->n, addr_to_string(peer, text), identity->uid);
+		return -EDQUOT;
+	}
+	r = account_charge(account, &inquiry->charge, ACCOUNT_INQUIRIES, 1, identity->owner);
 	if (r == -EDQUOT)
-		return peerid_new_unknown(
+		*ret_unknown = peerid_new_unknown(
 			"%llu peers of programs of uid %u are being asked already",
-			(unsigned long long)limit, uid);
-	return r == -EUSERS ?
-		       peerid_new_unknown("%llu peers are being asked already",
-					  (unsigned long long)account->limit[ACCOUNT_INQUIRIES]) :
-		       NULL;
+			(unsigned long long)limit, identity->uid);
+	else if (r == -EUSERS)
+		*ret_unknown =
+			peerid_new_unknown("%llu peers are being asked already",
+					   (unsigned long long)account->limit[ACCOUNT_INQUIRIES]);
+	return r;
 }
 
-/* Without DONE and USERDATA. NULL: out of memory. */
-static struct inquiry *create(struct session *session, const struct policy_question *question,
-			      uint32_t peer_qpn)
-{
-	struct inquiries *inquiries = session->core->inquiries;
-	struct inquiry *inquiry = calloc(1, sizeof(*inquiry));
-
-	if (!inquiry)
-		return NULL;
-	inquiry->inquiries = inquiries;
-	inquiry->session = session;
-	inquiry->operation = question->operation;
-	inquiry->port_space = question->port_space;
-	memcpy(&inquiry->local, question->local, addr_len(question->local));
-	memcpy(&inquiry->peer, question->peer, addr_len(question->peer));
-	inquiry->peer_qpn = peer_qpn;
-	inquiry->share = get_share(inquiries, session->identity.owner, question->peer);
-	inquiry->number = ++inquiries->last;
-	inquiry->until_ms = clock_ms() + inquiries->wait_ms;
-	if (inquiry->share)
-		HASH_ADD(hh, inquiries->open, number, sizeof(inquiry->number), inquiry);
-	if (inquiry->hh.tbl)
-		return inquiry;
-	put_share(inquiries, inquiry->share);
-	free(inquiry);
-	return NULL;
-}
+DEFINE_CLEANUP(struct inquiry *, inquiry_free)
 
 struct inquiry *inquiry_new(struct session *session, const struct policy_question *question,
 			    uint32_t peer_qpn, void (*done)(void *userdata, struct peerid *answer),
 			    void *userdata, struct peerid **ret_unknown)
 {
+	_cleanup_(inquiry_freep) struct inquiry *inquiry = NULL;
 	struct inquiries *inquiries = session->core->inquiries;
-	struct inquiry *inquiry = NULL;
-	struct charge charged = { 0 };
-	bool is_charged = false;
 
 	*ret_unknown = NULL;
 	if (!can_ask(inquiries))
@@ -335,23 +298,36 @@ struct inquiry *inquiry_new(struct session *session, const struct policy_questio
 	else if (!addr_is_ip(question->local) || !addr_is_ip(question->peer))
 		*ret_unknown = peerid_new_unknown("the peer has no IP address");
 	else
-		*ret_unknown = charge(session, question->peer, &charged, &is_charged);
-	if (is_charged)
-		inquiry = create(session, question, peer_qpn);
-	if (!inquiry) {
-		charge_done(&charged);
+		inquiry = calloc(1, sizeof(*inquiry));
+	if (!inquiry)
 		return NULL;
-	}
-	inquiry->charge = charged;
+	list_init(&inquiry->link);
+	inquiry->inquiries = inquiries;
+	inquiry->session = session;
+	inquiry->operation = question->operation;
+	inquiry->port_space = question->port_space;
+	memcpy(&inquiry->local, question->local, addr_len(question->local));
+	memcpy(&inquiry->peer, question->peer, addr_len(question->peer));
+	inquiry->peer_qpn = peer_qpn;
 	inquiry->done = done;
 	inquiry->userdata = userdata;
+	if (charge(inquiry, ret_unknown) < 0)
+		return NULL;
+	inquiry->share = get_share(inquiries, session->identity.owner, question->peer);
+	inquiry->number = ++inquiries->last;
+	inquiry->until_ms = clock_ms() + inquiries->wait_ms;
+	if (inquiry->share)
+		HASH_ADD(hh, inquiries->open, number, sizeof(inquiry->number), inquiry);
+	if (!inquiry->hh.tbl)
+		return NULL;
 	list_insert(&inquiries->by_age, &inquiry->link);
 	if (oldest(inquiries) == inquiry)
 		arm(inquiries);
-	if (!inquiries->helper || tell(inquiries->helper, inquiry))
-		return inquiry;
-	*ret_unknown = peerid_new_unknown("rdmabroker-peerd does not read its questions");
-	return inquiry_free(inquiry);
+	if (inquiries->helper && !tell(inquiries->helper, inquiry)) {
+		*ret_unknown = peerid_new_unknown("rdmabroker-peerd does not read its questions");
+		return NULL;
+	}
+	return TAKE_PTR(inquiry);
 }
 
 const struct sockaddr *inquiry_get_peer(const struct inquiry *inquiry)
@@ -372,7 +348,8 @@ struct inquiry *inquiry_free(struct inquiry *inquiry)
 	if (!inquiry)
 		return NULL;
 	list_remove(&inquiry->link);
-	HASH_DEL(inquiry->inquiries->open, inquiry);
+	if (inquiry->hh.tbl)
+		HASH_DEL(inquiry->inquiries->open, inquiry);
 	put_share(inquiry->inquiries, inquiry->share);
 	charge_done(&inquiry->charge);
 	free(inquiry);

@@ -7,18 +7,6 @@
 #include "core/object/quota.h"
 #include "util/util.h"
 
-static int backlog_new(struct backlog **ret, unsigned max)
-{
-	struct backlog *backlog = calloc(1, sizeof(*backlog));
-
-	if (!backlog)
-		return -ENOMEM;
-	backlog->n_refs = 1;
-	backlog->max = max;
-	*ret = backlog;
-	return 0;
-}
-
 static struct backlog *backlog_unref(struct backlog *backlog)
 {
 	if (backlog && --backlog->n_refs == 0)
@@ -48,11 +36,6 @@ void listener_set_rule(struct listener *listener, const struct policy_rule *rule
 		listener->backlog->max = (unsigned)max;
 }
 
-int listener_charge(struct session *session, struct charge *charge, struct failure *failure)
-{
-	return quota_charge(session, charge, ACCOUNT_LISTENERS, 1, failure);
-}
-
 DEFINE_CLEANUP(struct listener *, listener_free)
 
 int listener_new(struct listener **ret, struct id *id, unsigned backlog, struct failure *failure)
@@ -64,9 +47,11 @@ int listener_new(struct listener **ret, struct id *id, unsigned backlog, struct 
 		return failure_errno(failure, -ENOMEM);
 	listener->id = id;
 	list_init(&listener->asked);
-	r = failure_errno(failure, backlog_new(&listener->backlog, backlog));
-	if (r == 0)
-		r = listener_charge(id->session, &listener->charge, failure);
+	listener->backlog = malloc(sizeof(*listener->backlog));
+	if (!listener->backlog)
+		return failure_errno(failure, -ENOMEM);
+	*listener->backlog = (struct backlog){ .n_refs = 1, .max = backlog };
+	r = quota_charge(id->session, &listener->charge, ACCOUNT_LISTENERS, 1, failure);
 	if (r != 0)
 		return r;
 	*ret = TAKE_PTR(listener);
@@ -81,12 +66,6 @@ struct listener *listener_free(struct listener *listener)
 	backlog_unref(listener->backlog);
 	free(listener);
 	return NULL;
-}
-
-void listener_set_charge(struct listener *listener, struct charge *charge)
-{
-	charge_done(&listener->charge);
-	listener->charge = *charge;
 }
 
 void listener_reject(struct fabric_id *request, bool is_datagram, enum refusal_code code,

@@ -13,7 +13,6 @@ struct fabric_id;
 struct failure;
 struct id;
 struct policy_rule;
-struct session;
 
 /*
  * Counts a listener's unanswered connection requests, including those that other sessions have imported. The
@@ -35,9 +34,6 @@ struct listener {
 /* The listener of ID, which the caller sets. */
 int listener_new(struct listener **ret, struct id *id, unsigned backlog, struct failure *failure);
 struct listener *listener_free(struct listener *listener);
-int listener_charge(struct session *session, struct charge *charge, struct failure *failure);
-/* Replaces the listener's charge by CHARGE, which is the new owner's. */
-void listener_set_charge(struct listener *listener, struct charge *charge);
 /* If RULE sets a smaller backlog than the listener's, reduces the listener's. */
 void listener_set_rule(struct listener *listener, const struct policy_rule *rule);
 

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "policy/policy.h"
 
@@ -67,11 +68,15 @@ struct notice {
 	uint64_t question; /* number of the inquiry */
 	uint32_t peer_qpn; /* 0: not known */
 
-	/* NOTICE_CM: the result of id_event_to_word(); NOTICE_SESSION: "opened" or "closed" */
+	/* NOTICE_CM: of event_names, or NULL; NOTICE_SESSION: "opened" or "closed" */
 	const char *event;
 	int status; /* NOTICE_CM: a negative errno, or the transport's reason */
 };
 
-uint64_t notice_time_ns(void); /* CLOCK_REALTIME */
-const char *notice_kind_to_string(enum notice_kind kind);
-const char *notice_outcome_to_string(enum notice_outcome outcome);
+static inline uint64_t notice_time_ns(void) /* CLOCK_REALTIME */
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}

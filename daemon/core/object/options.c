@@ -6,7 +6,6 @@
 #include "fabric/fabric.h"
 #include "takeover/ledger.h"
 
-#define IN(state) (1u << (state))
 #define ANY (~(IN(ID_MOVED) | IN(ID_REVOKED)))
 
 /* The states are those in which the kernel allows it. */

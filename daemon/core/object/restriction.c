@@ -179,7 +179,7 @@ void restriction_describe(const struct restriction *restriction, char *ret, size
 	}
 }
 
-int restriction_count_id(struct restriction *restriction, struct restricted *ret,
+int restriction_count_id(struct restriction *restriction, struct restriction **ret,
 			 struct failure *failure)
 {
 	struct restriction *r;
@@ -190,13 +190,13 @@ int restriction_count_id(struct restriction *restriction, struct restricted *ret
 					   "the session is restricted to %u ids", r->max_ids);
 	for (r = restriction; r; r = r->parent)
 		r->n_ids++;
-	ret->restriction = restriction_ref(restriction);
+	*ret = restriction_ref(restriction);
 	return 0;
 }
 
-void restricted_done(struct restricted *restricted)
+void restriction_uncount_id(struct restriction *restriction)
 {
-	for (struct restriction *r = restricted->restriction; r; r = r->parent)
+	for (struct restriction *r = restriction; r; r = r->parent)
 		r->n_ids--;
-	restricted->restriction = restriction_unref(restricted->restriction);
+	restriction_unref(restriction);
 }

@@ -45,11 +45,6 @@ struct restriction {
 	struct ledger_restriction *row; /* NULL: it is not kept */
 };
 
-/* Counts an id for a restriction and its parents. Embedded in the id. */
-struct restricted {
-	struct restriction *restriction; /* NULL: nothing is counted */
-};
-
 /*
  * TEXT is copied. PARENT NULL: none. POLICY: TEXT's rules, whose reference is taken over; NULL: not parsed yet. Returns
  * 0 or -ENOMEM.
@@ -77,7 +72,10 @@ void restriction_narrow(struct restriction *restriction, const struct policy_que
 /* The rules of RESTRICTION and its parents on one line, cut to SIZE. NULL: empty. */
 void restriction_describe(const struct restriction *restriction, char *ret, size_t size);
 
-/* Returns 0 or STATUS_QUOTA. RESTRICTION NULL: nothing is counted. */
-int restriction_count_id(struct restriction *restriction, struct restricted *ret,
+/*
+ * Counts an id for RESTRICTION and its parents; *RET is what restriction_uncount_id() takes. RESTRICTION NULL: nothing is
+ * counted. Returns 0 or STATUS_QUOTA.
+ */
+int restriction_count_id(struct restriction *restriction, struct restriction **ret,
 			 struct failure *failure);
-void restricted_done(struct restricted *restricted); /* idempotent */
+void restriction_uncount_id(struct restriction *restriction);

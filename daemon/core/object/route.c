@@ -8,8 +8,6 @@
 #include "takeover/ledger.h"
 #include "util/util.h"
 
-#define IN(state) (1u << (state))
-
 /* The addresses of the old fabric id, which the new one gets, and its device, to which they must lead again. */
 struct route_ends {
 	struct sockaddr_storage local, peer;

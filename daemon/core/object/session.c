@@ -12,15 +12,15 @@ void session_begin_request(struct session *session)
 	session->last_request++;
 }
 
+void session_count_refusal(struct session *session, enum status status)
+{
+	session->core->metrics.refusals[status]++;
+}
+
 void session_wait(struct session *session, struct list *waiting)
 {
 	list_remove(&session->waiting);
 	list_insert(waiting, &session->waiting);
-}
-
-void session_count_refusal(struct session *session, enum status status)
-{
-	session->core->metrics.refusals[status]++;
 }
 
 /* Moves the sessions to another list first: a session that begins to wait again must not be resumed twice. */

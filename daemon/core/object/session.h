@@ -140,9 +140,9 @@ struct session {
 };
 
 void session_begin_request(struct session *session);
+void session_count_refusal(struct session *session, enum status status);
 /* Makes the session's request wait until session_resume_all() is called for the list WAITING. */
 void session_wait(struct session *session, struct list *waiting);
-void session_count_refusal(struct session *session, enum status status);
 void session_resume_all(struct list *waiting);
 
 /*

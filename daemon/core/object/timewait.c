@@ -3,11 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-/* If memory runs out, uthash does not add an element, and sets the element's hh.tbl to NULL. */
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
 
 #include "core/object/held.h"
 #include "core/object/id.h"
@@ -15,6 +10,8 @@
 #include "proto/addr.h"
 #include "proto/text.h"
 #include "proto/timer.h"
+#include "util/clock.h"
+#include "util/hash.h"
 #include "util/util.h"
 
 /* The timer that ends time waits expires only at multiples of this, once for many. */
@@ -67,10 +64,7 @@ struct place {
 
 static uint64_t now_usec(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+	return clock_ns() / 1000;
 }
 
 static void run_soon(sd_event_source *timer)
@@ -91,11 +85,7 @@ static struct timewait_owner *get_owner(struct timewaits *timewaits, uid_t uid)
 	owner->uid = uid;
 	list_init(&owner->resuming);
 	list_init(&owner->link);
-	HASH_ADD(hh, timewaits->owners, uid, sizeof(owner->uid), owner);
-	if (!owner->hh.tbl) {
-		free(owner);
-		return NULL;
-	}
+	HASH_ADD_OR_FREE(timewaits->owners, uid, owner);
 	return owner;
 }
 

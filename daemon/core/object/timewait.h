@@ -32,7 +32,6 @@
 	16384 /* numbers and peers; further time waits of the owner are not kept */
 #define TIMEWAIT_QUEUES 17 /* 2^16 ms is the first duration above the maximum */
 
-struct core;
 struct id;
 
 struct place;

@@ -5,13 +5,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* If memory runs out, uthash does not add an element, and sets the element's hh.tbl to NULL. */
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-
 #include "core/object/id.h"
 #include "core/object/quota.h"
 #include "core/object/token.h"
+#include "util/hash.h"
 #include "util/util.h"
 
 #define ENDS_A_TURN 64 /* exports whose ends are handled in one turn of the loop */

@@ -18,17 +18,16 @@ static struct session *session_of(struct list *l)
 
 static void rearm(struct waits *waits)
 {
-	uint64_t first = UINT64_MAX, now = clock_ms();
+	uint64_t first = UINT64_MAX;
 	struct list *l;
 
 	list_for_each(l, &waits->sessions)
 		if (session_of(l)->wait.until_ms < first)
 			first = session_of(l)->wait.until_ms;
-	if (first == UINT64_MAX) {
+	if (first == UINT64_MAX)
 		timer_stop(waits->timer);
-		return;
-	}
-	timer_start(waits->timer, first > now ? (first - now) * 1000 : 0);
+	else
+		timer_start_at(waits->timer, first * 1000);
 }
 
 static bool is_over(const struct session *session, in_port_t port)
@@ -133,8 +132,7 @@ int wait_for_fabric(struct session *session, in_port_t port)
 	}
 	wait->port = port;
 	wait->for_others = false;
-	list_remove(&session->waiting);
-	list_insert(&waits->sessions, &session->waiting);
+	session_wait(session, &waits->sessions);
 	rearm(waits);
 	return -EINPROGRESS;
 }
@@ -150,8 +148,7 @@ int wait_for_others(struct session *session)
 	/* FOR_OTHERS makes a later wait_for_fabric() set a new deadline. */
 	wait->until_ms = clock_ms() + WAIT_FOR_OTHERS_MS;
 	wait->for_others = true;
-	list_remove(&session->waiting);
-	list_insert(&waits->sessions, &session->waiting);
+	session_wait(session, &waits->sessions);
 	timer_defer(waits->idle);
 	rearm(waits);
 	return -EINPROGRESS;
@@ -182,10 +179,9 @@ int wait_for_devices(struct session *session, const char *what, struct failure *
 	r = wait_for_fabric(session, /* port= */ 0);
 	if (r != 0)
 		return r;
-	failure_set(failure, STATUS_FABRIC,
-		    "cannot %s: the host's RDMA devices are still being opened, or one does not "
-		    "answer; try again",
-		    what);
-	failure->error = ETIMEDOUT;
-	return STATUS_FABRIC;
+	return failure_set_error(
+		failure, STATUS_FABRIC, ETIMEDOUT,
+		"cannot %s: the host's RDMA devices are still being opened, or one does not "
+		"answer; try again",
+		what);
 }

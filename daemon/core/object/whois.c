@@ -4,15 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* If memory runs out, uthash does not add an element, and sets the element's hh.tbl to NULL. */
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-
 #include "core/object/id.h"
 #include "core/object/session.h"
 #include "core/object/table.h"
 #include "core/object/whois.h"
 #include "proto/addr.h"
+#include "util/hash.h"
 #include "util/util.h"
 
 /* Addresses of both families in one form. The struct must have no padding, because uthash hashes its bytes. */
@@ -83,11 +80,7 @@ static struct whois_place *get_place(struct whois_index *index, const struct key
 		return NULL;
 	place->key = *key;
 	list_init(&place->entries);
-	HASH_ADD(hh, index->places, key, sizeof(place->key), place);
-	if (!place->hh.tbl) {
-		free(place);
-		return NULL;
-	}
+	HASH_ADD_OR_FREE(index->places, key, place);
 	return place;
 }
 

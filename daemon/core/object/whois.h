@@ -14,8 +14,6 @@ struct core;
 struct id;
 struct session;
 
-struct whois_index;
-
 struct whois_question {
 	bool listens; /* who listens on LOCAL; false: who connects from LOCAL to PEER, or is connected */
 	int port_space; /* enum rdma_port_space */

@@ -55,17 +55,28 @@ static const char *describe(const struct session *by, char ret[ADMIN_TEXT])
 	return ret;
 }
 
-int admin_kick_session(struct session *by, uint64_t number, struct failure *failure)
+/* NULL: there is none, as FAILURE says. */
+static struct session *find_session(const struct session *by, uint64_t number,
+				    struct failure *failure)
 {
 	struct session *session = roster_get(&by->core->by_number, number);
+
+	if (!session)
+		failure_set(failure, STATUS_NO_SUCH_ID, "there is no session %llu",
+			    (unsigned long long)number);
+	return session;
+}
+
+int admin_kick_session(struct session *by, uint64_t number, struct failure *failure)
+{
+	struct session *session = find_session(by, number, failure);
 	char why[96], who[ADMIN_TEXT];
 
 	if (session == by)
 		return failure_set(failure, STATUS_BAD_REQUEST, "session %llu cannot end itself",
 				   (unsigned long long)number);
 	if (!session)
-		return failure_set(failure, STATUS_NO_SUCH_ID, "there is no session %llu",
-				   (unsigned long long)number);
+		return STATUS_NO_SUCH_ID;
 	snprintf(why, sizeof(why), "ended by uid %u, pid %d", by->identity.uid, by->identity.pid);
 	/* Not rate-limited: each action of an admin is logged. */
 	log_notice("Session %llu, uid %u, pid %d is ended by %s.", (unsigned long long)number,
@@ -74,40 +85,21 @@ int admin_kick_session(struct session *by, uint64_t number, struct failure *fail
 	return 0;
 }
 
-static int find_id(struct session *by, uint64_t number, uint32_t handle, struct id **ret,
-		   struct failure *failure)
-{
-	struct session *session = roster_get(&by->core->by_number, number);
-	int r;
-
-	if (!session)
-		return failure_set(failure, STATUS_NO_SUCH_ID, "there is no session %llu",
-				   (unsigned long long)number);
-	r = table_find(session, handle, ret, failure);
-	if (r != 0)
-		return failure_set(failure, STATUS_NO_SUCH_ID, "session %llu has no id %u",
-				   (unsigned long long)number, handle);
-	return 0;
-}
-
 int admin_kick_id(struct session *by, uint64_t number, uint32_t handle, struct failure *failure)
 {
-	struct session *session;
+	struct session *session = find_session(by, number, failure);
 	struct failure why;
 	char who[ADMIN_TEXT];
 	struct id *id;
-	int r = find_id(by, number, handle, &id, failure);
+	int r;
 
-	if (r != 0)
-		return r;
-	session = id->session;
+	if (!session)
+		return STATUS_NO_SUCH_ID;
+	if (table_find(session, handle, &id, failure) != 0)
+		return failure_set(failure, STATUS_NO_SUCH_ID, "session %llu has no id %u",
+				   (unsigned long long)number, handle);
 	switch (id->state) {
-	case ID_DISCONNECTING:
-	case ID_DISCONNECTED:
-	case ID_FAILED:
-	case ID_REMOVED:
-	case ID_MOVED:
-	case ID_REVOKED:
+	case ID_DISCONNECTING ... ID_REVOKED:
 		return failure_set(failure, STATUS_BAD_STATE, "kick: id %u is already %s", handle,
 				   id_state_to_string(id->state));
 	default:
@@ -121,10 +113,7 @@ int admin_kick_id(struct session *by, uint64_t number, uint32_t handle, struct f
 		   id_state_to_string(id->state), describe(by, who));
 	failure_set(&why, STATUS_DENIED, "ended by an admin");
 	switch (id->state) {
-	case ID_IDLE:
-	case ID_BOUND:
-	case ID_LISTENING:
-	case ID_ADDR_QUERY:
+	case ID_IDLE ... ID_ADDR_QUERY:
 		revoke_id(id, &why);
 		break;
 	default:

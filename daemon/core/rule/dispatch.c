@@ -12,8 +12,6 @@
 #include "util/log.h"
 #include "util/util.h"
 
-#define IN(state) (1u << (state))
-
 /* The state changes that events cause. */
 static const struct {
 	enum rdma_cm_event_type event;
@@ -117,11 +115,7 @@ static void handle(struct id *id, struct fabric_event *event)
 	} else if (moved && event->type == RDMA_CM_EVENT_ADDR_ERROR) {
 		out.failure = resolve_explain(id, event->status, &failure);
 	} else if (moved && event->type == RDMA_CM_EVENT_CONNECT_RESPONSE) {
-		r = rule_settings_get_qp_attr(id, IBV_QPS_INIT, &out.init, &failure);
-		if (r == 0)
-			r = rule_settings_get_qp_attr(id, IBV_QPS_RTR, &out.rtr, &failure);
-		if (r == 0)
-			r = rule_settings_get_qp_attr(id, IBV_QPS_RTS, &out.rts, &failure);
+		r = rule_settings_fill_attrs(id, &out, &failure);
 	}
 
 	/*

@@ -38,19 +38,11 @@ bool judge_id(struct judgement *ret, struct id *id, struct policy *policy)
 	case ID_LISTENING:
 		intent_to_listen(&ret->intent, id);
 		break;
-	case ID_ADDR_RESOLVED:
-	case ID_ROUTE_QUERY:
-	case ID_ROUTE_RESOLVED:
-	case ID_CONNECTING:
-	case ID_RESPONDED:
-	case ID_REQUEST:
-	case ID_ACCEPTED:
-	case ID_ESTABLISHED:
+	case ID_ADDR_RESOLVED ... ID_ESTABLISHED:
 		if (id->handshake.passive)
 			intent_to_accept_id(&ret->intent, id);
 		else
 			intent_to_connect(&ret->intent, id);
-		ret->intent.intent.id = id;
 		break;
 	default:
 		return true; /* policy will decide at the id's next step, or the id has ended already */

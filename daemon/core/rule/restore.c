@@ -19,7 +19,6 @@
 #include "takeover/ledger.h"
 #include "util/util.h"
 
-#define IN(state) (1u << (state))
 #define HANDSHAKE (IN(ID_CONNECTING) | IN(ID_RESPONDED) | IN(ID_REQUEST) | IN(ID_ACCEPTED))
 #define LIVING (HANDSHAKE | IN(ID_ESTABLISHED) | IN(ID_DISCONNECTING) | IN(ID_DISCONNECTED))
 #define EMPTY (IN(ID_MOVED) | IN(ID_REVOKED) | IN(ID_REMOVED))
@@ -97,9 +96,7 @@ static void find_rule(struct id *id, struct id_intent *intent)
 
 static void tell(struct id *id, enum rdma_cm_event_type type, int status)
 {
-	struct session_event out = { .type = type, .status = status };
-
-	notify_event(id, &out);
+	notify_result(id, type, status, /* failure= */ NULL);
 }
 
 static enum fabric_stage stage_of(const struct ledger_id *row)
@@ -168,7 +165,6 @@ static void decide_again(struct id *id)
 		intent_to_accept_id(&intent, id);
 	else
 		intent_to_connect(&intent, id);
-	intent.intent.id = id;
 	find_rule(id, &intent);
 }
 
@@ -417,10 +413,7 @@ static int restore_state(struct id *id, const struct ledger_id *row)
 		return route_anew(id, row, /* asked= */ false);
 	case ID_ROUTE_QUERY:
 		return route_anew(id, row, /* asked= */ true);
-	case ID_CONNECTING:
-	case ID_RESPONDED:
-	case ID_ACCEPTED:
-	case ID_REQUEST:
+	case ID_CONNECTING ... ID_ACCEPTED:
 		return end_anew(id, row, ID_FAILED, RDMA_CM_EVENT_CONNECT_ERROR);
 	case ID_MOVED:
 	case ID_REVOKED:

@@ -10,17 +10,6 @@
 #include "core/verbs/group.h"
 #include "core/verbs/id_life.h"
 
-static void notify_end(struct id *id, enum rdma_cm_event_type type, const struct failure *why)
-{
-	struct session_event out = {
-		.type = type,
-		.status = -EACCES,
-		.failure = why,
-	};
-
-	notify_event(id, &out);
-}
-
 void revoke_id(struct id *id, const struct failure *why)
 {
 	/* A group or an import would use the fabric's id, which is freed below. */
@@ -29,7 +18,7 @@ void revoke_id(struct id *id, const struct failure *why)
 	/* DEVICE_REMOVAL is the only event of rdma_cma.h after which an id can only be destroyed. */
 	id->fabric = fabric_id_free(id->fabric);
 	id_set_state(id, ID_REVOKED);
-	notify_end(id, RDMA_CM_EVENT_DEVICE_REMOVAL, why);
+	notify_result(id, RDMA_CM_EVENT_DEVICE_REMOVAL, -EACCES, why);
 }
 
 void revoke_connection(struct id *id, const struct failure *why, const char *text)
@@ -56,5 +45,5 @@ void revoke_connection(struct id *id, const struct failure *why, const char *tex
 		break;
 	}
 	id_set_state(id, ID_FAILED);
-	notify_end(id, RDMA_CM_EVENT_CONNECT_ERROR, why);
+	notify_result(id, RDMA_CM_EVENT_CONNECT_ERROR, -EACCES, why);
 }

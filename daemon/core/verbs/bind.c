@@ -55,22 +55,22 @@ int bind_check_service(const struct id *id, const struct sockaddr *addr, const c
 
 	if (addr_is_of_port_space(addr, id->ps))
 		return 0;
-	failure_set(failure, STATUS_BAD_REQUEST,
-		    "%s %s: the service id is not one of the port space %s, so no rule can decide "
-		    "about it",
-		    verb, addr_to_string(addr, text), portspace_name(id->ps));
-	failure->error = EPROTONOSUPPORT; /* as the kernel's */
-	return STATUS_BAD_REQUEST;
+	return failure_set_error(
+		failure, STATUS_BAD_REQUEST, EPROTONOSUPPORT,
+		"%s %s: the service id is not one of the port space %s, so no rule can decide "
+		"about it",
+		verb, addr_to_string(addr, text), portspace_name(id->ps));
 }
 
 /*
  * Decides whether SESSION can bind ID to ADDR, or import ID, which is bound to ADDR. Returns 0, or STATUS_DENIED
- * if both decisions reject. WHAT ("bind") and TEXT (ADDR as a string) are for messages.
+ * if both decisions reject. WHAT ("bind") is for messages.
  */
 static int decide_purposes(struct session *session, const struct id *id,
-			   const struct sockaddr *addr, const char *what, const char *text,
-			   struct purposes *ret, struct failure *failure)
+			   const struct sockaddr *addr, const char *what, struct purposes *ret,
+			   struct failure *failure)
 {
+	char text[ADDR_STRLEN];
 	struct intent intent = {
 		.question = { .operation = POLICY_CONNECT,
 			      .early = true,
@@ -78,7 +78,7 @@ static int decide_purposes(struct session *session, const struct id *id,
 			      .port = -1,
 			      .port_space = id->ps },
 		.what = what,
-		.object = text,
+		.addrs[0] = addr,
 		.id = session == id->session ? id : NULL,
 	};
 
@@ -92,8 +92,8 @@ static int decide_purposes(struct session *session, const struct id *id,
 	decide_audit(session, &intent, &ret->listen, /* overflow= */ NULL);
 	return failure_set_denied(
 		failure, &ret->listen,
-		"%s %s: uid %u may neither listen on this address nor connect from it", what, text,
-		session->identity.uid);
+		"%s %s: uid %u may neither listen on this address nor connect from it", what,
+		addr_to_string(addr, text), session->identity.uid);
 }
 
 int bind_decide_over(struct session *session, const struct id *id, const char *what,
@@ -101,15 +101,13 @@ int bind_decide_over(struct session *session, const struct id *id, const char *w
 {
 	struct fabric_id_info info;
 	struct purposes purposes;
-	char text[ADDR_STRLEN];
 	int r;
 
 	fabric_id_get_info(id->fabric, &info);
 	r = bind_check_port(session, id->ps, (struct sockaddr *)&info.local, what, failure);
 	if (r != 0)
 		return r;
-	addr_to_string((struct sockaddr *)&info.local, text);
-	return decide_purposes(session, id, (struct sockaddr *)&info.local, what, text, &purposes,
+	return decide_purposes(session, id, (struct sockaddr *)&info.local, what, &purposes,
 			       failure);
 }
 
@@ -125,9 +123,10 @@ static bool may_listen_with_reuseaddr(const struct policy_verdict *listen)
  * Decides whether a bind to ADDR sets REUSEADDR (*RET), by the first rules that can match a later connect and a later
  * listen. rule_settings_check_reuseaddr() decides again when the program connects or listens.
  */
-static int decide_reuseaddr(struct id *id, const struct sockaddr *addr, const char *text,
+static int decide_reuseaddr(struct id *id, const struct sockaddr *addr,
 			    const struct purposes *purposes, bool *ret, struct failure *failure)
 {
+	char text[ADDR_STRLEN];
 	const struct policy_verdict *refusal = &purposes->connect;
 	const struct policy_rule *rule = purposes->connect.rule;
 	enum policy_reuseaddr mode = POLICY_REUSEADDR_NO;
@@ -150,7 +149,8 @@ static int decide_reuseaddr(struct id *id, const struct sockaddr *addr, const ch
 		if (purposes->listen.answer == POLICY_ALLOW)
 			refusal = &purposes->listen;
 		return failure_set_denied(failure, refusal,
-					  "bind %s: policy does not allow REUSEADDR", text);
+					  "bind %s: policy does not allow REUSEADDR",
+					  addr_to_string(addr, text));
 	}
 	*ret = options_wants_reuseaddr(&id->options);
 	return 0;
@@ -161,21 +161,18 @@ int bind_late_reuseaddr(struct id *id, bool reuseaddr, struct failure *failure)
 {
 	struct fabric_id_info info;
 	struct purposes purposes;
-	char text[ADDR_STRLEN];
 	bool allowed;
 	int r;
 
 	if (!reuseaddr)
 		return id_refuse_state(id, "set_option", failure);
 	fabric_id_get_info(id->fabric, &info);
-	addr_to_string((struct sockaddr *)&info.local, text);
-	r = decide_purposes(id->session, id, (struct sockaddr *)&info.local, "bind", text,
-			    &purposes, failure);
+	r = decide_purposes(id->session, id, (struct sockaddr *)&info.local, "bind", &purposes,
+			    failure);
 	if (r != 0)
 		return r;
 	id->options.asked[OPTION_REUSEADDR] = 1;
-	r = decide_reuseaddr(id, (struct sockaddr *)&info.local, text, &purposes, &allowed,
-			     failure);
+	r = decide_reuseaddr(id, (struct sockaddr *)&info.local, &purposes, &allowed, failure);
 	if (r == 0) {
 		r = id_set_option(id, OPTION_REUSEADDR, 1);
 		if (r < 0)
@@ -186,17 +183,9 @@ int bind_late_reuseaddr(struct id *id, bool reuseaddr, struct failure *failure)
 	return r;
 }
 
-int bind_any(struct id *id, struct failure *failure)
-{
-	struct sockaddr_in any = { .sin_family = AF_INET };
-
-	return bind_addr(id, (struct sockaddr *)&any, failure);
-}
-
 int bind_addr(struct id *id, const struct sockaddr *addr, struct failure *failure)
 {
 	struct purposes purposes;
-	char text[ADDR_STRLEN];
 	bool reuseaddr = false;
 	int r;
 
@@ -205,14 +194,13 @@ int bind_addr(struct id *id, const struct sockaddr *addr, struct failure *failur
 	r = bind_check_service(id, addr, "bind", failure);
 	if (r != 0)
 		return r;
-	addr_to_string(addr, text);
 	r = wait_for_devices(id->session, "bind", failure);
 	if (r == 0)
 		r = bind_check_port(id->session, id->ps, addr, "bind", failure);
 	if (r == 0)
-		r = decide_purposes(id->session, id, addr, "bind", text, &purposes, failure);
+		r = decide_purposes(id->session, id, addr, "bind", &purposes, failure);
 	if (r == 0)
-		r = decide_reuseaddr(id, addr, text, &purposes, &reuseaddr, failure);
+		r = decide_reuseaddr(id, addr, &purposes, &reuseaddr, failure);
 	if (r != 0)
 		return r;
 

@@ -15,8 +15,6 @@ struct session;
  * waits, and the caller has to repeat it when session_ops.resume is called.
  */
 int bind_addr(struct id *id, const struct sockaddr *addr, struct failure *failure);
-/* Binds to the IPv4 wildcard address and a free port. */
-int bind_any(struct id *id, struct failure *failure);
 /* Sets REUSEADDR of a bound id, if policy allows that. REUSEADDR false: returns STATUS_BAD_STATE. */
 int bind_late_reuseaddr(struct id *id, bool reuseaddr, struct failure *failure);
 /*

@@ -21,12 +21,21 @@
 #include "util/clock.h"
 #include "util/util.h"
 
-static int check_qp(struct id *id, const struct fabric_id_info *info, uint32_t qpn,
-		    struct failure *failure)
+/* Returns 0 or STATUS_NO_DEVICE. */
+static int get_device(const struct id *id, struct fabric_id_info *info, struct failure *failure)
 {
-	if (!info->device)
-		return failure_set(failure, STATUS_NO_DEVICE, "id %u has no device", id->handle);
-	return qpcheck_run(id, info->device, qpn, failure);
+	fabric_id_get_info(id->fabric, info);
+	return info->device ?
+		       0 :
+		       failure_set(failure, STATUS_NO_DEVICE, "id %u has no device", id->handle);
+}
+
+static int check_qp(struct id *id, uint32_t qpn, struct failure *failure)
+{
+	struct fabric_id_info info;
+	int r = get_device(id, &info, failure);
+
+	return r != 0 ? r : qpcheck_run(id, info.device, qpn, failure);
 }
 
 static int set_local_ece(struct id *id, const struct ibv_ece *ece, struct failure *failure)
@@ -44,10 +53,8 @@ static int fail(const struct id *id, const char *verb, int r, struct failure *fa
 {
 	if (r != -EOPNOTSUPP || !id_is_datagram(id))
 		return failure_set_fabric(failure, r, "%s", verb);
-	failure_set(failure, STATUS_FABRIC, "%s: the device is of iWARP, which has no datagrams",
-		    verb);
-	failure->error = EOPNOTSUPP;
-	return STATUS_FABRIC;
+	return failure_set_error(failure, STATUS_FABRIC, EOPNOTSUPP,
+				 "%s: the device is of iWARP, which has no datagrams", verb);
 }
 
 static void turn_away(struct id *id, int r, const char *text)
@@ -115,7 +122,7 @@ int conn_connect(struct id *id, const struct rdma_conn_param *param,
 	intent_to_connect(&intent, id);
 	/* The connect of a datagram id is a service look-up, which offers no QP to the peer. */
 	if (!id_is_datagram(id))
-		r = check_qp(id, &intent.info, param->qp_num, failure);
+		r = check_qp(id, param->qp_num, failure);
 	if (r == 0)
 		r = set_local_ece(id, local_ece, failure);
 	if (r == 0)
@@ -142,20 +149,17 @@ static void report_accept(struct id *id)
 	if (!id->handshake.qp_check.is_unknown)
 		return;
 	intent_to_accept_id(&intent, id);
-	intent.intent.id = id;
 	qpcheck_report(id, &intent.intent);
 }
 
 int conn_accept(struct id *id, const struct rdma_conn_param *param, const struct ibv_ece *local_ece,
 		struct failure *failure)
 {
-	struct fabric_id_info info;
 	int r;
 
 	if (id->state != ID_REQUEST)
 		return id_refuse_state(id, "accept", failure);
-	fabric_id_get_info(id->fabric, &info);
-	r = check_qp(id, &info, param->qp_num, failure);
+	r = check_qp(id, param->qp_num, failure);
 	if (r == 0)
 		r = set_local_ece(id, local_ece, failure);
 	if (r == 0)
@@ -190,10 +194,10 @@ static int check_held(struct held *held, struct failure *failure)
 	struct session *session = id->session;
 	uint32_t qpn = held->param.qp_num;
 	struct fabric_id_info info;
+	int r = get_device(id, &info, failure);
 
-	fabric_id_get_info(id->fabric, &info);
-	if (!info.device)
-		return failure_set(failure, STATUS_NO_DEVICE, "id %u has no device", id->handle);
+	if (r != 0)
+		return r;
 	if (!held->is_answered) {
 		held->asked_by = session->number;
 		held->answer = fabric_qp_belongs(&held->lookup, session->core->fabric, info.device,
@@ -252,8 +256,7 @@ void conn_resume(struct id *id)
 		r = send_step(id, &capped, held->accept, &failure);
 	}
 	held_free(held);
-	free(id->handshake.request);
-	id->handshake.request = NULL;
+	handshake_drop_request(&id->handshake);
 	id_save_state(id); /* it is not held back any more */
 	/*
 	 * The client's request was answered with success when it was held back, so an event has to report the
@@ -328,10 +331,7 @@ int conn_disconnect(struct id *id, struct failure *failure)
 	switch (id->state) {
 	case ID_IDLE:
 	case ID_BOUND:
-	case ID_ADDR_QUERY:
-	case ID_ADDR_RESOLVED:
-	case ID_ROUTE_QUERY:
-	case ID_ROUTE_RESOLVED:
+	case ID_ADDR_QUERY ... ID_ROUTE_RESOLVED:
 	case ID_MOVED:
 	case ID_REVOKED:
 		return id_refuse_state(id, "disconnect", failure);

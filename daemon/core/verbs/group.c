@@ -145,8 +145,7 @@ static int decide_join(struct id *id, const struct sockaddr *addr, const char *t
 				   "join %s: id %u is not bound to a device", text, id->handle);
 	decide(id->session, &intent.intent, &verdict);
 	if (verdict.answer != POLICY_ALLOW)
-		return failure_set_denied(failure, &verdict, "uid %u may not join %s",
-					  id->session->identity.uid, text);
+		return decide_deny(id->session, &intent.intent, &verdict, failure);
 	return decide_admit(id->session, &intent.intent, verdict.rule, /* pending= */ false, ret,
 			    failure);
 }
@@ -173,9 +172,8 @@ int group_join(struct id *id, const struct sockaddr *addr, uint32_t join_flags,
 	if (id_is_empty(id) || id->state == ID_REMOVED || id->token)
 		return id_refuse_state(id, "join_multicast", failure);
 	if (find_group(id, addr)) {
-		failure_set(failure, STATUS_BAD_STATE, "join %s: joined already", text);
-		failure->error = EEXIST;
-		return STATUS_BAD_STATE;
+		return failure_set_error(failure, STATUS_BAD_STATE, EEXIST,
+					 "join %s: joined already", text);
 	}
 	r = decide_may_begin(id->session, "join_multicast", failure);
 	if (r != 0)
@@ -251,10 +249,8 @@ int group_leave(struct id *id, const struct sockaddr *addr, struct failure *fail
 	char text[ADDR_STRLEN];
 
 	if (!group) {
-		failure_set(failure, STATUS_BAD_STATE, "leave %s: not joined",
-			    addr_to_string(addr, text));
-		failure->error = EADDRNOTAVAIL;
-		return STATUS_BAD_STATE;
+		return failure_set_error(failure, STATUS_BAD_STATE, EADDRNOTAVAIL,
+					 "leave %s: not joined", addr_to_string(addr, text));
 	}
 	leave(group);
 	return 0;

@@ -20,10 +20,8 @@ int handover_export(struct id *id, int *ret_fd, struct failure *failure)
 					       "export: id %u is exported already", id->handle) :
 				   id_refuse_state(id, "export", failure);
 	if (!list_is_empty(&id->groups)) {
-		failure_set(failure, STATUS_BAD_STATE, "export: id %u has joined multicast groups",
-			    id->handle);
-		failure->error = EBUSY;
-		return STATUS_BAD_STATE;
+		return failure_set_error(failure, STATUS_BAD_STATE, EBUSY,
+					 "export: id %u has joined multicast groups", id->handle);
 	}
 	return token_new(id, ret_fd, failure);
 }
@@ -77,16 +75,7 @@ static bool intent_to_import(struct id_intent *ret, struct id *id)
 		intent_to_listen(ret, id);
 		ret->intent.what = "take over the listener on";
 		break;
-	case ID_ADDR_QUERY:
-	case ID_ADDR_RESOLVED:
-	case ID_ROUTE_QUERY:
-	case ID_ROUTE_RESOLVED:
-	case ID_CONNECTING:
-	case ID_RESPONDED:
-	case ID_REQUEST:
-	case ID_ACCEPTED:
-	case ID_ESTABLISHED:
-	case ID_DISCONNECTING:
+	case ID_ADDR_QUERY ... ID_DISCONNECTING:
 		if (id->handshake.passive) {
 			intent_to_accept_id(ret, id);
 			ret->intent.what = id->handshake.request ?
@@ -115,7 +104,6 @@ static int check_binding(struct session *session, const struct id *id,
 			 struct failure *failure)
 {
 	struct policy_verdict rejected = { .answer = POLICY_REJECT, .rule = verdict->rule };
-	char object[INTENT_OBJECT_LEN];
 
 	if (id->handshake.passive)
 		return 0;
@@ -124,9 +112,7 @@ static int check_binding(struct session *session, const struct id *id,
 		    POLICY_REUSEADDR_NO) {
 		rejected.reason = "the id is bound with REUSEADDR, which the rule does not allow";
 		decide_audit(session, &intent->intent, &rejected, /* overflow= */ NULL);
-		return failure_set_denied(failure, &rejected, "uid %u may not %s %s",
-					  session->identity.uid, intent->intent.what,
-					  intent_object(&intent->intent, object));
+		return decide_deny(session, &intent->intent, &rejected, failure);
 	}
 	return bind_check_port(session, id->ps, (const struct sockaddr *)&intent->info.local,
 			       "take over", failure);
@@ -160,7 +146,6 @@ static int decide_import(struct session *session, struct id *id, struct import *
 			 struct failure *failure)
 {
 	struct policy_verdict verdict;
-	char object[INTENT_OBJECT_LEN];
 	struct id_intent intent;
 	int r;
 
@@ -170,9 +155,7 @@ static int decide_import(struct session *session, struct id *id, struct import *
 		return 0;
 	decide(session, &intent.intent, &verdict);
 	if (verdict.answer == POLICY_REJECT)
-		return failure_set_denied(failure, &verdict, "uid %u may not %s %s",
-					  session->identity.uid, intent.intent.what,
-					  intent_object(&intent.intent, object));
+		return decide_deny(session, &intent.intent, &verdict, failure);
 	/* The final decision follows when the address is resolved. By then the id belongs to SESSION. */
 	if (intent.intent.question.early)
 		return 0;
@@ -194,9 +177,7 @@ static void adopt(struct id *id, struct import *import, struct failure *failure)
 		id->grant.admitted = import->admitted;
 	}
 	switch (id->state) {
-	case ID_ADDR_RESOLVED:
-	case ID_ROUTE_QUERY:
-	case ID_ROUTE_RESOLVED:
+	case ID_ADDR_RESOLVED ... ID_ROUTE_RESOLVED:
 		r = rule_settings_admit(id, &import->verdict, failure);
 		break;
 	case ID_REQUEST:

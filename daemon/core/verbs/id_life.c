@@ -7,6 +7,7 @@
 #include "core/object/inquiry.h"
 #include "core/object/listener.h"
 #include "core/object/quota.h"
+#include "core/object/restriction.h"
 #include "core/object/table.h"
 #include "core/object/timewait.h"
 #include "core/object/token.h"
@@ -18,8 +19,6 @@
 #include "takeover/ledger.h"
 #include "util/clock.h"
 #include "util/util.h"
-
-#define IN(state) (1u << (state))
 
 /* Begin */
 
@@ -54,7 +53,7 @@ static int new_at(struct id **ret, struct session *session, uint32_t handle,
 		r = add(session, id, handle, &id->handle, failure);
 	if (r != 0) {
 		ledger_remove_id(ledger, id->row);
-		restricted_done(&id->restricted);
+		restriction_uncount_id(id->restricted);
 		charge_done(&id->charge);
 		free(id);
 		return r;
@@ -124,7 +123,8 @@ int id_new_request(struct id **ret, struct session *session, const struct fabric
 	*request = *event;
 	if (request->conn.private_data)
 		request->conn.private_data = request->private_data;
-	handshake_set_request(&(*ret)->handshake, TAKE_PTR(request));
+	(*ret)->handshake.passive = true;
+	(*ret)->handshake.request = TAKE_PTR(request);
 	if (!id_save_request(*ret)) {
 		*ret = id_free(*ret);
 		return failure_set_not_kept(failure, "connection requests");
@@ -207,8 +207,9 @@ static void move_listener(struct id *to, struct id *from, struct charge *charge)
 {
 	if (!from->listener)
 		return;
-	listener_set_charge(from->listener, charge);
 	to->listener = TAKE_PTR(from->listener);
+	charge_done(&to->listener->charge);
+	to->listener->charge = *charge;
 	to->listener->id = to;
 	undecided_move(to->listener);
 }
@@ -252,7 +253,7 @@ int id_move(struct id **ret, struct session *session, struct id *from, struct fa
 
 	r = new_at(&id, session, 0, from->ps, ID_IDLE, table_add, failure);
 	if (r == 0 && from->listener)
-		r = listener_charge(session, &listening, failure);
+		r = quota_charge(session, &listening, ACCOUNT_LISTENERS, 1, failure);
 	if (r != 0)
 		return r;
 
@@ -310,7 +311,7 @@ struct id *id_free(struct id *id)
 	table_remove(id->session, id->handle);
 	id->session->core->n_ids--;
 	id->row = ledger_remove_id(id->session->core->keep.ledger, id->row);
-	restricted_done(&id->restricted);
+	restriction_uncount_id(id->restricted);
 	charge_done(&id->charge);
 	free(id);
 	return NULL;

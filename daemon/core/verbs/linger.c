@@ -2,16 +2,13 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 
-/* If memory runs out, uthash does not add an element, and sets the element's hh.tbl to NULL. */
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-
 #include "core/object/core.h"
 #include "core/verbs/lease.h"
 #include "core/verbs/linger.h"
 #include "core/verbs/session_life.h"
 #include "proto/timer.h"
 #include "util/clock.h"
+#include "util/hash.h"
 #include "util/log.h"
 #include "util/util.h"
 
@@ -29,12 +26,11 @@ static void set_timer(struct lingers *lingers)
 {
 	struct list *first = list_first(&lingers->list);
 
-	if (!first) {
+	if (first)
+		timer_start_at(lingers->timer,
+			       container_of(first, struct lingering, link)->until_ms * 1000);
+	else
 		timer_stop(lingers->timer);
-		return;
-	}
-	timer_start_at(lingers->timer,
-		       container_of(first, struct lingering, link)->until_ms * 1000);
 }
 
 static struct lingering *lingering_free(struct lingering *lingering)
@@ -178,14 +174,6 @@ static bool may_linger(const struct session *session)
 	       identity_is_alive(&session->identity) && lease_count(session) > 0;
 }
 
-static bool watch_process(struct lingering *lingering)
-{
-	const struct session *session = lingering->session;
-
-	return crowd_add(&session->core->lingers->crowd, session->identity.pidfd, EPOLLIN,
-			 lingering) == 0;
-}
-
 static struct lingering *lingering_new(struct session *session)
 {
 	struct lingers *lingers = session->core->lingers;
@@ -196,12 +184,10 @@ static struct lingering *lingering_new(struct session *session)
 	lingering->session = session;
 	lingering->pid = session->identity.pid;
 	lingering->until_ms = clock_ms() + session->core->settings.resume_timeout_ms;
-	HASH_ADD(hh, lingers->by_pid, pid, sizeof(lingering->pid), lingering);
-	if (!lingering->hh.tbl) {
-		free(lingering);
+	HASH_ADD_OR_FREE(lingers->by_pid, pid, lingering);
+	if (!lingering)
 		return NULL;
-	}
-	if (!watch_process(lingering)) {
+	if (crowd_add(&lingers->crowd, session->identity.pidfd, EPOLLIN, lingering) != 0) {
 		HASH_DEL(lingers->by_pid, lingering);
 		free(lingering);
 		return NULL;

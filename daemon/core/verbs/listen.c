@@ -21,16 +21,13 @@
 static int decide_listen(struct id *id, const struct policy_rule **ret, struct failure *failure)
 {
 	struct policy_verdict verdict;
-	char object[INTENT_OBJECT_LEN];
 	struct id_intent intent;
 	int r;
 
 	intent_to_listen(&intent, id);
 	decide(id->session, &intent.intent, &verdict);
 	if (verdict.answer != POLICY_ALLOW)
-		return failure_set_denied(failure, &verdict, "uid %u may not listen on %s",
-					  id->session->identity.uid,
-					  intent_object(&intent.intent, object));
+		return decide_deny(id->session, &intent.intent, &verdict, failure);
 	/* Check REUSEADDR and the port again, because the id can have been bound under an earlier policy. */
 	r = rule_settings_check_reuseaddr(id, verdict.rule, POLICY_LISTEN, failure);
 	if (r == 0)
@@ -67,6 +64,7 @@ static int listen_in_fabric(struct id *id, unsigned backlog, struct failure *fai
 
 int listen_start(struct id *id, unsigned backlog, struct failure *failure)
 {
+	static const struct sockaddr_in any = { .sin_family = AF_INET };
 	struct core *core = id->session->core;
 	const struct policy_rule *rule;
 	struct listener *listener;
@@ -78,7 +76,7 @@ int listen_start(struct id *id, unsigned backlog, struct failure *failure)
 		return r;
 	/* Bind an id that is not bound yet, as the kernel does. */
 	if (id->state == ID_IDLE) {
-		r = bind_any(id, failure);
+		r = bind_addr(id, (const struct sockaddr *)&any, failure);
 		if (r != 0)
 			return r;
 	}
@@ -123,20 +121,6 @@ static void turn_away(const struct id *listening, struct fabric_id *request, enu
 	/* If the reject fails, freeing the request rejects it without private data. */
 	listener_reject(request, id_is_datagram(listening), code, retry_after_ms, text);
 	fabric_id_free(request);
-}
-
-/* A datagram QP has no single peer, so only its attributes for INIT are needed. */
-int listen_fill_request(struct id *request, struct session_event *event, struct failure *failure)
-{
-	int r = rule_settings_get_qp_attr(request, IBV_QPS_INIT, &event->init, failure);
-
-	if (id_is_datagram(request))
-		return r;
-	if (r == 0)
-		r = rule_settings_get_qp_attr(request, IBV_QPS_RTR, &event->rtr, failure);
-	if (r == 0)
-		r = rule_settings_get_qp_attr(request, IBV_QPS_RTS, &event->rts, failure);
-	return r;
 }
 
 /*
@@ -271,7 +255,7 @@ static void on_request(struct id *listening, struct fabric_event *event, struct 
 	id->options.asked[OPTION_TOS] = listening->options.asked[OPTION_TOS];
 	r = rule_settings_apply(id, &failure);
 	if (r == 0)
-		r = listen_fill_request(id, &out, &failure);
+		r = rule_settings_fill_attrs(id, &out, &failure);
 	if (r != 0) {
 		/* Most likely the peer gave up in the meantime, or the device is being removed. */
 		id_free(id);

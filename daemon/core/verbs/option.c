@@ -6,18 +6,16 @@
 #include "core/verbs/bind.h"
 #include "core/verbs/option.h"
 
-#define IN(state) (1u << (state))
-
-static int find(int number, enum option *ret, struct failure *failure)
+/* _OPTION_MAX: there is none with this number. FAILURE says so. */
+static enum option find(int number, struct failure *failure)
 {
-	for (int i = 0; i < _OPTION_MAX; i++)
-		if (option_kinds[i].number == number) {
-			*ret = (enum option)i;
-			return 0;
-		}
-	failure_set(failure, STATUS_BAD_REQUEST, "unknown option %d", number);
-	failure->error = ENOSYS;
-	return STATUS_BAD_REQUEST;
+	enum option option = 0;
+
+	while (option < _OPTION_MAX && option_kinds[option].number != number)
+		option++;
+	if (option == _OPTION_MAX)
+		failure_set_error(failure, STATUS_BAD_REQUEST, ENOSYS, "unknown option %d", number);
+	return option;
 }
 
 static int set_in_kernel(struct id *id, enum option option, int value, struct failure *failure)
@@ -32,13 +30,11 @@ static int set_in_kernel(struct id *id, enum option option, int value, struct fa
 /* Policy decides about TOS and REUSEADDR; before it has decided, their values are only stored. */
 static int set(struct id *id, int number, int value, struct failure *failure)
 {
+	enum option option = find(number, failure);
 	const struct option_kind *kind;
-	enum option option;
-	int r;
 
-	r = find(number, &option, failure);
-	if (r != 0)
-		return r;
+	if (option == _OPTION_MAX)
+		return STATUS_BAD_REQUEST;
 	kind = &option_kinds[option];
 	if (kind->max == 1)
 		value = value != 0;
@@ -75,13 +71,11 @@ int option_set(struct id *id, int number, int value, struct failure *failure)
 int option_get(struct id *id, int number, int *ret, struct failure *failure)
 {
 	const struct options *options = &id->options;
-	enum option option;
-	int r;
+	enum option option = find(number, failure);
 
-	r = find(number, &option, failure);
-	if (r != 0)
-		return r;
 	switch (option) {
+	case _OPTION_MAX:
+		return STATUS_BAD_REQUEST;
 	case OPTION_TOS:
 		*ret = id->grant.rule ? options->now[option] : options->asked[option];
 		break;

@@ -77,12 +77,11 @@ int renew_for_connect(struct id *id, struct failure *failure)
 
 	if (r != 0 || allows_tos(id, id->grant.rule, id->route.tos))
 		return r;
-	r = failure_set(failure, STATUS_BAD_STATE,
-			"connect: the route of id %u was resolved with a traffic class that %s:%u "
-			"does not allow: resolve again with a new id",
-			id->handle, id->grant.rule->file, id->grant.rule->line);
-	failure->error = ESTALE;
-	return r;
+	return failure_set_error(
+		failure, STATUS_BAD_STATE, ESTALE,
+		"connect: the route of id %u was resolved with a traffic class that %s:%u "
+		"does not allow: resolve again with a new id",
+		id->handle, id->grant.rule->file, id->grant.rule->line);
 }
 
 static bool allows_cap(int told, int cap)
@@ -118,7 +117,6 @@ static int renew_accept(struct id *id, struct failure *failure)
 	int r;
 
 	intent_to_accept_id(&intent, id);
-	intent.intent.id = id;
 	decide(id->session, &intent.intent, &verdict);
 	if (verdict.answer != POLICY_ALLOW) {
 		listener_turn_away(id, decide_refusal_code(&verdict),

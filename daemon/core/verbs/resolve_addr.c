@@ -71,8 +71,7 @@ const struct failure *resolve_explain(const struct id *id, int status, struct fa
 	fabric_id_get_info(id->fabric, &info);
 	if (!addr_is_loopback((struct sockaddr *)&info.peer))
 		return NULL;
-	failure_set(failure, STATUS_FABRIC, "%s", failure_loopback);
-	failure->error = ENODEV;
+	failure_set_error(failure, STATUS_FABRIC, ENODEV, "%s", failure_loopback);
 	return failure;
 }
 

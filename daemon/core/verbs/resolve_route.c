@@ -36,10 +36,8 @@ static struct route_holds *holds_of(const struct id *id)
 
 static void arm(struct route_holds *holds, uint64_t until_ms)
 {
-	uint64_t now = clock_ms();
-
 	holds->armed_ms = until_ms;
-	timer_start(holds->timer, until_ms > now ? (until_ms - now) * 1000 : 0);
+	timer_start_at(holds->timer, until_ms * 1000);
 }
 
 /*
@@ -81,13 +79,6 @@ static void send_address(struct id *id, bool routed)
 	notify_event(id, &out);
 }
 
-static void send_route(struct id *id)
-{
-	struct session_event out = { .type = RDMA_CM_EVENT_ROUTE_RESOLVED };
-
-	notify_event(id, &out);
-}
-
 /*
  * Returns the state that follows HELD. It is NONE if the client has requested the route with the address
  * (ROUTE_TOO), so that there is no route that it still has to request.
@@ -106,7 +97,7 @@ static void on_deadline(struct id *id)
 
 	leave(id, ROUTE_UNPLANNED);
 	if (is_due && id->state == ID_ROUTE_RESOLVED) {
-		send_route(id);
+		notify_result(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, /* failure= */ NULL);
 	} else if (!is_due && id->state == ID_ROUTE_QUERY) {
 		id->route.plan = after_address(id);
 		id->route.unreported = true;
@@ -189,21 +180,21 @@ static void end_wait(struct id *id)
 
 static void route_again(struct id *id)
 {
-	struct session_event out = { .type = RDMA_CM_EVENT_ROUTE_ERROR };
 	struct failure failure;
+	int r;
 
 	if (is_elsewhere(id))
-		out.status = -ENODEV;
+		r = -ENODEV;
 	else if (own_path_check(id, &failure) != 0)
-		out.status = -failure.error;
+		r = -failure.error;
 	else
-		out.status = begin(id, resolve_get_left_ms(id));
-	if (out.status == 0 && id->route.plan == ROUTE_AGAIN_FOR_CONNECT)
+		r = begin(id, resolve_get_left_ms(id));
+	if (r == 0 && id->route.plan == ROUTE_AGAIN_FOR_CONNECT)
 		return;
 	end_wait(id);
 	leave(id, ROUTE_UNPLANNED);
-	if (out.status < 0)
-		notify_event(id, &out);
+	if (r < 0)
+		notify_result(id, RDMA_CM_EVENT_ROUTE_ERROR, r, /* failure= */ NULL);
 }
 
 bool resolve_route_on_address(struct id *id)
@@ -260,30 +251,27 @@ bool resolve_route_fails(struct id *id)
 
 /* Resolving again */
 
+DEFINE_CLEANUP(struct fabric_id *, fabric_id_free)
+
 /* Replaces the fabric id by a new one. The TOS is set when the address is resolved, see rule_settings_admit(). */
 static int replace_fabric(struct id *id, struct failure *failure)
 {
+	_cleanup_(fabric_id_freep) struct fabric_id *fabric = NULL;
 	struct core *core = id->session->core;
 	struct fabric_id_info info;
-	struct fabric_id *fabric;
 	int r = fabric_id_new(&fabric, core->fabric, id->session->identity.owner, id->ps,
 			      core->on_event, id);
 
+	if (r == 0)
+		r = options_put(&id->options, fabric);
 	if (r < 0)
 		return failure_set_fabric(failure, r, "resolve the route again");
-	r = options_put(&id->options, fabric);
-	if (r < 0) {
-		fabric_id_free(fabric);
-		return failure_set_fabric(failure, r, "resolve the route again");
-	}
 	fabric_id_get_info(id->fabric, &info);
 	r = route_resolve_again(&id->route, &info);
-	if (r < 0) {
-		fabric_id_free(fabric);
+	if (r < 0)
 		return failure_errno(failure, r);
-	}
 	fabric_id_free(id->fabric);
-	id->fabric = fabric;
+	id->fabric = TAKE_PTR(fabric);
 	id->options.now[OPTION_TOS] = id->route.tos = -1;
 	id_set_state(id, ID_BOUND);
 	id_save(id);

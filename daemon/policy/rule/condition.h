@@ -47,7 +47,7 @@ union policy_value {
 	int number;
 };
 
-/* What a match is about. */
+/* What a match is about. What the client belongs to is in the order of enum workload_name. */
 enum policy_fact {
 	FACT_NONE, /* who the peer is; or the word is a setting */
 	FACT_USER,
@@ -75,6 +75,12 @@ enum ternary {
 	TERNARY_UNKNOWN,
 	TERNARY_YES,
 };
+
+/* Of FACT_UNIT to FACT_CGROUP. */
+static inline enum workload_name fact_workload(enum policy_fact fact)
+{
+	return (enum workload_name)(fact - FACT_UNIT);
+}
 
 /* A question, and its addresses as prefixes. */
 struct policy_facts {
@@ -106,26 +112,29 @@ struct setting {
 	enum setting_form form;
 	size_t offset; /* in struct policy_settings */
 	uint32_t least, most; /* of a number or a count */
-	const struct setting_name {
-		const char *name;
-		int value;
-	} * names; /* the last one is NULL */
+	const char *const
+		*names; /* of a name: by its value; "": this value has none; the last one is NULL */
 	const char *takes; /* for complaints: "'qp' takes own or reserved" */
 };
+
+struct policy_match;
+
+/*
+ * Reads a word's value into RET (a match) or RULE (a setting). Returns 0 if the rest of the line can be parsed, even
+ * after a complaint; else -EBADMSG or -ENOMEM.
+ */
+typedef int word_parse_fn(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
+typedef enum ternary word_match_fn(const struct policy_match *match,
+				   const struct policy_facts *facts);
 
 struct policy_word {
 	const char *name;
 	unsigned places; /* enum policy_place */
 	/* bit i: the word is allowed for enum policy_operation i */
 	unsigned operations;
-	/*
-	 * Reads the word's value into RET (a match) or RULE (a setting). Returns 0 if the rest of the line can be
-	 * parsed, even after a complaint; else -EBADMSG or -ENOMEM.
-	 */
-	int (*parse)(struct parser *parser, struct policy_rule *rule, union policy_value *ret);
+	word_parse_fn *parse;
 	enum policy_fact fact;
-	/* the match function; NULL: the word is a setting */
-	enum ternary (*match)(const union policy_value *value, const struct policy_facts *facts);
+	word_match_fn *match; /* NULL: the word is a setting */
 	bool is_about_who; /* a match that depends on policy_question.who */
 	struct setting setting; /* of a setting */
 };

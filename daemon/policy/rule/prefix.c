@@ -25,18 +25,19 @@ static void clear_host_bits(struct prefix *prefix)
 	memset(prefix->address + n, 0, sizeof(prefix->address) - n);
 }
 
-/*
- * Makes a prefix from the first BITS bits of ADDRESS, which has 16 bytes. If BITS is at least 96 and ADDRESS is an
- * IPv4-mapped address, the prefix is IPv4.
- */
-static void prefix_set_ipv6(struct prefix *ret, const uint8_t *address, unsigned bits)
+static void set(struct prefix *ret, uint8_t family, const void *address, unsigned bits)
+{
+	*ret = (struct prefix){ .family = family, .bits = (uint8_t)bits };
+	memcpy(ret->address, address, family == 4 ? 4 : 16);
+}
+
+/* As set(). If BITS is at least 96 and ADDRESS is an IPv4-mapped address, the prefix is IPv4. */
+static void set_ipv6(struct prefix *ret, const uint8_t *address, unsigned bits)
 {
 	if (bits >= 96 && !memcmp(address, mapped, sizeof(mapped)))
-		*ret = (struct prefix){ .family = 4, .bits = bits - 96 };
+		set(ret, 4, address + sizeof(mapped), bits - 96);
 	else
-		*ret = (struct prefix){ .family = 6, .bits = bits };
-
-	memcpy(ret->address, address + (ret->family == 4 ? 12 : 0), ret->family == 4 ? 4 : 16);
+		set(ret, 6, address, bits);
 }
 
 static bool parse_bits(unsigned *ret, const char *text, unsigned max)
@@ -87,15 +88,12 @@ enum prefix_status prefix_parse(struct prefix *ret, const char *text, size_t len
 	if (slash && !parse_bits(&bits, slash + 1, max))
 		return PREFIX_BAD_LENGTH;
 
-	if (max == 32) {
-		prefix = (struct prefix){ .family = 4, .bits = bits };
-		memcpy(prefix.address, address, 4);
-	} else if (is_gid) {
-		prefix = (struct prefix){ .family = PREFIX_GID, .bits = bits };
-		memcpy(prefix.address, address, 16);
-	} else {
-		prefix_set_ipv6(&prefix, address, bits);
-	}
+	if (max == 32)
+		set(&prefix, 4, address, bits);
+	else if (is_gid)
+		set(&prefix, PREFIX_GID, address, bits);
+	else
+		set_ipv6(&prefix, address, bits);
 
 	masked = prefix;
 	clear_host_bits(&masked);
@@ -119,21 +117,17 @@ bool prefix_from_sockaddr(struct prefix *ret, const struct sockaddr *address)
 		struct sockaddr_in in;
 
 		memcpy(&in, address, sizeof(in));
-		prefix.family = 4;
-		prefix.bits = 32;
-		memcpy(prefix.address, &in.sin_addr, 4);
+		set(&prefix, 4, &in.sin_addr, 32);
 	} else if (family == AF_INET6) {
 		struct sockaddr_in6 in6;
 
 		memcpy(&in6, address, sizeof(in6));
-		prefix_set_ipv6(&prefix, (const uint8_t *)&in6.sin6_addr, 128);
+		set_ipv6(&prefix, (const uint8_t *)&in6.sin6_addr, 128);
 	} else if (family == AF_IB) {
 		struct sockaddr_ib ib;
 
 		memcpy(&ib, address, sizeof(ib));
-		prefix.family = PREFIX_GID;
-		prefix.bits = 128;
-		memcpy(prefix.address, &ib.sib_addr, 16);
+		set(&prefix, PREFIX_GID, &ib.sib_addr, 128);
 	} else {
 		return false;
 	}
