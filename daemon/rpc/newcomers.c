@@ -1,173 +1,98 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <assert.h>
-#include <errno.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "rpc/newcomers.h"
 
-/* The owners of a range, or an owner who is in none. */
-struct newcomers_group {
-	struct list link; /* newcomers.groups */
-	struct list users; /* newcomers_user.link */
-	uint64_t key; /* owner_group() */
-	unsigned n; /* places */
-};
-
-struct newcomers_user {
-	struct list link; /* newcomers_group.users */
-	struct list places; /* newcomers_place.link */
-	struct newcomers_group *group;
-	uid_t uid;
-	unsigned n;
-};
-
 void newcomers_init(struct newcomers *newcomers)
 {
 	*newcomers = (struct newcomers){ .own = geteuid() };
-	list_init(&newcomers->groups);
+	list_init(&newcomers->places);
+	account_init(&newcomers->account);
 }
 
 void newcomers_done(struct newcomers *newcomers)
 {
-	assert(list_is_empty(&newcomers->groups));
+	account_done(&newcomers->account);
 }
 
 /*
  * False: the owner is root or the daemon's own user. Their clients do not count towards NEWCOMERS_MAX, and are not dropped
  * because of it.
  */
-static bool counts(const struct newcomers *newcomers, const struct newcomers_group *group)
+static bool counts(const struct newcomers *newcomers, struct owner owner)
 {
-	return group->key != 0 && group->key != newcomers->own;
-}
-
-/* Lists suffice, because there are no more groups and users than places. */
-static struct newcomers_group *get_group(struct newcomers *newcomers, struct owner owner)
-{
-	uint64_t key = owner_group(owner);
-	struct newcomers_group *group;
-	struct list *l;
-
-	list_for_each(l, &newcomers->groups) {
-		group = container_of(l, struct newcomers_group, link);
-		if (group->key == key)
-			return group;
-	}
-	group = calloc(1, sizeof(*group));
-	if (!group)
-		return NULL;
-	group->key = key;
-	list_init(&group->users);
-	list_insert(&newcomers->groups, &group->link);
-	return group;
-}
-
-static struct newcomers_user *get_user(struct newcomers_group *group, struct owner owner)
-{
-	struct newcomers_user *user;
-	struct list *l;
-
-	list_for_each(l, &group->users) {
-		user = container_of(l, struct newcomers_user, link);
-		if (user->uid == owner.uid)
-			return user;
-	}
-	user = calloc(1, sizeof(*user));
-	if (!user)
-		return NULL;
-	user->uid = owner.uid;
-	user->group = group;
-	list_init(&user->places);
-	list_insert(&group->users, &user->link);
-	return user;
-}
-
-static void put_group(struct newcomers_group *group)
-{
-	if (group->n > 0)
-		return;
-	list_remove(&group->link);
-	free(group);
+	return owner_group(owner) != 0 && owner_group(owner) != newcomers->own;
 }
 
 int newcomers_enter(struct newcomers *newcomers, struct newcomers_place *place, struct owner owner)
 {
-	struct newcomers_group *group = get_group(newcomers, owner);
-	struct newcomers_user *user = group ? get_user(group, owner) : NULL;
+	int r = account_add(&newcomers->account, &place->charge, ACCOUNT_SESSIONS, 1, owner);
 
-	if (!user) {
-		if (group)
-			put_group(group);
-		return -ENOMEM;
-	}
-	user->n++;
-	group->n++;
-	newcomers->n += counts(newcomers, group);
+	if (r < 0)
+		return r;
+	newcomers->n += counts(newcomers, owner);
 	place->newcomers = newcomers;
-	place->user = user;
-	list_insert(&user->places, &place->link);
+	place->owner = owner;
+	list_insert(&newcomers->places, &place->link);
 	return 0;
 }
 
 void newcomers_leave(struct newcomers_place *place)
 {
-	struct newcomers_user *user = place->user;
-	struct newcomers_group *group;
-
-	if (!user)
+	if (!place->newcomers)
 		return;
-	group = user->group;
 	list_remove(&place->link);
-	place->newcomers->n -= counts(place->newcomers, group);
-	place->user = NULL;
-	if (--user->n == 0) {
-		list_remove(&user->link);
-		free(user);
-	}
-	group->n--;
-	put_group(group);
+	charge_done(&place->charge);
+	place->newcomers->n -= counts(place->newcomers, place->owner);
+	place->newcomers = NULL;
 }
 
 unsigned newcomers_count(const struct newcomers *newcomers, struct owner owner)
 {
-	struct list *l;
-
-	list_for_each(l, &newcomers->groups) {
-		const struct newcomers_group *group = container_of(l, struct newcomers_group, link);
-
-		if (group->key == owner_group(owner))
-			return group->n;
-	}
-	return 0;
+	return (unsigned)account_get_group_used(&newcomers->account, ACCOUNT_SESSIONS, owner);
 }
 
-static struct newcomers_place *oldest_of(struct newcomers_group *group)
+/* Of the owners who count as one with OWNER, the one with most lets his oldest client go. */
+static struct newcomers_place *oldest_of(struct newcomers *newcomers, struct owner owner)
 {
-	struct newcomers_user *most = NULL;
+	struct newcomers_place *oldest = NULL;
+	uint64_t most = 0;
 	struct list *l;
 
-	list_for_each(l, &group->users) {
-		struct newcomers_user *user = container_of(l, struct newcomers_user, link);
+	list_for_each(l, &newcomers->places) {
+		struct newcomers_place *place = container_of(l, struct newcomers_place, link);
+		uint64_t n = account_get_used(&newcomers->account, ACCOUNT_SESSIONS, place->owner);
 
-		if (!most || user->n > most->n)
-			most = user;
+		if (owner_group(place->owner) == owner_group(owner) && n > most) {
+			oldest = place;
+			most = n;
+		}
 	}
-	return container_of(list_first(&most->places), struct newcomers_place, link);
+	return oldest;
 }
 
 struct newcomers_place *newcomers_surplus(struct newcomers *newcomers)
 {
-	struct newcomers_group *most = NULL;
+	struct newcomers_place *last =
+		container_of(newcomers->places.prev, struct newcomers_place, link);
+	struct owner with_most = { 0 };
+	unsigned most = 0;
 	struct list *l;
 
-	list_for_each(l, &newcomers->groups) {
-		struct newcomers_group *group = container_of(l, struct newcomers_group, link);
+	/* Only the user of the client that came last can have got too many by it. */
+	if (!list_is_empty(&newcomers->places) &&
+	    newcomers_count(newcomers, last->owner) > NEWCOMERS_PER_USER)
+		return oldest_of(newcomers, last->owner);
+	if (newcomers->n <= NEWCOMERS_MAX)
+		return NULL;
+	list_for_each(l, &newcomers->places) {
+		struct owner owner = container_of(l, struct newcomers_place, link)->owner;
+		unsigned n = newcomers_count(newcomers, owner);
 
-		if (group->n > NEWCOMERS_PER_USER)
-			return oldest_of(group);
-		if (counts(newcomers, group) && (!most || group->n > most->n))
-			most = group;
+		if (counts(newcomers, owner) && n > most) {
+			with_most = owner;
+			most = n;
+		}
 	}
-	return newcomers->n > NEWCOMERS_MAX ? oldest_of(most) : NULL;
+	return oldest_of(newcomers, with_most);
 }

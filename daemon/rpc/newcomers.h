@@ -9,28 +9,28 @@
  * count as one user, of whom the owner with most has to let one go.
  */
 
-#include <stdbool.h>
 #include <sys/types.h>
 
+#include "util/account.h"
 #include "util/list.h"
 #include "util/owner.h"
 
 #define NEWCOMERS_MAX 256 /* the clients of root and of the daemon's own user are not counted */
 #define NEWCOMERS_PER_USER 64
 
-struct newcomers_user;
-
 struct newcomers {
-	struct list groups; /* newcomers_group.link */
+	struct list places; /* newcomers_place.link, the oldest first */
+	struct account account; /* of places, as ACCOUNT_SESSIONS */
 	unsigned n; /* places taken, except by clients of root and of OWN */
 	uid_t own; /* the uid that this process runs as */
 };
 
 /* One of the newcomers. Embedded in the struct peer that waits. */
 struct newcomers_place {
-	struct list link; /* newcomers_user.places, the oldest first */
-	struct newcomers *newcomers;
-	struct newcomers_user *user; /* NULL: the peer is not among the newcomers */
+	struct list link; /* newcomers.places */
+	struct newcomers *newcomers; /* NULL: the peer is not among the newcomers */
+	struct owner owner;
+	struct charge charge;
 };
 
 void newcomers_init(struct newcomers *newcomers);
@@ -40,5 +40,8 @@ int newcomers_enter(struct newcomers *newcomers, struct newcomers_place *place,
 void newcomers_leave(struct newcomers_place *place); /* idempotent */
 /* The number of clients of all who count as one user with OWNER. */
 unsigned newcomers_count(const struct newcomers *newcomers, struct owner owner);
-/* The place whose client has to go because there are too many clients; NULL: there are not too many. */
+/*
+ * The place whose client has to go because there are too many clients; NULL: there are not too many. To be called after
+ * each newcomers_enter(), until it is NULL.
+ */
 struct newcomers_place *newcomers_surplus(struct newcomers *newcomers);

@@ -1,24 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <assert.h>
 #include <errno.h>
-#include <stdlib.h>
-
-/* If memory runs out, uthash does not add an element, and sets the element's hh.tbl to NULL. */
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
 
 #include "proto/timer.h"
 #include "rpc/turns.h"
 #include "util/hot.h"
+#include "util/keyed.h"
 
 /* An owner with what has joined, or a range with its owners. */
 struct turn_owner {
-	UT_hash_handle hh; /* turns.owners or turns.ranges */
-	struct owner owner; /* of a range: any of its owners */
-	uint64_t key; /* owner_group() of a range */
-	bool is_range;
+	struct keyed
+		keyed; /* turns.owners or turns.ranges; what has joined, and owners of a range, have references */
 	struct turn_owner *range; /* NULL: none */
-	unsigned n; /* of what has joined, or of owners */
 	uint64_t number; /* the turn of the loop in which WORK was used */
 	unsigned work;
 	/* in turns.waiting, or in the WAITING_OWNERS of the range, while there is put-off work */
@@ -27,29 +20,19 @@ struct turn_owner {
 	struct list waiting_owners; /* turn_owner.waiting; only of a range */
 };
 
-static void run_soon(struct turns *turns)
-{
-	timer_start(turns->source, 0);
-}
-
-static uint64_t get_number(const struct turns *turns)
-{
-	return hot_get_turn(turns->hot);
-}
-
 static bool has_budget(const struct turns *turns, const struct turn_owner *owner)
 {
-	return owner->work < TURNS_BUDGET || owner->number != get_number(turns);
+	return owner->work < TURNS_BUDGET || owner->number != hot_get_turn(turns->hot);
 }
 
-static struct turn *next(struct turn_owner *owner)
+static struct turn *next(const struct turn_owner *owner)
 {
 	struct list *l = list_first(&owner->queued);
 
 	return l ? container_of(l, struct turn, queued) : NULL;
 }
 
-static bool has_work(struct turn_owner *owner)
+static bool has_work(const struct turn_owner *owner)
 {
 	return next(owner) || !list_is_empty(&owner->waiting_owners);
 }
@@ -61,33 +44,14 @@ static void wait_last(struct list *waiting, struct turn_owner *owner)
 		list_insert(waiting, &owner->waiting);
 }
 
-static void hold(struct turn_owner *owner)
+static void put(struct turn_owner *owner)
 {
-	owner->n++;
-}
+	struct turn_owner *range = owner->range;
 
-static void put_range(struct turns *turns, struct turn_owner *range)
-{
-	if (!range || --range->n > 0)
-		return;
-	list_remove(&range->waiting);
-	HASH_DEL(turns->ranges, range);
-	free(range);
-}
-
-static void put(struct turns *turns, struct turn_owner *owner)
-{
-	if (owner->is_range) {
-		put_range(turns, owner);
-		return;
-	}
-	if (--owner->n > 0)
-		return;
-	list_remove(&owner->waiting);
-	HASH_DEL(turns->owners, owner);
-	turns->n_owners--;
-	put_range(turns, owner->range);
-	free(owner);
+	if (owner->keyed.n_refs == 1)
+		list_remove(&owner->waiting);
+	if (keyed_put(owner) && range)
+		put(range);
 }
 
 /* The owners of a range are served in rotation, one request of each. */
@@ -109,11 +73,11 @@ static void serve_owner(struct turns *turns, struct turn_owner *owner)
 {
 	struct turn *turn;
 
-	hold(owner);
+	owner->keyed.n_refs++;
 	while (has_budget(turns, owner) && (turn = take(owner)))
 		turns->serve(turn);
 	wait_last(&turns->waiting, owner);
-	put(turns, owner);
+	put(owner);
 }
 
 /*
@@ -129,21 +93,18 @@ static int on_source(sd_event_source *source, uint64_t usec, void *userdata)
 	if (l)
 		serve_owner(turns, container_of(l, struct turn_owner, waiting));
 	if (!list_is_empty(&turns->waiting))
-		run_soon(turns);
+		timer_start(source, 0);
 	return 0;
 }
 
 int turns_init(struct turns *turns, sd_event *loop, void (*serve)(struct turn *turn))
 {
-	int r;
-
 	turns->serve = serve;
 	list_init(&turns->waiting);
 	turns->hot = hot_ref(loop);
 	if (!turns->hot)
 		return -ENOMEM;
-	r = timer_new(&turns->source, loop, 1, on_source, turns);
-	return r < 0 ? r : 0;
+	return timer_new(&turns->source, loop, 1, on_source, turns);
 }
 
 void turns_done(struct turns *turns)
@@ -153,65 +114,29 @@ void turns_done(struct turns *turns)
 	turns->hot = hot_unref(turns->hot);
 }
 
-static struct turn_owner *owner_new(struct owner owner, bool is_range)
+static struct turn_owner *get(struct keyed **table, uint64_t key)
 {
-	struct turn_owner *ret = calloc(1, sizeof(*ret));
+	struct turn_owner *ret = keyed_get(table, key, sizeof(*ret));
 
-	if (!ret)
-		return NULL;
-	ret->owner = owner;
-	ret->key = owner_group(owner);
-	ret->is_range = is_range;
-	list_init(&ret->waiting);
-	list_init(&ret->queued);
-	list_init(&ret->waiting_owners);
-	return ret;
-}
-
-static struct turn_owner *get_range(struct turns *turns, struct owner owner)
-{
-	uint64_t key = owner_group(owner);
-	struct turn_owner *range;
-
-	HASH_FIND(hh, turns->ranges, &key, sizeof(key), range);
-	if (!range) {
-		range = owner_new(owner, /* is_range= */ true);
-		if (!range)
-			return NULL;
-		HASH_ADD(hh, turns->ranges, key, sizeof(range->key), range);
-		if (!range->hh.tbl) {
-			free(range);
-			return NULL;
-		}
+	if (ret && ret->keyed.n_refs == 1) {
+		list_init(&ret->waiting);
+		list_init(&ret->queued);
+		list_init(&ret->waiting_owners);
 	}
-	hold(range);
-	return range;
+	return ret;
 }
 
 static struct turn_owner *get_owner(struct turns *turns, struct owner owner)
 {
-	struct turn_owner *ret;
+	struct turn_owner *ret = get(&turns->owners, owner_key(owner));
 
-	HASH_FIND(hh, turns->owners, &owner, sizeof(owner), ret);
-	if (ret)
+	if (!ret || ret->keyed.n_refs > 1 || owner.range == OWNER_ALONE)
 		return ret;
-	ret = owner_new(owner, /* is_range= */ false);
-	if (!ret)
-		return NULL;
-	if (owner.range != OWNER_ALONE) {
-		ret->range = get_range(turns, owner);
-		if (!ret->range) {
-			free(ret);
-			return NULL;
-		}
-	}
-	HASH_ADD(hh, turns->owners, owner, sizeof(ret->owner), ret);
-	if (!ret->hh.tbl) {
-		put_range(turns, ret->range);
-		free(ret);
+	ret->range = get(&turns->ranges, owner_group(owner));
+	if (!ret->range) {
+		put(ret);
 		return NULL;
 	}
-	turns->n_owners++;
 	return ret;
 }
 
@@ -222,35 +147,31 @@ int turns_join(struct turns *turns, struct turn *turn, struct owner owner)
 	if (!turn->owner)
 		return -ENOMEM;
 	turn->turns = turns;
-	hold(turn->owner);
 	return 0;
 }
 
 /* Of a range in which nobody waits any more, serve_owner() finds nothing to serve. */
 void turns_leave(struct turn *turn)
 {
-	struct turns *turns = turn->turns;
-
-	if (!turns)
+	if (!turn->turns)
 		return;
-	if (turn->queued.next)
-		list_remove(&turn->queued);
+	list_remove(&turn->queued);
 	turn->turns = NULL;
-	put(turns, turn->owner);
+	put(turn->owner);
 }
 
 bool turns_may_go(const struct turn *turn)
 {
 	const struct turn_owner *owner = turn->owner;
 
-	return turn->turns->n_owners == 1 ||
+	return HASH_COUNT(turn->turns->owners) == 1 ||
 	       (list_is_empty(&owner->queued) && has_budget(turn->turns, owner) &&
 		(!owner->range || has_budget(turn->turns, owner->range)));
 }
 
 bool turns_is_used_up(const struct turn *turn)
 {
-	return turn->turns->n_owners == 1 && !has_budget(turn->turns, turn->owner);
+	return HASH_COUNT(turn->turns->owners) == 1 && !has_budget(turn->turns, turn->owner);
 }
 
 static void wait_for_turn(struct list *waiting, struct turn_owner *owner)
@@ -269,7 +190,7 @@ void turns_put_off(struct turn *turn)
 	if (range)
 		wait_for_turn(&range->waiting_owners, owner);
 	wait_for_turn(&turn->turns->waiting, range ?: owner);
-	run_soon(turn->turns);
+	timer_start(turn->turns->source, 0);
 }
 
 bool turns_is_put_off(const struct turn *turn)
@@ -279,15 +200,14 @@ bool turns_is_put_off(const struct turn *turn)
 
 bool turns_has_work(const struct turns *turns, struct owner owner)
 {
-	struct turn_owner *found;
+	const struct turn_owner *found = keyed_find(turns->owners, owner_key(owner));
 
-	HASH_FIND(hh, turns->owners, &owner, sizeof(owner), found);
 	return found && next(found);
 }
 
 static void charge(struct turns *turns, struct turn_owner *owner, unsigned work)
 {
-	uint64_t number = get_number(turns);
+	uint64_t number = hot_get_turn(turns->hot);
 
 	if (owner->number != number) {
 		owner->number = number;

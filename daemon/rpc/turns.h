@@ -27,13 +27,13 @@
 #define TURNS_RULES 64
 
 struct hot;
+struct keyed;
 struct turn;
 struct turn_owner;
 
 struct turns {
-	struct turn_owner *owners; /* a uthash table, by owner */
-	struct turn_owner *ranges; /* a uthash table, by owner_group() */
-	unsigned n_owners;
+	struct keyed *owners; /* turn_owner.keyed, by owner_key() */
+	struct keyed *ranges; /* the same, by owner_group() */
 	struct list
 		waiting; /* turn_owner.waiting: ranges, and owners in none, with put-off work; the next one first */
 	struct hot *hot;

@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <assert.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <unistd.h>
 
-/* If memory runs out, uthash does not add an element, and sets the element's hh.tbl to NULL. */
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-
 #include "util/account.h"
+#include "util/keyed.h"
 
-/* An owner, or a range with many owners. */
+/* An owner, by his uid, or a range with many owners, by owner_group(). */
 struct account_user {
-	UT_hash_handle hh; /* account.users */
-	uint64_t key; /* the owner's uid, or owner_group() of the range */
-	unsigned n_charges;
+	struct keyed keyed; /* account.users; each charge has a reference */
 	uint64_t used[_ACCOUNT_SLOT_MAX];
 };
 
@@ -32,61 +26,27 @@ void account_done(struct account *account)
 		assert(account->used[i] == 0);
 }
 
-static struct account_user *find(const struct account *account, uint64_t key)
-{
-	struct account_user *user;
-
-	HASH_FIND(hh, account->users, &key, sizeof(key), user);
-	return user;
-}
-
-static void put(struct account *account, struct account_user *user)
-{
-	if (--user->n_charges > 0)
-		return;
-	HASH_DEL(account->users, user);
-	free(user);
-}
-
-/* Gets a reference, as each charge has one. NULL: there is no memory. */
-static struct account_user *get(struct account *account, uint64_t key)
-{
-	struct account_user *user = find(account, key);
-
-	if (!user) {
-		user = calloc(1, sizeof(*user));
-		if (!user)
-			return NULL;
-		user->key = key;
-		HASH_ADD(hh, account->users, key, sizeof(user->key), user);
-		if (!user->hh.tbl) {
-			free(user);
-			return NULL;
-		}
-	}
-	user->n_charges++;
-	return user;
-}
-
 static int get_both(struct account *account, struct owner owner, struct charge *ret)
 {
-	struct account_user *user = get(account, owner.uid), *range = NULL;
+	struct account_user *user = keyed_get(&account->users, owner.uid, sizeof(*user));
+	struct account_user *range = NULL;
 
-	if (user && owner.range != OWNER_ALONE)
-		range = get(account, owner_group(owner));
-	if (user && !range && owner.range != OWNER_ALONE) {
-		put(account, user);
-		return -ENOMEM;
+	if (user && owner.range != OWNER_ALONE) {
+		range = keyed_get(&account->users, owner_group(owner), sizeof(*range));
+		if (!range)
+			keyed_put(user);
 	}
+	if (!user || (owner.range != OWNER_ALONE && !range))
+		return -ENOMEM;
 	*ret = (struct charge){ .account = account, .user = user, .range = range };
-	return user ? 0 : -ENOMEM;
+	return 0;
 }
 
-static void put_both(struct charge *charge)
+static void put_both(const struct charge *charge)
 {
-	put(charge->account, charge->user);
+	keyed_put(charge->user);
 	if (charge->range)
-		put(charge->account, charge->range);
+		keyed_put(charge->range);
 }
 
 /* USED can exceed LIMIT: limits can be lowered at any time, and some charges ignore them. */
@@ -177,11 +137,22 @@ bool account_is_full(const struct account *account, enum account_slot slot)
 	return account->used[slot] >= limit_of_all(account, slot, account->own);
 }
 
-uint64_t account_get_used(const struct account *account, enum account_slot slot, struct owner owner)
+static uint64_t used_by(const struct account *account, enum account_slot slot, uint64_t key)
 {
-	const struct account_user *user = find(account, owner.uid);
+	const struct account_user *user = keyed_find(account->users, key);
 
 	return user ? user->used[slot] : 0;
+}
+
+uint64_t account_get_used(const struct account *account, enum account_slot slot, struct owner owner)
+{
+	return used_by(account, slot, owner.uid);
+}
+
+uint64_t account_get_group_used(const struct account *account, enum account_slot slot,
+				struct owner owner)
+{
+	return used_by(account, slot, owner_group(owner));
 }
 
 void charge_grow(struct charge *charge, uint64_t amount)

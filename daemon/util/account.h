@@ -28,11 +28,11 @@ enum account_slot {
 };
 
 struct account_user;
+struct keyed;
 
 struct account {
-	struct account_user *users; /* a uthash table of owners and ranges */
-	/* of each owner */
-	uint64_t limit_per_user[_ACCOUNT_SLOT_MAX];
+	struct keyed *users; /* owners and ranges */
+	uint64_t limit_per_user[_ACCOUNT_SLOT_MAX]; /* of each owner */
 	uint64_t limit[_ACCOUNT_SLOT_MAX]; /* for all users together; UINT64_MAX: none */
 	uint64_t reserve[_ACCOUNT_SLOT_MAX]; /* added to LIMIT for root and OWN */
 	uid_t own; /* the uid that the daemon runs as */
@@ -66,5 +66,8 @@ uint64_t account_get_limit(const struct account *account, enum account_slot slot
 bool account_is_full(const struct account *account, enum account_slot slot);
 uint64_t account_get_used(const struct account *account, enum account_slot slot,
 			  struct owner owner);
+/* The same of all owners of OWNER's range together, or of OWNER if he is alone. */
+uint64_t account_get_group_used(const struct account *account, enum account_slot slot,
+				struct owner owner);
 void charge_grow(struct charge *charge, uint64_t amount); /* ignores limits */
 void charge_done(struct charge *charge); /* idempotent */

@@ -5,21 +5,15 @@
 #include <unistd.h>
 
 #include "util/closer.h"
+#include "util/keyed.h"
 #include "util/offload.h"
 #include "util/util.h"
 
-/*
- * With this macro, uthash does not end the process if memory runs out. It leaves the new element out of the
- * table, with hh.tbl NULL.
- */
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-
 struct closer_user {
+	struct keyed
+		keyed; /* closer.users, by owner_key(); closings that are bound to the user have references */
 	struct owner owner;
-	unsigned n_refs; /* closings that are bound to the user */
 	unsigned n_waiting; /* descriptors submitted and not closed yet */
-	UT_hash_handle hh;
 };
 
 struct closer {
@@ -27,7 +21,7 @@ struct closer {
 	void (*caught_up)(void *userdata);
 	void *userdata;
 	struct offload *offloads[_CLOSER_CLASS_MAX];
-	struct closer_user *users; /* a uthash table, by owner */
+	struct keyed *users; /* closer_user.keyed */
 	unsigned n_waiting;
 	struct list busy; /* closing.busy */
 };
@@ -95,45 +89,9 @@ struct closer *closer_free(struct closer *closer)
 	return NULL;
 }
 
-static struct closer_user *find_user(const struct closer *closer, struct owner owner)
-{
-	struct closer_user *user;
-
-	HASH_FIND(hh, closer->users, &owner, sizeof(owner), user);
-	return user;
-}
-
-static int get_user(struct closer *closer, struct owner owner, struct closer_user **ret)
-{
-	struct closer_user *user = find_user(closer, owner);
-
-	if (!user) {
-		user = calloc(1, sizeof(*user));
-		if (!user)
-			return -ENOMEM;
-		user->owner = owner;
-		HASH_ADD(hh, closer->users, owner, sizeof(user->owner), user);
-		if (!user->hh.tbl) {
-			free(user);
-			return -ENOMEM;
-		}
-	}
-	user->n_refs++;
-	*ret = user;
-	return 0;
-}
-
-static void put_user(struct closer *closer, struct closer_user *user)
-{
-	if (--user->n_refs > 0)
-		return;
-	HASH_DEL(closer->users, user);
-	free(user);
-}
-
 bool closer_is_behind(const struct closer *closer, struct owner owner)
 {
-	const struct closer_user *user = find_user(closer, owner);
+	const struct closer_user *user = keyed_find(closer->users, owner_key(owner));
 
 	return user && user->n_waiting > CLOSER_MANY;
 }
@@ -162,7 +120,7 @@ static void done(struct offload_job *job)
 	closer->n_waiting -= (unsigned)closing->n;
 	was_behind = was_behind && user->n_waiting <= CLOSER_MANY;
 	list_remove(&closing->busy);
-	put_user(closer, user);
+	keyed_put(user);
 	charge_done(&closing->charge);
 	free(closing);
 	if (was_behind && closer->caught_up)
@@ -191,18 +149,19 @@ int closing_bind(struct closing *closing, struct owner owner, enum closer_class 
 	struct offload_job job = closing->job;
 	int r;
 
-	r = get_user(closer, owner, &user);
-	if (r < 0)
-		return r;
+	user = keyed_get(&closer->users, owner_key(owner), sizeof(*user));
+	if (!user)
+		return -ENOMEM;
+	user->owner = owner;
 	r = offload_prepare_in_group(offload, &job, owner.uid, owner_group(owner));
 	if (r < 0) {
-		put_user(closer, user);
+		keyed_put(user);
 		return r;
 	}
 	/* The old binding is released last, so that a failure changes nothing. */
 	offload_release(&closing->job);
 	if (closing->user)
-		put_user(closer, closing->user);
+		keyed_put(closing->user);
 	closing->job.lane = job.lane;
 	list_init(&closing->job.link);
 	closing->offload = offload;
@@ -243,7 +202,7 @@ struct closing *closing_free(struct closing *closing)
 	assert(closing->n == 0);
 	offload_release(&closing->job);
 	if (closing->user)
-		put_user(closing->closer, closing->user);
+		keyed_put(closing->user);
 	free(closing);
 	return NULL;
 }

@@ -12,17 +12,11 @@
 
 #include "proto/timer.h"
 #include "util/clock.h"
-#include "util/log.h"
 #include "util/hot.h"
+#include "util/keyed.h"
+#include "util/log.h"
 #include "util/offload.h"
 #include "util/util.h"
-
-/*
- * With this macro, uthash does not end the process if memory runs out. It leaves the new element out of the
- * table, with hh.tbl NULL.
- */
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
 
 #define IDLE_SECONDS 10 /* then a thread without work ends */
 #define END_SECONDS 2
@@ -30,25 +24,22 @@
 #define STACK_SIZE (256 * 1024)
 
 struct offload_group {
+	struct keyed
+		keyed; /* offload.groups; each lane has a reference; only the loop's thread uses it */
 	struct offload *offload;
-	uint64_t key;
-	unsigned n_lanes; /* only the loop's thread uses it */
 	/* in offload.ready, while lanes are ready, and threads are left for the group */
 	struct list link;
 	struct list ready; /* offload_lane.link */
 	unsigned n_running; /* lanes */
-	UT_hash_handle hh;
 };
 
 struct offload_lane {
+	/* offload.lanes; each job that is prepared or submitted has a reference; only the loop's thread uses it */
+	struct keyed keyed;
 	struct offload_group *group;
-	uint64_t key;
-	/* jobs that are prepared or submitted; only the loop's thread uses N_JOBS */
-	unsigned n_jobs;
 	struct list link; /* offload_group.ready, while jobs wait and none runs */
 	struct list jobs; /* offload_job.link: jobs that wait */
 	bool runs;
-	UT_hash_handle hh;
 };
 
 struct worker {
@@ -62,8 +53,8 @@ struct offload {
 	/* Only the loop's thread uses these: */
 	struct hot *hot;
 	struct hot_io io; /* watches WAKE */
-	struct offload_lane *lanes; /* a uthash table, by key */
-	struct offload_group *groups; /* the same */
+	struct keyed *lanes; /* offload_lane.keyed */
+	struct keyed *groups; /* offload_group.keyed */
 	unsigned n_jobs;
 	unsigned max_jobs_per_key;
 	int wake; /* an eventfd */
@@ -274,44 +265,22 @@ static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
 
 static struct offload_group *get_group(struct offload *offload, uint64_t key)
 {
-	struct offload_group *group;
+	struct offload_group *group = keyed_get(&offload->groups, key, sizeof(*group));
 
-	HASH_FIND(hh, offload->groups, &key, sizeof(key), group);
-	if (!group) {
-		group = calloc(1, sizeof(*group));
-		if (!group)
-			return NULL;
+	if (group && group->keyed.n_refs == 1) {
 		group->offload = offload;
-		group->key = key;
 		list_init(&group->link);
 		list_init(&group->ready);
-		HASH_ADD(hh, offload->groups, key, sizeof(group->key), group);
-		if (!group->hh.tbl) {
-			free(group);
-			return NULL;
-		}
 	}
-	group->n_lanes++;
 	return group;
-}
-
-static void put_group(struct offload_group *group)
-{
-	if (--group->n_lanes > 0)
-		return;
-	HASH_DEL(group->offload->groups, group);
-	free(group);
 }
 
 static void put_lane(struct offload_lane *lane)
 {
 	struct offload_group *group = lane->group;
 
-	if (--lane->n_jobs > 0)
-		return;
-	HASH_DEL(group->offload->lanes, lane);
-	free(lane);
-	put_group(group);
+	if (keyed_put(lane))
+		keyed_put(group);
 }
 
 static void finish(struct offload *offload, struct offload_job *job)
@@ -446,41 +415,33 @@ struct offload *offload_free(struct offload *offload)
 	return NULL;
 }
 
-static struct offload_lane *lane_new(struct offload *offload, uint64_t key, uint64_t group)
+static struct offload_lane *get_lane(struct offload *offload, uint64_t key, uint64_t group)
 {
-	struct offload_lane *lane = calloc(1, sizeof(*lane));
+	struct offload_lane *lane = keyed_get(&offload->lanes, key, sizeof(*lane));
 
-	if (!lane)
-		return NULL;
-	lane->key = key;
+	if (!lane || lane->keyed.n_refs > 1)
+		return lane;
 	list_init(&lane->link);
 	list_init(&lane->jobs);
 	lane->group = get_group(offload, group);
 	if (!lane->group) {
-		free(lane);
+		keyed_put(lane);
 		return NULL;
 	}
-	HASH_ADD(hh, offload->lanes, key, sizeof(lane->key), lane);
-	if (lane->hh.tbl)
-		return lane;
-	put_group(lane->group);
-	free(lane);
-	return NULL;
+	return lane;
 }
 
 int offload_prepare_in_group(struct offload *offload, struct offload_job *job, uint64_t key,
 			     uint64_t group)
 {
-	struct offload_lane *lane;
+	struct offload_lane *lane = get_lane(offload, key, group);
 
-	HASH_FIND(hh, offload->lanes, &key, sizeof(key), lane);
-	if (!lane)
-		lane = lane_new(offload, key, group);
 	if (!lane)
 		return -ENOMEM;
-	if (lane->n_jobs >= offload->max_jobs_per_key)
+	if (lane->keyed.n_refs > offload->max_jobs_per_key) {
+		put_lane(lane);
 		return -EDQUOT;
-	lane->n_jobs++;
+	}
 	job->lane = lane;
 	list_init(&job->link);
 	return 0;
@@ -522,10 +483,9 @@ void offload_submit(struct offload *offload, struct offload_job *job)
 
 unsigned offload_n_jobs_of(const struct offload *offload, uint64_t key)
 {
-	const struct offload_lane *lane;
+	const struct offload_lane *lane = keyed_find(offload->lanes, key);
 
-	HASH_FIND(hh, offload->lanes, &key, sizeof(key), lane);
-	return lane ? lane->n_jobs : 0;
+	return lane ? lane->keyed.n_refs : 0;
 }
 
 unsigned offload_n_jobs(const struct offload *offload)

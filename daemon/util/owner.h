@@ -75,6 +75,12 @@ static inline uint64_t owner_group(struct owner owner)
 	return owner.range == OWNER_ALONE ? owner.uid : UINT64_C(1) << 32 | owner.range;
 }
 
+/* A number for OWNER and nobody else. */
+static inline uint64_t owner_key(struct owner owner)
+{
+	return (uint64_t)owner.uid << 32 | owner.range;
+}
+
 static inline bool owner_is(struct owner a, struct owner b)
 {
 	return a.uid == b.uid && a.range == b.range;

@@ -3,6 +3,7 @@
 
 #include "rpc/turns.h"
 #include "tests/unit/unit.h"
+#include "util/keyed.h"
 
 #define N 500 /* sessions of an owner */
 
@@ -115,7 +116,7 @@ START_TEST(a_range_is_as_one_owner)
 {
 	in_range = true;
 	share_work(1);
-	ck_assert_uint_eq(turns.n_owners, N + 1);
+	ck_assert_uint_eq(HASH_COUNT(turns.owners), N + 1);
 	turns_charge(&clients[0][0].turn, TURNS_BUDGET);
 	ck_assert(!turns_may_go(&clients[0][1].turn));
 	ck_assert(turns_may_go(&clients[1][0].turn) || turns_is_put_off(&clients[1][0].turn));
@@ -145,7 +146,7 @@ START_TEST(owners_of_a_range_take_turns)
 	ck_assert_uint_ge(n_served[1] + TURNS_BUDGET, n_served[0]);
 	for (unsigned i = 0; i < N; i++)
 		turns_leave(&clients[0][i].turn);
-	ck_assert_uint_eq(turns.n_owners, 1);
+	ck_assert_uint_eq(HASH_COUNT(turns.owners), 1);
 	ck_assert_int_gt(sd_event_run(loop, UINT64_MAX), 0);
 }
 END_TEST
@@ -170,7 +171,7 @@ START_TEST(who_leaves_has_no_turn)
 	turns_put_off(&clients[1][0].turn);
 	turns_leave(&clients[1][0].turn);
 	turns_leave(&clients[1][0].turn);
-	ck_assert_uint_eq(turns.n_owners, 1);
+	ck_assert_uint_eq(HASH_COUNT(turns.owners), 1);
 	ck_assert_int_gt(sd_event_run(loop, UINT64_MAX), 0);
 	ck_assert_uint_eq(n_served[1], 0);
 	ck_assert_uint_gt(n_served[0], 0);
