@@ -61,27 +61,21 @@ DEFINE_CLEANUP(struct diag *, diag_free)
 DEFINE_CLEANUP(struct policy *, policy_unref)
 DEFINE_CLEANUP(struct broker *, broker_free)
 
-static void log_diag(const struct diag *diag)
+static void log_complaints(int level, const struct complaints *complaints)
 {
-	const char *line;
-
-	for (size_t i = 0; (line = diag_at(diag, i)); i++)
-		log_error("%s", line);
+	for (size_t i = 0; i < complaints->n_kept; i++)
+		log_msg(level, "%s", complaints->kept[i].message);
 }
 
 static void log_warnings(const struct diag *diag)
 {
-	size_t n = 0;
-	const char *line;
+	size_t n_more = diag->warnings.n - diag->warnings.n_kept;
 
-	while ((line = diag_warning_at(diag, n))) {
-		log_warning("%s", line);
-		n++;
-	}
-	if (diag_count_warnings(diag) > n)
+	log_complaints(LOG_WARNING, &diag->warnings);
+	if (n_more > 0)
 		log_warning("There are %zu more warnings about the files of the configuration and "
 			    "the policy.",
-			    diag_count_warnings(diag) - n);
+			    n_more);
 }
 
 /* Reserved for root and the daemon's own user. A session has two descriptors. */
@@ -196,9 +190,9 @@ static void look_at_status(struct broker *broker)
 static void refuse_reload(struct broker *broker, int r, struct diag *diag)
 {
 	if (diag)
-		log_diag(diag);
+		log_complaints(LOG_ERR, &diag->errors);
 	control_set_policy_error(server_get_control(broker->server),
-				 (diag ? diag_first(diag) : NULL) ?: strerror(-r));
+				 (diag ? complaints_at(&diag->errors, 0) : NULL) ?: strerror(-r));
 	if (policy_is_fallback(broker->core->policy))
 		log_error("The reload failed: there is still no policy, and everything is "
 			  "rejected.");
@@ -474,7 +468,7 @@ static int read_policy(struct broker *broker, struct policy **ret, struct diag *
 
 	if (is_shortage(r))
 		return r;
-	log_diag(diag);
+	log_complaints(LOG_ERR, &diag->errors);
 	log_warnings(diag);
 	if (r == 0) {
 		warn_of_missing_names(*ret);
@@ -505,7 +499,7 @@ int broker_new(struct broker **ret, const struct broker_options *options)
 	if (is_shortage(r))
 		return r;
 	if (r < 0) {
-		log_diag(diag);
+		log_complaints(LOG_ERR, &diag->errors);
 		log_warnings(diag);
 		log_error(
 			"Cannot start rdmabrokerd: its configuration has an error. Correct it until "
@@ -520,7 +514,8 @@ int broker_new(struct broker **ret, const struct broker_options *options)
 		return r;
 	if (policy_is_fallback(policy))
 		control_set_policy_error(server_get_control(broker->server),
-					 diag_first(diag) ?: "the policy cannot be read");
+					 complaints_at(&diag->errors, 0) ?:
+						 "the policy cannot be read");
 	*ret = TAKE_PTR(broker);
 	return 0;
 }

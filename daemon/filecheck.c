@@ -181,40 +181,33 @@ static void number_or_null(struct jsonout *json, const char *key, unsigned n)
 		jsonout_null(json, key);
 }
 
-typedef bool (*get_fn)(const struct diag *diag, size_t i, struct diag_parts *ret);
-
-/* Returns the number of complaints that GET has. */
-static size_t print_complaints(struct jsonout *json, const char *key, const struct diag *diag,
-			       get_fn get)
+/* MORE: the key of the number of those that were not kept. */
+static void print_complaints(struct jsonout *json, const char *key, const char *more,
+			     const struct complaints *complaints)
 {
-	struct diag_parts parts;
-	size_t n = 0;
-
 	jsonout_open(json, key, '[');
-	while (get(diag, n, &parts)) {
+	for (size_t i = 0; i < complaints->n_kept; i++) {
+		const struct complaint *complaint = &complaints->kept[i];
+
 		jsonout_open(json, NULL, '{');
-		jsonout_string(json, "file", parts.file);
-		number_or_null(json, "line", parts.line);
-		number_or_null(json, "column", parts.column);
-		jsonout_string(json, "text", parts.text);
+		jsonout_string(json, "file", complaint->file);
+		number_or_null(json, "line", complaint->line);
+		number_or_null(json, "column", complaint->column);
+		jsonout_string(json, "text", complaint->text);
 		jsonout_close(json, '}');
-		n++;
 	}
 	jsonout_close(json, ']');
-	return n;
+	jsonout_number(json, more, complaints->n - complaints->n_kept);
 }
 
 static void check_print_json(int r, size_t n_rules, size_t n_tests, const struct diag *diag)
 {
 	struct jsonout json = { .file = stdout };
-	size_t n;
 
 	jsonout_open(&json, NULL, '{');
 	jsonout_bool(&json, "ok", r == 0);
-	n = print_complaints(&json, "complaints", diag, diag_get);
-	jsonout_number(&json, "more", diag_count(diag) - n);
-	n = print_complaints(&json, "warnings", diag, diag_get_warning);
-	jsonout_number(&json, "more_warnings", diag_count_warnings(diag) - n);
+	print_complaints(&json, "complaints", "more", &diag->errors);
+	print_complaints(&json, "warnings", "more_warnings", &diag->warnings);
 	jsonout_number(&json, "rules", n_rules);
 	jsonout_number(&json, "tests", n_tests);
 	jsonout_close(&json, '}');
@@ -242,7 +235,7 @@ int filecheck_run(const struct broker_options *options, char **files, size_t n_f
 	}
 	if (r == 0)
 		r = run_trials(options, policy, &n_tests, diag);
-	if (r < 0 && diag_count(diag) == 0)
+	if (r < 0 && diag->errors.n == 0)
 		diag_add(diag, NULL, 0, 0, NULL, 0,
 			 "rdmabrokerd: cannot check the rules and the configuration: %s",
 			 strerror(-r));

@@ -99,7 +99,7 @@ static int reload(struct call *call, bool dry_run)
 
 	r = control_reload(call->control, call->session, dry_run, &call->progress->reload_ticket,
 			   call->attempt == REQUEST_AGAIN, &diag);
-	if (r < 0 && (!diag || diag_count(diag) == 0))
+	if (r < 0 && (!diag || diag->errors.n == 0))
 		return failure_errno(&call->failure, r);
 	rdmabroker__reload_result__init(result);
 	result->ok = r == 0;
@@ -112,7 +112,7 @@ static int reload(struct call *call, bool dry_run)
 		result->rules = (uint32_t)policy_n_rules(policy);
 	result->complaints = space_of(call)->complaint_pointers;
 	while (diag && result->n_complaints < MAX_COMPLAINTS &&
-	       (line = diag_at(diag, result->n_complaints))) {
+	       (line = complaints_at(&diag->errors, result->n_complaints))) {
 		char *copy = space_of(call)->complaints[result->n_complaints];
 
 		text_copy(copy, TEXT_MAX, line);

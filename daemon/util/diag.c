@@ -1,43 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 
 #include <errno.h>
-#include <stdint.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/text.h"
 #include "util/diag.h"
 
-#define DIAG_KEPT 20
 #define DIAG_EXCERPT 120 /* bytes of a source line that are shown */
-
-struct complaint {
-	char *message;
-	const char *text; /* points into MESSAGE, after "file:line:column: " */
-	char *file; /* NULL: none */
-	unsigned line, column;
-	char *excerpt; /* source line and caret line, ready to print; NULL: none */
-};
-
-struct complaints {
-	struct complaint kept[DIAG_KEPT];
-	size_t n_kept;
-	size_t n;
-};
-
-struct diag {
-	struct complaints errors;
-	struct complaints warnings;
-};
 
 int diag_new(struct diag **ret)
 {
-	struct diag *diag;
+	struct diag *diag = calloc(1, sizeof(*diag));
 
-	diag = calloc(1, sizeof(*diag));
 	if (!diag)
 		return -ENOMEM;
-
 	*ret = diag;
 	return 0;
 }
@@ -198,60 +176,9 @@ void diag_warn(struct diag *diag, const char *file, unsigned line, unsigned colu
 	va_end(args);
 }
 
-size_t diag_count(const struct diag *diag)
-{
-	return diag->errors.n;
-}
-
-size_t diag_count_warnings(const struct diag *diag)
-{
-	return diag->warnings.n;
-}
-
-static const char *message_at(const struct complaints *complaints, size_t i)
+const char *complaints_at(const struct complaints *complaints, size_t i)
 {
 	return i < complaints->n_kept ? complaints->kept[i].message : NULL;
-}
-
-const char *diag_first(const struct diag *diag)
-{
-	return diag_at(diag, 0);
-}
-
-const char *diag_at(const struct diag *diag, size_t i)
-{
-	return message_at(&diag->errors, i);
-}
-
-const char *diag_warning_at(const struct diag *diag, size_t i)
-{
-	return message_at(&diag->warnings, i);
-}
-
-static bool get(const struct complaints *complaints, size_t i, struct diag_parts *ret)
-{
-	const struct complaint *complaint;
-
-	if (i >= complaints->n_kept)
-		return false;
-	complaint = &complaints->kept[i];
-	*ret = (struct diag_parts){
-		.file = complaint->file,
-		.line = complaint->line,
-		.column = complaint->column,
-		.text = complaint->text,
-	};
-	return true;
-}
-
-bool diag_get(const struct diag *diag, size_t i, struct diag_parts *ret)
-{
-	return get(&diag->errors, i, ret);
-}
-
-bool diag_get_warning(const struct diag *diag, size_t i, struct diag_parts *ret)
-{
-	return get(&diag->warnings, i, ret);
 }
 
 /* Prints the complaints with KIND, for example "warning: ", between the place and the text. */

@@ -6,19 +6,35 @@
  * go to stderr, the journal or the status.
  */
 
-#include <stdarg.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
-struct diag;
+#define DIAG_KEPT 20
+
+struct complaint {
+	char *message; /* "file:line:column: text" */
+	const char *text; /* points into MESSAGE */
+	char *file; /* NULL: none */
+	unsigned line, column; /* 0: none */
+	char *excerpt; /* source line and caret line, ready to print; NULL: none */
+};
+
+struct complaints {
+	struct complaint kept[DIAG_KEPT];
+	size_t n_kept;
+	size_t n; /* with those that were not kept */
+};
+
+struct diag {
+	struct complaints errors, warnings;
+};
 
 int diag_new(struct diag **ret);
 struct diag *diag_free(struct diag *diag);
 
 /*
  * Adds one error. LINE and COLUMN count from 1; 0: none. TEXT: the source line, need not end in NUL;
- * NULL: none. The first 20 errors are kept. Other errors, and those for which there is no memory, are only
+ * NULL: none. The first DIAG_KEPT errors are kept. Other errors, and those for which there is no memory, are only
  * counted.
  */
 void diag_add(struct diag *diag, const char *file, unsigned line, unsigned column, const char *text,
@@ -28,21 +44,8 @@ void diag_warn(struct diag *diag, const char *file, unsigned line, unsigned colu
 	       const char *text, size_t text_len, const char *fmt, ...)
 	__attribute__((format(printf, 7, 8)));
 
-size_t diag_count(const struct diag *diag);
-size_t diag_count_warnings(const struct diag *diag);
-/* "file:line:column: message" of the first error, or NULL. Owned by DIAG. */
-const char *diag_first(const struct diag *diag);
-/* As diag_first(), for error I, or warning I; NULL if it was not kept. */
-const char *diag_at(const struct diag *diag, size_t i);
-const char *diag_warning_at(const struct diag *diag, size_t i);
-/* diag_get() returns the parts of error I, owned by DIAG; false if it was not kept. */
-struct diag_parts {
-	const char *file; /* NULL: none */
-	unsigned line, column; /* 0: none */
-	const char *text;
-};
-bool diag_get(const struct diag *diag, size_t i, struct diag_parts *ret);
-bool diag_get_warning(const struct diag *diag, size_t i, struct diag_parts *ret);
+/* The message of complaint I; NULL: it was not kept. */
+const char *complaints_at(const struct complaints *complaints, size_t i);
 /*
  * Prints the errors that were kept, with source line and caret if there is one; then "and N more" for the
  * rest.

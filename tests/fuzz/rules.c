@@ -36,10 +36,10 @@ static struct policy *load(const char *text, size_t len)
 
 	must(diag_new(&diag) == 0);
 	r = policy_load_text(&policy, "t", text, len, diag);
-	must((r == 0) == (diag_count(diag) == 0));
+	must((r == 0) == (diag->errors.n == 0));
 	must((r == 0) == (policy != NULL));
-	for (size_t i = 0; diag_at(diag, i); i++)
-		must(strlen(diag_at(diag, i)) > 0);
+	for (size_t i = 0; complaints_at(&diag->errors, i); i++)
+		must(strlen(complaints_at(&diag->errors, i)) > 0);
 	diag_free(diag);
 	return policy;
 }
@@ -295,7 +295,7 @@ static void make_tests(const char *text, size_t size)
 
 	must(diag_new(&diag) == 0);
 	r = trial_run_text(policy, "t", text, size, &n, diag);
-	must((r == 0) == (diag_count(diag) == 0));
+	must((r == 0) == (diag->errors.n == 0));
 	must(r == 0 || r == -EBADMSG || r == -EFBIG);
 	diag_free(diag);
 	policy_unref(policy);

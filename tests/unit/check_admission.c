@@ -24,7 +24,7 @@ static struct policy *load(const char *text)
 
 	ck_assert_int_eq(diag_new(&diag), 0);
 	ck_assert_msg(policy_load_text(&p, "t", text, strlen(text), diag) == 0, "%s",
-		      diag_first(diag));
+		      complaints_at(&diag->errors, 0));
 	diag_free(diag);
 	return p;
 }

@@ -65,13 +65,13 @@ static void assert_loads(void)
 {
 	int r = config_load(&config, path, diag);
 
-	ck_assert_msg(r == 0, "%d: %s", r, diag_first(diag));
+	ck_assert_msg(r == 0, "%d: %s", r, complaints_at(&diag->errors, 0));
 }
 
 /* Checks that complaint I is the test's directory, a slash and EXPECTED. */
 static void assert_complaint(size_t i, const char *expected)
 {
-	const char *found = diag_at(diag, i);
+	const char *found = complaints_at(&diag->errors, i);
 
 	ck_assert_ptr_nonnull(found);
 	ck_assert_msg(!strncmp(found, dir, strlen(dir)), "%s", found);
@@ -83,7 +83,7 @@ static void assert_refused(const char *text, const char *expected)
 	write_file("c", text);
 	ck_assert_int_eq(config_load(&config, path, diag), -EBADMSG);
 	assert_complaint(0, expected);
-	ck_assert_uint_eq(diag_count(diag), 1);
+	ck_assert_uint_eq(diag->errors.n, 1);
 	/* A refused file does not change CONFIG. */
 	ck_assert_str_eq(config.socket_path, "");
 	diag_free(diag);
@@ -163,7 +163,7 @@ START_TEST(a_helper_that_does_not_exist)
 	write_file("c", "[Peers]\nHelper=nobody-at-all\n");
 	assert_loads();
 	ck_assert_uint_eq(config.helper_uid, (uid_t)-1);
-	ck_assert_uint_eq(diag_count(diag), 0);
+	ck_assert_uint_eq(diag->errors.n, 0);
 }
 END_TEST
 
@@ -297,7 +297,7 @@ static int load_line(const char *begin, unsigned n)
 static void assert_line_limit(const char *begin, unsigned max)
 {
 	ck_assert_int_eq(load_line(begin, max), 0);
-	ck_assert_uint_eq(diag_count(diag), 0);
+	ck_assert_uint_eq(diag->errors.n, 0);
 	config_done(&config);
 	ck_assert_int_eq(load_line(begin, max + 1), -EBADMSG);
 	diag_free(diag);
@@ -334,7 +334,7 @@ START_TEST(all_errors_are_collected)
 	assert_complaint(2, "c:4:2: unknown section [Bad]");
 	assert_complaint(3, "c:7:12: IdsPerUser= takes a number from 1 to 16777216");
 	assert_complaint(4, "c.d/a.conf:2:10: Sessions= takes a number from 1 to 1048576");
-	ck_assert_uint_eq(diag_count(diag), 5);
+	ck_assert_uint_eq(diag->errors.n, 5);
 }
 END_TEST
 
@@ -362,7 +362,7 @@ END_TEST
 
 static void assert_warning(size_t i, const char *expected)
 {
-	const char *warning = diag_warning_at(diag, i);
+	const char *warning = complaints_at(&diag->warnings, i);
 
 	ck_assert_msg(warning && strstr(warning, expected), "%s", warning);
 }
@@ -375,7 +375,7 @@ START_TEST(dropins_that_are_not_read_are_told)
 	write_file("c.d/10-c.conf", "[Limits]\nSessions=7\n");
 	assert_loads();
 	ck_assert_uint_eq(config.max_sessions, 7);
-	ck_assert_uint_eq(diag_count_warnings(diag), 1);
+	ck_assert_uint_eq(diag->warnings.n, 1);
 	assert_warning(0, "c.d/10-a.cnf: this file is not read, because its name does not end in "
 			  "'.conf'; did you mean '10-a.conf'?");
 }

@@ -36,9 +36,8 @@ static const char *print(void)
 
 START_TEST(no_complaint)
 {
-	ck_assert_uint_eq(diag_count(diag), 0);
-	ck_assert_ptr_null(diag_first(diag));
-	ck_assert_ptr_null(diag_at(diag, 0));
+	ck_assert_uint_eq(diag->errors.n, 0);
+	ck_assert_ptr_null(complaints_at(&diag->errors, 0));
 	ck_assert_str_eq(print(), "");
 	ck_assert_ptr_null(diag_free(NULL));
 }
@@ -50,30 +49,28 @@ START_TEST(a_message_names_the_known_part_of_its_place)
 	diag_add(diag, "f", 3, 0, NULL, 0, "number %d", 2);
 	diag_add(diag, "f", 0, 0, NULL, 0, "number %d", 3);
 	diag_add(diag, NULL, 0, 0, NULL, 0, "number %d", 4);
-	ck_assert_str_eq(diag_first(diag), "f:3:7: number 1");
-	ck_assert_str_eq(diag_at(diag, 1), "f:3: number 2");
-	ck_assert_str_eq(diag_at(diag, 2), "f: number 3");
-	ck_assert_str_eq(diag_at(diag, 3), "number 4");
-	ck_assert_ptr_null(diag_at(diag, 4));
+	ck_assert_str_eq(complaints_at(&diag->errors, 0), "f:3:7: number 1");
+	ck_assert_str_eq(complaints_at(&diag->errors, 1), "f:3: number 2");
+	ck_assert_str_eq(complaints_at(&diag->errors, 2), "f: number 3");
+	ck_assert_str_eq(complaints_at(&diag->errors, 3), "number 4");
+	ck_assert_ptr_null(complaints_at(&diag->errors, 4));
 }
 END_TEST
 
 START_TEST(a_complaint_has_parts)
 {
-	struct diag_parts parts;
+	const struct complaint *kept = diag->errors.kept;
 
 	diag_add(diag, "f:1: x", 3, 7, "text\n", 5, "number %d", 1);
 	diag_add(diag, NULL, 0, 0, NULL, 0, "a\tb");
-	ck_assert(diag_get(diag, 0, &parts));
-	ck_assert_str_eq(parts.file, "f:1: x");
-	ck_assert_uint_eq(parts.line, 3);
-	ck_assert_uint_eq(parts.column, 7);
-	ck_assert_str_eq(parts.text, "number 1");
-	ck_assert(diag_get(diag, 1, &parts));
-	ck_assert_ptr_null(parts.file);
-	ck_assert_uint_eq(parts.line, 0);
-	ck_assert_str_eq(parts.text, "a?b");
-	ck_assert(!diag_get(diag, 2, &parts));
+	ck_assert_uint_eq(diag->errors.n_kept, 2);
+	ck_assert_str_eq(kept[0].file, "f:1: x");
+	ck_assert_uint_eq(kept[0].line, 3);
+	ck_assert_uint_eq(kept[0].column, 7);
+	ck_assert_str_eq(kept[0].text, "number 1");
+	ck_assert_ptr_null(kept[1].file);
+	ck_assert_uint_eq(kept[1].line, 0);
+	ck_assert_str_eq(kept[1].text, "a?b");
 }
 END_TEST
 
@@ -162,9 +159,9 @@ START_TEST(twenty_complaints_are_kept)
 {
 	for (int i = 0; i < 23; i++)
 		diag_add(diag, "f", 0, 0, NULL, 0, "%d", i);
-	ck_assert_uint_eq(diag_count(diag), 23);
-	ck_assert_str_eq(diag_at(diag, 19), "f: 19");
-	ck_assert_ptr_null(diag_at(diag, 20));
+	ck_assert_uint_eq(diag->errors.n, 23);
+	ck_assert_str_eq(complaints_at(&diag->errors, 19), "f: 19");
+	ck_assert_ptr_null(complaints_at(&diag->errors, 20));
 	ck_assert_str_eq(strstr(print(), "f: 19\n"), "f: 19\nand 3 more\n");
 }
 END_TEST
@@ -241,22 +238,20 @@ static const char *print_warnings(void)
 
 START_TEST(warnings_are_no_errors)
 {
-	struct diag_parts parts;
+	const struct complaint *first = &diag->warnings.kept[0];
 
 	diag_add(diag, "f", 1, 0, NULL, 0, "an error");
 	ck_assert_str_eq(print_warnings(), "");
 	diag_warn(diag, "f", 2, 3, "text", 4, "a %s", "b");
 	diag_warn(diag, NULL, 0, 0, NULL, 0, "c");
-	ck_assert_uint_eq(diag_count(diag), 1);
+	ck_assert_uint_eq(diag->errors.n, 1);
 	ck_assert_str_eq(print(), "f:1: an error\n");
-	ck_assert_uint_eq(diag_count_warnings(diag), 2);
-	ck_assert_str_eq(diag_warning_at(diag, 0), "f:2:3: a b");
-	ck_assert_ptr_null(diag_warning_at(diag, 2));
-	ck_assert(diag_get_warning(diag, 0, &parts));
-	ck_assert_str_eq(parts.file, "f");
-	ck_assert_uint_eq(parts.line, 2);
-	ck_assert_str_eq(parts.text, "a b");
-	ck_assert(!diag_get_warning(diag, 2, &parts));
+	ck_assert_uint_eq(diag->warnings.n, 2);
+	ck_assert_str_eq(complaints_at(&diag->warnings, 0), "f:2:3: a b");
+	ck_assert_ptr_null(complaints_at(&diag->warnings, 2));
+	ck_assert_str_eq(first->file, "f");
+	ck_assert_uint_eq(first->line, 2);
+	ck_assert_str_eq(first->text, "a b");
 	ck_assert_str_eq(print_warnings(), "f:2:3: warning: a b\n    text\n      ^\nwarning: c\n");
 	for (int i = 0; i < 19; i++)
 		diag_warn(diag, NULL, 0, 0, NULL, 0, "d");

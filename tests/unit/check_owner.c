@@ -90,7 +90,7 @@ START_TEST(a_range_is_of_its_user)
 {
 	assert_alone(100000);
 	ck_assert_uint_eq(use("alice:100000:65536\n1001:165536:65536\n\n# comment\n"), 0);
-	ck_assert_uint_eq(diag_count_warnings(diag), 0);
+	ck_assert_uint_eq(diag->warnings.n, 0);
 	assert_of(100000, 1000);
 	assert_of(165535, 1000);
 	assert_of(165536, 1001);
@@ -178,8 +178,9 @@ START_TEST(lines_that_are_wrong)
 	}
 	strcat(text, "alice:100000:0\nbob:300000:10");
 	use(text);
-	ck_assert_uint_eq(diag_count_warnings(diag), sizeof(lines) / sizeof(lines[0]));
-	ck_assert_ptr_nonnull(strstr(diag_warning_at(diag, 2), "/subuid:3:1: this is not"));
+	ck_assert_uint_eq(diag->warnings.n, sizeof(lines) / sizeof(lines[0]));
+	ck_assert_ptr_nonnull(
+		strstr(complaints_at(&diag->warnings, 2), "/subuid:3:1: this is not"));
 	assert_alone(100000);
 	assert_of(300009, 1001);
 }

@@ -99,7 +99,7 @@ START_TEST(unknown_words_are_refused)
 	assert_refused("allow sesion user root",
 		       "t:1:7: unknown operation 'sesion', did you mean 'session'?");
 	ck_assert_int_eq(load_bytes("allow user root", 15), -EBADMSG);
-	ck_assert_ptr_nonnull(strstr(diag_first(diag),
+	ck_assert_ptr_nonnull(strstr(complaints_at(&diag->errors, 0),
 				     "t:1:7: unknown operation 'user': it must be one "
 				     "of session, device, listen, connect, "));
 	assert_refused("allow", "t:1:6: expected an operation");
@@ -296,7 +296,7 @@ END_TEST
 START_TEST(bad_bytes_are_refused)
 {
 	ck_assert_int_eq(load_bytes("allow session\0 user root\n", 25), -EBADMSG);
-	ck_assert_str_eq(diag_first(diag), "t:1:14: NUL byte");
+	ck_assert_str_eq(complaints_at(&diag->errors, 0), "t:1:14: NUL byte");
 	assert_refused("# \x1b[2J", "t:1:3: control character");
 	assert_refused("# \xe4", "t:1:3: this is not printable UTF-8");
 	assert_refused("\xef\xbb\xbf# comment",
@@ -317,14 +317,18 @@ START_TEST(all_errors_are_collected)
 			   "allow session user no-such-user,no-such-user2\n";
 
 	ck_assert_int_eq(load_bytes(text, strlen(text)), -EBADMSG);
-	ck_assert_str_eq(diag_at(diag, 2), "t:3:20: bits after the prefix are set, did you mean "
-					   "10.0.0.0/8?");
-	ck_assert_str_eq(diag_at(diag, 3), "t:3:36: the range is reversed, did you mean 8-9?");
-	ck_assert_str_eq(diag_at(diag, 4), "t:3:46: the traffic class is already set in this rule");
-	ck_assert_str_eq(diag_at(diag, 5), "t:4:19: the string does not end on its line");
-	ck_assert_str_eq(diag_at(diag, 6), "t:6:20: unknown user 'no-such-user'");
-	ck_assert_str_eq(diag_at(diag, 7), "t:6:33: unknown user 'no-such-user2'");
-	ck_assert_uint_eq(diag_count(diag), 8);
+	ck_assert_str_eq(complaints_at(&diag->errors, 2),
+			 "t:3:20: bits after the prefix are set, did you mean "
+			 "10.0.0.0/8?");
+	ck_assert_str_eq(complaints_at(&diag->errors, 3),
+			 "t:3:36: the range is reversed, did you mean 8-9?");
+	ck_assert_str_eq(complaints_at(&diag->errors, 4),
+			 "t:3:46: the traffic class is already set in this rule");
+	ck_assert_str_eq(complaints_at(&diag->errors, 5),
+			 "t:4:19: the string does not end on its line");
+	ck_assert_str_eq(complaints_at(&diag->errors, 6), "t:6:20: unknown user 'no-such-user'");
+	ck_assert_str_eq(complaints_at(&diag->errors, 7), "t:6:33: unknown user 'no-such-user2'");
+	ck_assert_uint_eq(diag->errors.n, 8);
 }
 END_TEST
 

@@ -40,8 +40,8 @@ static inline void load(const char *text)
 {
 	int r = load_bytes(text, strlen(text));
 
-	ck_assert_msg(r == 0, "%d: %s\n%s", r, diag_first(diag), text);
-	ck_assert_uint_eq(diag_count(diag), 0);
+	ck_assert_msg(r == 0, "%d: %s\n%s", r, complaints_at(&diag->errors, 0), text);
+	ck_assert_uint_eq(diag->errors.n, 0);
 }
 
 /* Checks that loading TEXT gives EXPECTED as the only error. */
@@ -49,9 +49,11 @@ static inline void assert_refused(const char *text, const char *expected)
 {
 	ck_assert_int_eq(load_bytes(text, strlen(text)), -EBADMSG);
 	ck_assert_ptr_null(policy);
-	ck_assert_msg(diag_first(diag) && !strcmp(diag_first(diag), expected),
-		      "'%s'\n     was: %s\nexpected: %s", text, diag_first(diag), expected);
-	ck_assert_msg(diag_count(diag) == 1, "'%s': also %s", text, diag_at(diag, 1));
+	ck_assert_msg(complaints_at(&diag->errors, 0) &&
+			      !strcmp(complaints_at(&diag->errors, 0), expected),
+		      "'%s'\n     was: %s\nexpected: %s", text, complaints_at(&diag->errors, 0),
+		      expected);
+	ck_assert_msg(diag->errors.n == 1, "'%s': also %s", text, complaints_at(&diag->errors, 1));
 }
 
 static inline const struct policy_rule *rule(const char *text)

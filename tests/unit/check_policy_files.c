@@ -50,12 +50,13 @@ START_TEST(sizes_have_limits)
 	text[0] = '#';
 	ck_assert_int_eq(load_bytes(text, 4096), 0);
 	ck_assert_int_eq(load_bytes(text, 4097), -EBADMSG);
-	ck_assert_str_eq(diag_first(diag), "t:1:4097: the line is longer than 4096 bytes");
+	ck_assert_str_eq(complaints_at(&diag->errors, 0),
+			 "t:1:4097: the line is longer than 4096 bytes");
 
 	memset(text, '\n', size + 1);
 	ck_assert_int_eq(load_bytes(text, size), 0);
 	ck_assert_int_eq(load_bytes(text, size + 1), -EFBIG);
-	ck_assert_str_eq(diag_first(diag), "t: refused: larger than 1048576 bytes");
+	ck_assert_str_eq(complaints_at(&diag->errors, 0), "t: refused: larger than 1048576 bytes");
 
 	free(text);
 }
@@ -82,8 +83,9 @@ START_TEST(rules_have_a_limit)
 
 	write_file(names[2], "set a = { 10.0.0.1 }\nallow any\nallow any\n", 0644);
 	ck_assert_int_eq(load_dir(), -EBADMSG);
-	ck_assert_str_eq(strrchr(diag_first(diag), '/'), "/3.rules:2:1: more than 100000 rules");
-	ck_assert_uint_eq(diag_count(diag), 1);
+	ck_assert_str_eq(strrchr(complaints_at(&diag->errors, 0), '/'),
+			 "/3.rules:2:1: more than 100000 rules");
+	ck_assert_uint_eq(diag->errors.n, 1);
 }
 END_TEST
 
@@ -145,20 +147,20 @@ START_TEST(files_that_are_not_read_are_told)
 	snprintf(full, sizeof(full), "%s/subdirectory", dir);
 	ck_assert_int_eq(mkdir(full, 0755), 0);
 	ck_assert_int_eq(load_dir(), 0);
-	ck_assert_msg(diag_count_warnings(diag) == 0, "%s", diag_warning_at(diag, 0));
+	ck_assert_msg(diag->warnings.n == 0, "%s", complaints_at(&diag->warnings, 0));
 	/* In reverse order, because the warnings are sorted. */
 	for (size_t i = sizeof(told) / sizeof(told[0]); i > 0; i--)
 		write_file(told[i - 1].name, "reject any\n", 0644);
 	forget();
 	ck_assert_int_eq(load_dir(), 0);
 	ck_assert_uint_eq(policy_n_rules(policy), 1);
-	ck_assert_uint_eq(diag_count_warnings(diag), sizeof(told) / sizeof(told[0]));
+	ck_assert_uint_eq(diag->warnings.n, sizeof(told) / sizeof(told[0]));
 	for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
 		snprintf(expected, sizeof(expected),
 			 "%s/%s: this file is not read, because its name does not end in "
 			 "'.rules'; did you mean '%s'?",
 			 dir, told[i].name, told[i].meant);
-		ck_assert_str_eq(diag_warning_at(diag, i), expected);
+		ck_assert_str_eq(complaints_at(&diag->warnings, i), expected);
 	}
 }
 END_TEST
@@ -174,9 +176,9 @@ static void assert_dir_refused(int error, const char *expected)
 {
 	ck_assert_int_eq(load_dir(), error);
 	ck_assert_ptr_null(policy);
-	ck_assert_uint_eq(diag_count(diag), 1);
-	ck_assert(!strncmp(diag_first(diag), dir, strlen(dir)));
-	ck_assert_str_eq(diag_first(diag) + strlen(dir), expected);
+	ck_assert_uint_eq(diag->errors.n, 1);
+	ck_assert(!strncmp(complaints_at(&diag->errors, 0), dir, strlen(dir)));
+	ck_assert_str_eq(complaints_at(&diag->errors, 0) + strlen(dir), expected);
 	forget();
 }
 
@@ -251,10 +253,10 @@ START_TEST(errors_of_all_files_are_collected)
 	write_file("b.rules", "allow session\n", 0666);
 	write_file("c.rules", "allow\n", 0644);
 	ck_assert_int_eq(load_dir(), -EBADMSG);
-	ck_assert_uint_eq(diag_count(diag), 3);
-	ck_assert_ptr_nonnull(strstr(diag_at(diag, 0), "/a.rules:1:1: "));
-	ck_assert_ptr_nonnull(strstr(diag_at(diag, 1), "/b.rules: refused"));
-	ck_assert_ptr_nonnull(strstr(diag_at(diag, 2), "/c.rules:1:6: "));
+	ck_assert_uint_eq(diag->errors.n, 3);
+	ck_assert_ptr_nonnull(strstr(complaints_at(&diag->errors, 0), "/a.rules:1:1: "));
+	ck_assert_ptr_nonnull(strstr(complaints_at(&diag->errors, 1), "/b.rules: refused"));
+	ck_assert_ptr_nonnull(strstr(complaints_at(&diag->errors, 2), "/c.rules:1:6: "));
 }
 END_TEST
 
@@ -354,8 +356,9 @@ START_TEST(a_site_makes_no_admins)
 	ck_assert_int_eq(load_site("current", false), 0);
 	write_file("1/2.rules", "allow listen\nallow admin user 4\n", 0644);
 	ck_assert_int_eq(load_site("current", false), -EBADMSG);
-	ck_assert_ptr_nonnull(strstr(diag_first(diag), "/1/2.rules:2:7: this host takes no rules "
-						       "for 'admin' from its site"));
+	ck_assert_ptr_nonnull(strstr(complaints_at(&diag->errors, 0),
+				     "/1/2.rules:2:7: this host takes no rules "
+				     "for 'admin' from its site"));
 	ck_assert_int_eq(load_site("current", true), 0);
 	ck_assert_uint_eq(policy_n_rules(policy), 6);
 }

@@ -87,7 +87,7 @@ static void load_at_start(const char *text)
 {
 	int r = load_at(POLICY_NAMES_MAY_BE_MISSING, text);
 
-	ck_assert_msg(r == 0, "%d: %s", r, diag_first(diag));
+	ck_assert_msg(r == 0, "%d: %s", r, complaints_at(&diag->errors, 0));
 }
 
 static struct policy_verdict decide(enum policy_operation operation, uid_t uid, bool early)
@@ -121,15 +121,16 @@ START_TEST(a_missing_name_is_an_error_otherwise)
 	ck_assert_ptr_null(policy);
 	load_at_start("allow session user ghost\n");
 	ck_assert_uint_eq(policy_n_missing_names(policy, &first), 1);
-	ck_assert_str_eq(first, diag_warning_at(diag, 0));
-	ck_assert_uint_eq(diag_count(diag), 0);
+	ck_assert_str_eq(first, complaints_at(&diag->warnings, 0));
+	ck_assert_uint_eq(diag->errors.n, 0);
 	ck_assert_ptr_nonnull(strstr(first, "/t.rules:1:20: unknown user 'ghost'"));
 	/* Other errors remain errors, and are the only ones. */
 	ck_assert_int_eq(load_at(POLICY_NAMES_MAY_BE_MISSING,
 				 "allow session user ghost\nallow sesion user a0\n"),
 			 -EBADMSG);
-	ck_assert_uint_eq(diag_count(diag), 1);
-	ck_assert_ptr_nonnull(strstr(diag_first(diag), "/t.rules:2:7: unknown operation"));
+	ck_assert_uint_eq(diag->errors.n, 1);
+	ck_assert_ptr_nonnull(
+		strstr(complaints_at(&diag->errors, 0), "/t.rules:2:7: unknown operation"));
 	ck_assert_int_eq(load_at(POLICY_NAMES_MAY_BE_MISSING, "allow session user ghost port 1\n"),
 			 -EBADMSG);
 	ck_assert_int_eq(load_at(POLICY_NAMES_MAY_BE_MISSING, "allow session user 4294967295\n"),

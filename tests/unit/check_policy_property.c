@@ -159,7 +159,7 @@ static struct policy *load_lines(void (*print)(FILE *f, int i), int n)
 	fclose(f);
 	ck_assert_int_eq(diag_new(&diag), 0);
 	ck_assert_msg(policy_load_text(&policy, "t", text, size, diag) == 0, "%s",
-		      diag_first(diag));
+		      complaints_at(&diag->errors, 0));
 	diag_free(diag);
 	free(text);
 	return policy;

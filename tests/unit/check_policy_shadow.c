@@ -237,20 +237,21 @@ START_TEST(warnings_name_both_rules)
 	ck_assert_int_eq(policy_load_files(&policy, files, 1, diag), 0);
 	unlink(path);
 	rmdir(dir);
-	ck_assert_uint_eq(diag_count(diag), 0);
-	ck_assert_uint_eq(diag_count_warnings(diag), 3);
+	ck_assert_uint_eq(diag->errors.n, 0);
+	ck_assert_uint_eq(diag->warnings.n, 3);
 	snprintf(expected, sizeof(expected),
 		 "%s:4:2: this rule never decides, because \"allow any user 5\" in %s:1:1 is "
 		 "before it and matches all that it matches",
 		 path, path);
-	ck_assert_str_eq(diag_warning_at(diag, 0), expected);
-	ck_assert_ptr_nonnull(strstr(diag_warning_at(diag, 1), "t.rules:5:1: this rule never"));
+	ck_assert_str_eq(complaints_at(&diag->warnings, 0), expected);
+	ck_assert_ptr_nonnull(
+		strstr(complaints_at(&diag->warnings, 1), "t.rules:5:1: this rule never"));
 	snprintf(
 		expected, sizeof(expected),
 		"%s:7:1: this rule decides only if a fact is unknown, because \"allow listen user 6 ps "
 		"tcp\" in %s:6:1 is before it and otherwise matches all that it matches",
 		path, path);
-	ck_assert_str_eq(diag_warning_at(diag, 2), expected);
+	ck_assert_str_eq(complaints_at(&diag->warnings, 2), expected);
 }
 END_TEST
 

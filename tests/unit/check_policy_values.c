@@ -237,9 +237,9 @@ START_TEST(sets_have_a_limit)
 	for (int i = 0; i < 22; i++)
 		len += sprintf(text + len, "set a%d = { @s }\n", i);
 	ck_assert_int_eq(load_bytes(text, len), -EBADMSG);
-	ck_assert_str_eq(diag_first(diag),
+	ck_assert_str_eq(complaints_at(&diag->errors, 0),
 			 "t:45023:5: more than 1000000 prefixes in all sets together");
-	ck_assert_uint_eq(diag_count(diag), 1);
+	ck_assert_uint_eq(diag->errors.n, 1);
 	free(text);
 }
 END_TEST
@@ -265,7 +265,8 @@ START_TEST(lists_have_a_limit)
 	load(text);
 	sprintf(text + len, ",9999");
 	ck_assert_int_eq(load_bytes(text, strlen(text)), -EBADMSG);
-	ck_assert_ptr_nonnull(strstr(diag_first(diag), ": more than 1024 values in one list"));
+	ck_assert_ptr_nonnull(
+		strstr(complaints_at(&diag->errors, 0), ": more than 1024 values in one list"));
 }
 END_TEST
 

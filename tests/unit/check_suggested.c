@@ -227,8 +227,8 @@ static void put_in_force(void)
 
 	ck_assert_int_eq(diag_new(&diag), 0);
 	ck_assert_msg(policy_load_text(&policy, "suggested", rules, size, diag) == 0 &&
-			      !diag_first(diag),
-		      "%s\n%s", diag_first(diag), rules);
+			      !complaints_at(&diag->errors, 0),
+		      "%s\n%s", complaints_at(&diag->errors, 0), rules);
 	for (size_t i = 0; i < n_requests; i++) {
 		ask(policy, rules, &requests[i]);
 		for (int k = 0; k < 20; k++) {

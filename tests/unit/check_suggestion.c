@@ -464,10 +464,10 @@ static void try_table(void)
 			      "table %lu: %s", seen.tables, rules);
 	r = policy_load_text(&policy, "suggested", rules, size, diag);
 	/* A warning is a complaint, too. */
-	ck_assert_msg(r == 0 && !diag_first(diag), "table %lu: %s", seen.tables,
-		      diag_first(diag) ?: "no policy");
+	ck_assert_msg(r == 0 && !complaints_at(&diag->errors, 0), "table %lu: %s", seen.tables,
+		      complaints_at(&diag->errors, 0) ?: "no policy");
 	r = trial_run_text(policy, "tests", tests, tests_size, &n_tests, diag);
-	ck_assert_msg(r == 0, "table %lu: %s", seen.tables, diag_first(diag));
+	ck_assert_msg(r == 0, "table %lu: %s", seen.tables, complaints_at(&diag->errors, 0));
 	for (size_t i = 0; i < table.n; i++)
 		if (is_wanted(&rows[i]) && is_joined(&rows[i])) {
 			seen.joined++;
@@ -540,8 +540,8 @@ START_TEST(long_lists)
 	ck_assert_int_eq(fclose(file), 0);
 	ck_assert_int_eq(diag_new(&diag), 0);
 	ck_assert_msg(policy_load_text(&policy, "suggested", text, size, diag) == 0 &&
-			      !diag_first(diag),
-		      "%s", diag_first(diag));
+			      !complaints_at(&diag->errors, 0),
+		      "%s", complaints_at(&diag->errors, 0));
 	for (unsigned i = 0; i < 5000; i++) {
 		struct asked asked = { .operation = many[i].operation,
 				       .uid = many[i].who.uid,

@@ -72,7 +72,7 @@ START_TEST(tests_that_pass)
 		    "names it\"\n"
 		    "reject admin uid 0 pod x job 7 cgroup /a\n");
 
-	ck_assert_msg(r == 0, "%s", diag_first(diag));
+	ck_assert_msg(r == 0, "%s", complaints_at(&diag->errors, 0));
 	ck_assert_uint_eq(n_tests, 15);
 }
 END_TEST
@@ -84,7 +84,7 @@ START_TEST(tests_of_warn_rules)
 		    "warn  join uid 1 reason \"soon refused\"\n"
 		    "allow join uid 1\n");
 
-	ck_assert_msg(r == 0, "%s", diag_first(diag));
+	ck_assert_msg(r == 0, "%s", complaints_at(&diag->errors, 0));
 	ck_assert_uint_eq(n_tests, 3);
 }
 END_TEST
@@ -107,7 +107,7 @@ START_TEST(tests_that_say_who_the_peer_is)
 		    "reject connect uid 1 port 54 peer-uid 2\n"
 		    "allow  accept uid 1 port 54 peer-uid 2\n");
 
-	ck_assert_msg(r == 0, "%s", diag_first(diag));
+	ck_assert_msg(r == 0, "%s", complaints_at(&diag->errors, 0));
 	ck_assert_uint_eq(n_tests, 15);
 }
 END_TEST
@@ -126,11 +126,12 @@ END_TEST
 
 static void assert_fails(const char *tests, const char *expected)
 {
-	size_t n = diag_count(diag);
+	size_t n = diag->errors.n;
 
 	ck_assert_int_eq(run(tests), -EBADMSG);
-	ck_assert_uint_gt(diag_count(diag), n);
-	ck_assert_msg(strstr(diag_at(diag, n), expected) != NULL, "%s", diag_at(diag, n));
+	ck_assert_uint_gt(diag->errors.n, n);
+	ck_assert_msg(strstr(complaints_at(&diag->errors, n), expected) != NULL, "%s",
+		      complaints_at(&diag->errors, n));
 }
 
 START_TEST(tests_that_fail)
@@ -206,7 +207,7 @@ START_TEST(all_lines_are_run)
 {
 	ck_assert_int_eq(run("allow connect uid 5\nallow nothing\nallow session uid 5\n"),
 			 -EBADMSG);
-	ck_assert_uint_eq(diag_count(diag), 3);
+	ck_assert_uint_eq(diag->errors.n, 3);
 	ck_assert_uint_eq(n_tests, 3);
 }
 END_TEST

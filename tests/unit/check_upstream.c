@@ -235,7 +235,7 @@ START_TEST(configuration)
 	write_config(own, "[Daemon]\nPolicyDirs=/x\n");
 	ck_assert_int_eq(config_load(&config, path, diag), 0);
 	ck_assert_int_eq(instance_configure(&config, path, "blue", diag), -EBADMSG);
-	ck_assert_ptr_nonnull(strstr(diag_first(diag), "d@blue.conf:2:1: "));
+	ck_assert_ptr_nonnull(strstr(complaints_at(&diag->errors, 0), "d@blue.conf:2:1: "));
 	config_done(&config);
 	diag_free(diag);
 	unlink(own);

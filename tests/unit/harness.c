@@ -164,7 +164,7 @@ static uint64_t do_reload(void *userdata, bool dry_run)
 			r = core_set_policy(harness.core, policy);
 		if (r == 0 && harness.enforce)
 			enforce_start(harness.core);
-		control_set_policy_error(control, r < 0 ? diag_first(diag) : NULL);
+		control_set_policy_error(control, r < 0 ? complaints_at(&diag->errors, 0) : NULL);
 		control_reloaded(control, ++ticket, r, diag);
 	}
 	if (policy)

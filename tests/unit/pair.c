@@ -62,7 +62,7 @@ struct policy *load(const char *rules)
 
 	ck_assert_int_eq(diag_new(&diag), 0);
 	ck_assert_msg(policy_load_text(&policy, "test.rules", rules, strlen(rules), diag) == 0,
-		      "%s", diag_first(diag));
+		      "%s", complaints_at(&diag->errors, 0));
 	diag_free(diag);
 	return policy;
 }

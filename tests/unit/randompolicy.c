@@ -304,7 +304,7 @@ struct policy *random_policy(size_t *ret_n)
 
 	ck_assert_int_eq(diag_new(&diag), 0);
 	r = policy_load_text(&policy, "random", text, size, diag);
-	ck_assert_msg(r == 0, "%s", diag_first(diag));
+	ck_assert_msg(r == 0, "%s", complaints_at(&diag->errors, 0));
 	diag_free(diag);
 	free(text);
 	ck_assert_uint_eq(policy_n_rules(policy), n);

@@ -46,7 +46,7 @@ static int parse(struct policy **ret, const char *text, struct failure *failure)
 		r = policy_load_restriction(ret, RESTRICTION_NAME, text, strlen(text), diag);
 	if (r == -EBADMSG)
 		return failure_set(failure, STATUS_BAD_REQUEST, "restrict: %s",
-				   diag_first(diag) ?: "the rules have an error");
+				   complaints_at(&diag->errors, 0) ?: "the rules have an error");
 	if (r == 0 && policy_n_rules(*ret) > RESTRICTION_RULES_MAX)
 		return failure_set(failure, STATUS_BAD_REQUEST,
 				   "restrict: there are more than %d rules", RESTRICTION_RULES_MAX);
