@@ -13,6 +13,7 @@
 #include "rpc/request.h"
 
 #define TEXT_MAX 512
+#define MAX_DEVICES 64 /* devices in a reply; rdmabroker.proto promises this number */
 #define REPLY_SPACE 53248 /* enough for a page of sessions and ids, the largest result */
 
 struct control;
@@ -32,6 +33,7 @@ struct call {
 	struct session *session;
 	struct request_progress *progress;
 	const Rdmabroker__Request *request;
+	struct id *id; /* that the request is about, see OPERATIONS; otherwise not set */
 	enum request_attempt attempt;
 	int fd; /* descriptor that came with the request; -1: none */
 	Rdmabroker__Reply *reply;
@@ -57,8 +59,8 @@ static inline int bad_request(struct call *call, const char *what)
 }
 
 /* The handlers, in do_*.c: each checks the fields of its request, and calls a verb. */
-#define DECLARE(op, name, permits, work) int do_##name(struct call *call);
-OPERATIONS(DECLARE)
+#define DECLARE(op, name, ...) int do_##name(struct call *call);
+OPERATIONS(DECLARE, DECLARE)
 #undef DECLARE
 
 /* Creates an id and sets its options. M is the create_id request, or the field FIRST of another request. */

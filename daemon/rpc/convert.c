@@ -202,12 +202,18 @@ void out_failure(Rdmabroker__Failure *ret, const struct failure *failure)
 	ret->retry_after_ms = failure->retry_after_ms;
 }
 
-static void out_notice_rule(struct out_notice *space, const struct policy_rule *rule)
+char *out_text(char *space, size_t size, const char *text)
 {
-	snprintf(space->rule, sizeof(space->rule), "%s:%u", rule->file, rule->line);
-	space->notice.rule = space->rule;
-	text_copy(space->rule_text, sizeof(space->rule_text), rule->text);
-	space->notice.rule_text = space->rule_text;
+	text_copy(space, size, text ?: "");
+	return space;
+}
+
+char *out_rule_name(char *space, size_t size, const struct policy_rule *rule)
+{
+	space[0] = 0;
+	if (rule)
+		snprintf(space, size, "%s:%u", rule->file, rule->line);
+	return space;
 }
 
 static void out_notice_id(Rdmabroker__Notice *ret, const struct notice *notice)
@@ -231,23 +237,13 @@ static Rdmabroker__IdInfo *out_notice_info(struct out_notice *space, const struc
 	return &space->info;
 }
 
-/* Copies at most SIZE - 1 bytes. NAME NULL: not known. */
-static char *out_name(char *space, size_t size, const char *name)
-{
-	size_t len = name ? strnlen(name, size - 1) : 0;
-
-	memcpy(space, name ?: "", len);
-	space[len] = 0;
-	return space;
-}
-
 static Rdmabroker__Workload *out_names(struct out_workload *space,
 				       const char *const names[_WORKLOAD_MAX])
 {
 	Rdmabroker__Workload *ret = &space->workload;
 
 	rdmabroker__workload__init(ret);
-#define NAME(name, NAME_) (ret->name = out_name(space->name, sizeof(space->name), names[NAME_]))
+#define NAME(name, NAME_) (ret->name = out_text(space->name, sizeof(space->name), names[NAME_]))
 	NAME(container, WORKLOAD_CONTAINER);
 	NAME(pod, WORKLOAD_POD);
 	NAME(job, WORKLOAD_JOB);
@@ -272,23 +268,25 @@ uint32_t out_charged(uid_t uid, struct owner owner)
 	return owner.uid == uid ? 0 : owner.uid;
 }
 
+void in_workload(const char *ret[_WORKLOAD_MAX], const char *unit, const Rdmabroker__Workload *m)
+{
+	ret[WORKLOAD_UNIT] = unit;
+	ret[WORKLOAD_CONTAINER] = m ? m->container : "";
+	ret[WORKLOAD_POD] = m ? m->pod : "";
+	ret[WORKLOAD_JOB] = m ? m->job : "";
+	ret[WORKLOAD_CGROUP] = m ? m->cgroup : "";
+}
+
 const char *in_peer_identity(struct policy_peer *ret, const Rdmabroker__PeerIdentity *m)
 {
-	const Rdmabroker__Workload *workload = m->workload;
-
 	if (m->n_gids > MAX_GIDS)
 		return "the peer has more than 1024 groups";
 	if (m->uid == (uint32_t)-1)
 		return "the peer's uid is not valid";
 	policy_sort_gids(m->gids, m->n_gids);
 	*ret = (struct policy_peer){ .uid = m->uid, .gids = m->gids, .n_gids = m->n_gids };
-	if (m->knows_workload) {
-		ret->workload[WORKLOAD_UNIT] = m->unit;
-		ret->workload[WORKLOAD_CONTAINER] = workload ? workload->container : "";
-		ret->workload[WORKLOAD_POD] = workload ? workload->pod : "";
-		ret->workload[WORKLOAD_JOB] = workload ? workload->job : "";
-		ret->workload[WORKLOAD_CGROUP] = workload ? workload->cgroup : "";
-	}
+	if (m->knows_workload)
+		in_workload(ret->workload, m->unit, m->workload);
 	return NULL;
 }
 
@@ -305,7 +303,7 @@ void out_peerid(struct out_peerid *space, const struct peerid *peerid,
 	space->identity.uid = who->uid;
 	space->identity.knows_workload = who->workload[WORKLOAD_UNIT] != NULL;
 	space->identity.unit =
-		out_name(space->unit, sizeof(space->unit), who->workload[WORKLOAD_UNIT]);
+		out_text(space->unit, sizeof(space->unit), who->workload[WORKLOAD_UNIT]);
 	space->identity.workload = out_names(&space->workload, who->workload);
 	*ret_who = &space->identity;
 }
@@ -320,7 +318,7 @@ void out_notice(struct out_notice *space, const struct notice *notice)
 	ret->session = session_get_number(notice->session);
 	ret->uid = session_get_uid(notice->session);
 	ret->pid = (uint32_t)session_get_pid(notice->session);
-	ret->unit = out_name(space->unit, sizeof(space->unit),
+	ret->unit = out_text(space->unit, sizeof(space->unit),
 			     session_get_workload(notice->session, WORKLOAD_UNIT));
 	ret->workload = out_workload(&space->workload, notice->session);
 	if (notice->kind == NOTICE_QUESTION) {
@@ -343,12 +341,12 @@ void out_notice(struct out_notice *space, const struct notice *notice)
 		out_notice_id(ret, notice);
 	ret->info = out_notice_info(space, notice);
 	ret->port_space = (uint32_t)notice->port_space;
-	if (notice->rule)
-		out_notice_rule(space, notice->rule);
-	if (notice->reason) {
-		text_copy(space->reason, sizeof(space->reason), notice->reason);
-		ret->reason = space->reason;
+	if (notice->rule) {
+		ret->rule = out_rule_name(space->rule, sizeof(space->rule), notice->rule);
+		ret->rule_text =
+			out_text(space->rule_text, sizeof(space->rule_text), notice->rule->text);
 	}
+	ret->reason = out_text(space->reason, sizeof(space->reason), notice->reason);
 }
 
 Rdmabroker__Caps *out_caps(Rdmabroker__Caps *ret, const struct policy_settings *caps)

@@ -68,10 +68,16 @@ struct out_notice {
 	char unit[256], rule[256], rule_text[512], reason[256];
 };
 
+/* Copies TEXT (NULL: an empty one), or as much of it as SPACE has room for. Returns SPACE. */
+char *out_text(char *space, size_t size, const char *text);
+/* The same for "file:line" of RULE; NULL: none. */
+char *out_rule_name(char *space, size_t size, const struct policy_rule *rule);
 /* Who is charged for UID; 0: UID itself. */
 uint32_t out_charged(uid_t uid, struct owner owner);
 /* What the client of SESSION belongs to, besides its unit. NULL: nothing is known. */
 Rdmabroker__Workload *out_workload(struct out_workload *space, const struct session *session);
+/* RET points into M; NULL: it belongs to nothing but UNIT. */
+void in_workload(const char *ret[_WORKLOAD_MAX], const char *unit, const Rdmabroker__Workload *m);
 /* RET points into M. */
 const char *in_peer_identity(struct policy_peer *ret, const Rdmabroker__PeerIdentity *m);
 /*

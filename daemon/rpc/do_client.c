@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <errno.h>
 #include <string.h>
 
 #include "core/admit/rule_settings.h"
 #include "core/object/id.h"
-#include "core/object/table.h"
 #include "core/verbs/bind.h"
 #include "core/verbs/conn.h"
 #include "core/verbs/group.h"
@@ -20,13 +18,10 @@
 #include "proto/private_data.h"
 #include "proto/version.h"
 #include "rpc/call.h"
-#include "rpc/convert.h"
 
 #define N_OPTIONS 4
 
 /* Requests of clients: hello, ids and devices. */
-
-#define MAX_DEVICES 64 /* devices in a Status; rdmabroker.proto promises this number */
 
 /* What the replies of this file point to. */
 union space {
@@ -53,31 +48,30 @@ union space {
 	};
 };
 
-static union space *space_of(struct call *call)
+static void reply_id_info(struct call *call)
 {
-	return SPACE(call, union space);
+	union space *space = SPACE(call, union space);
+
+	out_id_info(&space->id_info, call->id);
+	REPLY(call, id_info, ID_INFO, &space->id_info.info);
 }
 
-static int get_id(struct call *call, uint32_t handle, struct id **ret)
+static int in_address(struct call *call, struct sockaddr_storage *ret, const Rdmabroker__Address *m)
 {
-	return table_find(call->session, handle, ret, &call->failure);
+	const char *wrong = address_unpack(ret, m);
+
+	return wrong ? bad_request(call, wrong) : 0;
 }
 
-static void reply_id_info(struct call *call, struct id *id)
-{
-	out_id_info(&space_of(call)->id_info, id);
-	REPLY(call, id_info, ID_INFO, &space_of(call)->id_info.info);
-}
-
-static int describe_broker(struct call *call)
+static int describe_broker(struct call *call, Rdmabroker__HelloResult *result)
 {
 	const struct core *core = session_get_core(call->session);
 
-	space_of(call)->hello.daemon_version = (char *)RDMABROKER_VERSION;
-	space_of(call)->hello.max_ids = core_get_settings(core)->max_ids_per_session;
-	space_of(call)->hello.has_devices = lease_count(call->session) > 0;
-	space_of(call)->hello.session = session_get_number(call->session);
-	space_of(call)->hello.apart = session_is_apart(call->session);
+	result->daemon_version = (char *)RDMABROKER_VERSION;
+	result->max_ids = core_get_settings(core)->max_ids_per_session;
+	result->has_devices = lease_count(call->session) > 0;
+	result->session = session_get_number(call->session);
+	result->apart = session_is_apart(call->session);
 	return 0;
 }
 
@@ -104,7 +98,7 @@ static int require_proof(struct call *call, const char **ret)
 int do_hello(struct call *call)
 {
 	const Rdmabroker__Hello *hello = call->request->hello;
-	Rdmabroker__HelloResult *result = &space_of(call)->hello;
+	Rdmabroker__HelloResult *result = &SPACE(call, union space)->hello;
 	const char *question;
 	int r;
 
@@ -122,7 +116,7 @@ int do_hello(struct call *call)
 				   "the session was released; it can only be adopted");
 	/* A previous process has admitted the client of a restored session, and could not tell it. */
 	if (session_get_permits(call->session))
-		return describe_broker(call);
+		return describe_broker(call, result);
 	/* Require the proof before any decision, because rules can depend on the workload, which needs the proof. */
 	r = require_proof(call, &question);
 	if (r == 0 && question) {
@@ -140,7 +134,7 @@ int do_hello(struct call *call)
 	if (r != 0)
 		return r;
 	session_set_replies_to(call->session, hello->replies_to);
-	return describe_broker(call);
+	return describe_broker(call, result);
 }
 
 int do_wake(struct call *call)
@@ -202,62 +196,47 @@ int do_create_id(struct call *call)
 
 int do_destroy_id(struct call *call)
 {
-	struct id *id;
-	int r = get_id(call, call->request->destroy_id->id, &id);
+	int r = group_leave_all(call->id, call->session);
 
 	if (r == 0)
-		r = group_leave_all(id, call->session);
-	if (r == 0)
-		id_free(id);
+		id_free(call->id);
 	return r;
 }
 
 int do_set_option(struct call *call)
 {
 	const Rdmabroker__SetOption *m = call->request->set_option;
-	struct id *id;
-	int r = get_id(call, m->id, &id);
 
-	return r != 0 ? r : option_set(id, (int)m->option, m->value, &call->failure);
+	return option_set(call->id, (int)m->option, m->value, &call->failure);
 }
 
 int do_bind_addr(struct call *call)
 {
-	const Rdmabroker__BindAddr *m = call->request->bind_addr;
+	union space *space = SPACE(call, union space);
 	struct sockaddr_storage addr;
-	const char *wrong = address_unpack(&addr, m->addr);
 	struct qp_attr qp;
-	struct id *id;
-	int r;
+	int r = in_address(call, &addr, call->request->bind_addr->addr);
 
-	r = get_id(call, m->id, &id);
-	if (r == 0 && wrong)
-		r = bad_request(call, wrong);
 	if (r == 0)
-		r = bind_addr(id, (struct sockaddr *)&addr, &call->failure);
+		r = bind_addr(call->id, (struct sockaddr *)&addr, &call->failure);
 	if (r != 0)
 		return r;
-	reply_id_info(call, id);
+	reply_id_info(call);
 	/* If the attributes are missing here, the client requests them when it needs them. */
-	if (space_of(call)->id_info.from.device &&
-	    rule_settings_get_qp_attr(id, IBV_QPS_INIT, &qp, &call->failure) == 0) {
-		out_qp_attr(&space_of(call)->bound_init, &qp);
-		call->reply->init = &space_of(call)->bound_init.attr;
+	if (space->id_info.from.device &&
+	    rule_settings_get_qp_attr(call->id, IBV_QPS_INIT, &qp, &call->failure) == 0) {
+		out_qp_attr(&space->bound_init, &qp);
+		call->reply->init = &space->bound_init.attr;
 	}
 	return 0;
 }
 
 int do_listen(struct call *call)
 {
-	const Rdmabroker__Listen *m = call->request->listen;
-	struct id *id;
-	int r;
+	int r = listen_start(call->id, call->request->listen->backlog, &call->failure);
 
-	r = get_id(call, m->id, &id);
 	if (r == 0)
-		r = listen_start(id, m->backlog, &call->failure);
-	if (r == 0)
-		reply_id_info(call, id);
+		reply_id_info(call);
 	return r;
 }
 
@@ -266,8 +245,6 @@ int do_resolve_addr(struct call *call)
 	const Rdmabroker__ResolveAddr *m = call->request->resolve_addr;
 	struct sockaddr_storage src, dst;
 	const char *wrong = NULL;
-	struct id *id;
-	int r;
 
 	if (m->src)
 		wrong = address_unpack(&src, m->src);
@@ -275,112 +252,89 @@ int do_resolve_addr(struct call *call)
 		wrong = address_unpack(&dst, m->dst);
 	if (!wrong && m->src && src.ss_family != dst.ss_family)
 		wrong = "source and destination have different address families";
-	r = get_id(call, m->id, &id);
-	if (r == 0 && wrong)
-		r = bad_request(call, wrong);
-	if (r == 0)
-		r = resolve_addr(id, m->src ? (struct sockaddr *)&src : NULL,
-				 (struct sockaddr *)&dst, m->timeout_ms,
-				 (m->route ? ROUTE_TOO : 0) | (m->ahead ? ROUTE_AHEAD : 0),
-				 &call->failure);
-	return r;
+	if (wrong)
+		return bad_request(call, wrong);
+	return resolve_addr(call->id, m->src ? (struct sockaddr *)&src : NULL,
+			    (struct sockaddr *)&dst, m->timeout_ms,
+			    (m->route ? ROUTE_TOO : 0) | (m->ahead ? ROUTE_AHEAD : 0),
+			    &call->failure);
 }
 
 int do_resolve_route(struct call *call)
 {
 	const Rdmabroker__ResolveRoute *m = call->request->resolve_route;
-	struct id *id;
-	int r = get_id(call, m->id, &id);
 
-	if (r != 0)
-		return r;
 	if (m->path.len > 0)
-		return resolve_route_set_path(id, m->timeout_ms, m->path.data, m->path.len,
+		return resolve_route_set_path(call->id, m->timeout_ms, m->path.data, m->path.len,
 					      &call->failure);
-	return resolve_route(id, m->timeout_ms, &call->failure);
+	return resolve_route(call->id, m->timeout_ms, &call->failure);
 }
 
-/* The contents that a connect and an accept have in common. */
+/* What a connect and an accept have in common. */
 struct offer {
-	struct id *id;
 	struct rdma_conn_param param;
 	struct ibv_ece ece;
 };
 
 /* DATA_MAX: the maximum of private data in bytes; LOOKUP_DATA_MAX: the maximum if the id is a datagram id. */
-static int in_offer(struct offer *ret, struct call *call, uint32_t handle,
-		    const Rdmabroker__ConnParam *param, const Rdmabroker__Ece *ece, size_t data_max,
-		    size_t lookup_data_max)
+static int in_offer(struct offer *ret, struct call *call, const Rdmabroker__ConnParam *param,
+		    const Rdmabroker__Ece *ece, size_t data_max, size_t lookup_data_max)
 {
 	const char *wrong = in_ece(&ret->ece, ece);
-	int r = get_id(call, handle, &ret->id);
 
-	if (r == 0 && !wrong)
+	if (!wrong)
 		wrong = in_conn_param(&ret->param, param,
-				      id_is_datagram(ret->id) ? lookup_data_max : data_max);
-	return r == 0 && wrong ? bad_request(call, wrong) : r;
+				      id_is_datagram(call->id) ? lookup_data_max : data_max);
+	return wrong ? bad_request(call, wrong) : 0;
 }
 
 int do_connect(struct call *call)
 {
 	const Rdmabroker__Connect *m = call->request->connect;
 	struct offer h;
-	int r = in_offer(&h, call, m->id, m->param, m->local_ece, PRIVATE_DATA_CONNECT,
+	int r = in_offer(&h, call, m->param, m->local_ece, PRIVATE_DATA_CONNECT,
 			 PRIVATE_DATA_LOOKUP);
 
-	return r != 0 ? r : conn_connect(h.id, &h.param, &h.ece, &call->failure);
+	return r != 0 ? r : conn_connect(call->id, &h.param, &h.ece, &call->failure);
 }
 
 int do_accept(struct call *call)
 {
 	const Rdmabroker__Accept *m = call->request->accept;
 	struct offer h;
-	int r = in_offer(&h, call, m->id, m->param, m->local_ece, PRIVATE_DATA_ACCEPT,
+	int r = in_offer(&h, call, m->param, m->local_ece, PRIVATE_DATA_ACCEPT,
 			 PRIVATE_DATA_LOOKUP_ANSWER);
 
-	return r != 0 ? r : conn_accept(h.id, &h.param, &h.ece, &call->failure);
+	return r != 0 ? r : conn_accept(call->id, &h.param, &h.ece, &call->failure);
 }
 
 int do_establish(struct call *call)
 {
-	struct id *id;
-	int r = get_id(call, call->request->establish->id, &id);
-
-	return r != 0 ? r : conn_establish(id, &call->failure);
+	return conn_establish(call->id, &call->failure);
 }
 
 int do_reject(struct call *call)
 {
 	const Rdmabroker__Reject *m = call->request->reject;
-	struct id *id;
-	int r = get_id(call, m->id, &id);
 
-	if (r == 0 && m->private_data.len > (id_is_datagram(id) ? REFUSAL_MAX_LOOKUP : REFUSAL_MAX))
-		r = bad_request(call, "too much private data for a reject");
-	return r != 0 ? r :
-			conn_reject(id, m->private_data.data, m->private_data.len, m->ece,
-				    &call->failure);
+	if (m->private_data.len > (id_is_datagram(call->id) ? REFUSAL_MAX_LOOKUP : REFUSAL_MAX))
+		return bad_request(call, "too much private data for a reject");
+	return conn_reject(call->id, m->private_data.data, m->private_data.len, m->ece,
+			   &call->failure);
 }
 
 int do_notify(struct call *call)
 {
-	const Rdmabroker__Notify *m = call->request->notify;
-	struct id *id;
-	int r = get_id(call, m->id, &id);
-
-	return r != 0 ? r : conn_notify(id, (enum ibv_event_type)m->event, &call->failure);
+	return conn_notify(call->id, (enum ibv_event_type)call->request->notify->event,
+			   &call->failure);
 }
 
 int do_get_option(struct call *call)
 {
-	const Rdmabroker__GetOption *m = call->request->get_option;
-	Rdmabroker__GetOptionResult *result = &space_of(call)->get_option;
-	struct id *id;
-	int value;
-	int r = get_id(call, m->id, &id);
+	Rdmabroker__GetOptionResult *result = &SPACE(call, union space)->get_option;
+	int value, r;
 
-	if (r == 0)
-		r = option_get(id, (int)m->option, &value, &call->failure);
+	r = option_get(call->id, (int)call->request->get_option->option, &value, &call->failure);
 	if (r != 0)
 		return r;
 	rdmabroker__get_option_result__init(result);
@@ -393,41 +347,33 @@ int do_join_multicast(struct call *call)
 {
 	const Rdmabroker__JoinMulticast *m = call->request->join_multicast;
 	struct sockaddr_storage addr;
-	const char *wrong = address_unpack(&addr, m->addr);
-	struct id *id;
-	int r = get_id(call, m->id, &id);
+	int r = in_address(call, &addr, m->addr);
 
-	if (!wrong && (m->join_flags == 0 || m->join_flags > 3))
-		wrong = "the join flags are neither full member (1) nor send only (2)";
-	if (r == 0 && wrong)
-		r = bad_request(call, wrong);
-	return r != 0 ? r : group_join(id, (struct sockaddr *)&addr, m->join_flags, &call->failure);
+	if (r == 0 && (m->join_flags == 0 || m->join_flags > 3))
+		r = bad_request(call,
+				"the join flags are neither full member (1) nor send only (2)");
+	return r != 0 ? r :
+			group_join(call->id, (struct sockaddr *)&addr, m->join_flags,
+				   &call->failure);
 }
 
 int do_leave_multicast(struct call *call)
 {
-	const Rdmabroker__LeaveMulticast *m = call->request->leave_multicast;
 	struct sockaddr_storage addr;
-	const char *wrong = address_unpack(&addr, m->addr);
-	struct id *id;
-	int r = get_id(call, m->id, &id);
+	int r = in_address(call, &addr, call->request->leave_multicast->addr);
 
-	if (r == 0 && wrong)
-		r = bad_request(call, wrong);
-	return r != 0 ? r : group_leave(id, (struct sockaddr *)&addr, &call->failure);
+	return r != 0 ? r : group_leave(call->id, (struct sockaddr *)&addr, &call->failure);
 }
 
 int do_export_id(struct call *call)
 {
-	struct id *id;
-	int r = get_id(call, call->request->export_id->id, &id);
-
-	return r != 0 ? r : handover_export(id, &call->reply_fd, &call->failure);
+	return handover_export(call->id, &call->reply_fd, &call->failure);
 }
 
 int do_import_id(struct call *call)
 {
-	Rdmabroker__ImportIdResult *result = &space_of(call)->import_id;
+	union space *space = SPACE(call, union space);
+	Rdmabroker__ImportIdResult *result = &space->import_id;
 	struct session_event event = { 0 };
 	struct id *id;
 	int r;
@@ -440,19 +386,19 @@ int do_import_id(struct call *call)
 	rdmabroker__import_id_result__init(result);
 	result->id = id_get_handle(id);
 	result->port_space = id_get_port_space(id);
-	out_id_info(&space_of(call)->info, id);
-	result->info = &space_of(call)->info.info;
+	out_id_info(&space->info, id);
+	result->info = &space->info.info;
 	if (rule_settings_get_caps(id))
-		result->caps = out_caps(&space_of(call)->caps, rule_settings_get_caps(id));
+		result->caps = out_caps(&space->caps, rule_settings_get_caps(id));
 	if (id_get_request(id)) {
 		result->request = true;
-		out_conn_param(&space_of(call)->conn, &id_get_request(id)->conn);
-		result->conn = &space_of(call)->conn;
-		result->remote_ece = out_ece(&space_of(call)->ece, &id_get_request(id)->remote_ece);
-		result->paths = out_paths(space_of(call)->paths, id);
+		out_conn_param(&space->conn, &id_get_request(id)->conn);
+		result->conn = &space->conn;
+		result->remote_ece = out_ece(&space->ece, &id_get_request(id)->remote_ece);
+		result->paths = out_paths(space->paths, id);
 		/* If the attributes are missing here, the client requests them when it needs them. */
 		if (rule_settings_fill_attrs(id, &event, &call->failure) == 0)
-			result->qp = out_qp_attrs(&space_of(call)->qp, &event);
+			result->qp = out_qp_attrs(&space->qp, &event);
 	}
 	REPLY(call, import_id, IMPORT_ID, result);
 	return 0;
@@ -460,33 +406,28 @@ int do_import_id(struct call *call)
 
 int do_disconnect(struct call *call)
 {
-	struct id *id;
-	int r = get_id(call, call->request->disconnect->id, &id);
-
-	return r != 0 ? r : conn_disconnect(id, &call->failure);
+	return conn_disconnect(call->id, &call->failure);
 }
 
 int do_init_qp_attr(struct call *call)
 {
-	const Rdmabroker__InitQpAttr *m = call->request->init_qp_attr;
+	struct out_qp_attr *space = &SPACE(call, union space)->qp_attr;
 	struct qp_attr qp;
-	struct id *id;
-	int r = get_id(call, m->id, &id);
+	int r = rule_settings_get_qp_attr(call->id,
+					  (enum ibv_qp_state)call->request->init_qp_attr->qp_state,
+					  &qp, &call->failure);
 
-	if (r == 0)
-		r = rule_settings_get_qp_attr(id, (enum ibv_qp_state)m->qp_state, &qp,
-					      &call->failure);
-	if (r == 0) {
-		out_qp_attr(&space_of(call)->qp_attr, &qp);
-		REPLY(call, qp_attr, QP_ATTR, &space_of(call)->qp_attr.attr);
-	}
-	return r;
+	if (r != 0)
+		return r;
+	out_qp_attr(space, &qp);
+	REPLY(call, qp_attr, QP_ATTR, &space->attr);
+	return 0;
 }
 
 int do_open_device(struct call *call)
 {
 	const char *name = call->request->open_device->name;
-	Rdmabroker__OpenDeviceResult *result = &space_of(call)->open_device;
+	Rdmabroker__OpenDeviceResult *result = &SPACE(call, union space)->open_device;
 	struct fabric_device *device;
 	int r;
 
@@ -519,11 +460,12 @@ int do_close_device(struct call *call)
 
 int do_list_devices(struct call *call)
 {
-	Rdmabroker__ListDevicesResult *result = &space_of(call)->list_devices;
+	union space *space = SPACE(call, union space);
+	Rdmabroker__ListDevicesResult *result = &space->list_devices;
 	struct fabric_device *device = NULL;
 
 	rdmabroker__list_devices_result__init(result);
-	result->names = space_of(call)->names;
+	result->names = space->names;
 	while (result->n_names < MAX_DEVICES &&
 	       (device = fabric_next_device(core_get_fabric(session_get_core(call->session)),
 					    device)))

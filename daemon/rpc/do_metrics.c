@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "core/object/inquiry.h"
 #include "proto/version.h"
 #include "rpc/call.h"
-#include "rpc/control.h"
 #include "util/metrics.h"
 #include "util/util.h"
 
@@ -114,7 +111,7 @@ static void print_gauges(const struct core *core, struct metrics_text *text, siz
 		  core->account.used[ACCOUNT_INQUIRIES] },
 	};
 
-	for (size_t k = 0; k < sizeof(gauges) / sizeof(gauges[0]); k++) {
+	for (size_t k = 0; k < ELEMENTS_OF(gauges); k++) {
 		char name[64];
 
 		snprintf(name, sizeof(name), "rdmabroker_%s", gauges[k].name);
@@ -212,7 +209,6 @@ static const struct section {
 	{ print_rule_objects, ALL_RULES },
 	{ print_end, 1 },
 };
-#define N_SECTIONS (sizeof(sections) / sizeof(sections[0]))
 
 /*
  * Fills TEXT, of more than METRICS_ITEM_MAX bytes, with the page that begins at *PLACE, and moves *PLACE to
@@ -224,7 +220,8 @@ static bool fill_page(const struct core *core, struct metrics_text *text,
 {
 	text->buf[0] = 0;
 	text->len = 0;
-	while (place->section < N_SECTIONS && text->len + METRICS_ITEM_MAX < text->size) {
+	while (place->section < ELEMENTS_OF(sections) &&
+	       text->len + METRICS_ITEM_MAX < text->size) {
 		const struct section *section = &sections[place->section];
 		size_t n = section->n ?: policy_n_rules(core->policy) + 1;
 
@@ -235,7 +232,7 @@ static bool fill_page(const struct core *core, struct metrics_text *text,
 			place->index = 0;
 		}
 	}
-	return place->section < N_SECTIONS;
+	return place->section < ELEMENTS_OF(sections);
 }
 
 /* What the reply points to. */
@@ -244,16 +241,12 @@ struct space {
 	char metrics_text[METRICS_PAGE_MAX];
 };
 
-static struct space *space_of(struct call *call)
-{
-	return SPACE(call, struct space);
-}
-
 int do_get_metrics(struct call *call)
 {
-	Rdmabroker__GetMetricsResult *result = &space_of(call)->get_metrics;
-	struct metrics_text text = { .buf = space_of(call)->metrics_text,
-				     .size = sizeof(space_of(call)->metrics_text) };
+	struct space *space = SPACE(call, struct space);
+	Rdmabroker__GetMetricsResult *result = &space->get_metrics;
+	struct metrics_text text = { .buf = space->metrics_text,
+				     .size = sizeof(space->metrics_text) };
 	struct metrics_place place = { .section = call->request->get_metrics->section,
 				       .index = call->request->get_metrics->index };
 

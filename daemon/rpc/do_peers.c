@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <string.h>
 
 #include "core/facts/peerid.h"
 #include "core/object/inquiry.h"
 #include "core/object/whois.h"
 #include "proto/address.h"
-#include "proto/text.h"
 #include "rpc/call.h"
 #include "rpc/convert.h"
+#include "util/util.h"
 
 /* Requests of rdmabroker-peerd, which asks other hosts who peers are, and answers them. */
 
@@ -19,11 +18,6 @@ struct space {
 	uint32_t gids[MAX_GIDS];
 	char unit[TEXT_MAX / 2];
 };
-
-static struct space *space_of(struct call *call)
-{
-	return SPACE(call, struct space);
-}
 
 int do_serve_peers(struct call *call)
 {
@@ -54,23 +48,17 @@ static bool knows_workload(const struct identity *identity)
 	static const enum workload_name names[] = { WORKLOAD_UNIT, WORKLOAD_CONTAINER, WORKLOAD_POD,
 						    WORKLOAD_JOB };
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+	for (size_t i = 0; i < ELEMENTS_OF(names); i++)
 		if (!identity->workload.names[names[i]])
 			return false;
 	return true;
 }
 
-static char *out_unit(struct call *call, const struct session *session)
-{
-	text_copy(space_of(call)->unit, sizeof(space_of(call)->unit),
-		  session_get_workload(session, WORKLOAD_UNIT));
-	return space_of(call)->unit;
-}
-
 int do_find_peer(struct call *call)
 {
 	const Rdmabroker__FindPeer *m = call->request->find_peer;
-	Rdmabroker__PeerIdentity *result = &space_of(call)->find_peer;
+	struct space *space = SPACE(call, struct space);
+	Rdmabroker__PeerIdentity *result = &space->find_peer;
 	struct sockaddr_storage local, peer;
 	struct whois_question question = { .listens = m->listens,
 					   .port_space = (int)m->port_space,
@@ -99,14 +87,15 @@ int do_find_peer(struct call *call)
 				   IDENTITY_GIDS_MAX);
 	rdmabroker__peer_identity__init(result);
 	result->uid = identity->uid;
-	result->gids = space_of(call)->gids;
+	result->gids = space->gids;
 	while (result->n_gids < identity->n_gids) {
-		space_of(call)->gids[result->n_gids] = identity->gids[result->n_gids];
+		space->gids[result->n_gids] = identity->gids[result->n_gids];
 		result->n_gids++;
 	}
 	result->knows_workload = knows_workload(identity);
-	result->unit = out_unit(call, found);
-	result->workload = out_workload(&space_of(call)->workload, found);
+	result->unit = out_text(space->unit, sizeof(space->unit),
+				session_get_workload(found, WORKLOAD_UNIT));
+	result->workload = out_workload(&space->workload, found);
 	REPLY(call, find_peer, FIND_PEER, result);
 	return 0;
 }

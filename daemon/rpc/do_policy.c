@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "proto/address.h"
-#include "proto/text.h"
 #include "rpc/call.h"
 #include "rpc/control.h"
 #include "rpc/request.h"
@@ -41,24 +40,17 @@ union space {
 	};
 };
 
-static union space *space_of(struct call *call)
-{
-	return SPACE(call, union space);
-}
-
 static Rdmabroker__Rule *out_rule(struct out_rule *space, const struct policy_rule *rule,
 				  const struct tally *tally)
 {
 	Rdmabroker__Rule *out = &space->rule;
 
 	rdmabroker__rule__init(out);
-	text_copy(space->text, sizeof(space->text), rule ? rule->text : "");
+	out->text = out_text(space->text, sizeof(space->text), rule ? rule->text : NULL);
 	if (rule) {
-		text_copy(space->file, sizeof(space->file), rule->file);
-		out->file = space->file;
+		out->file = out_text(space->file, sizeof(space->file), rule->file);
 		out->line = rule->line;
 	}
-	out->text = space->text;
 	out->allowed = tally->n_allowed;
 	out->rejected = tally->n_rejected;
 	out->busy = tally->n_busy;
@@ -71,18 +63,19 @@ static Rdmabroker__Rule *out_rule(struct out_rule *space, const struct policy_ru
 int do_list_rules(struct call *call)
 {
 	const struct core *core = session_get_core(call->session);
-	Rdmabroker__ListRulesResult *result = &space_of(call)->list_rules;
+	union space *space = SPACE(call, union space);
+	Rdmabroker__ListRulesResult *result = &space->list_rules;
 	size_t total = policy_n_rules(core_get_policy(core)) + 1;
 
 	rdmabroker__list_rules_result__init(result);
 	result->total = (uint32_t)total;
-	result->rules = space_of(call)->rule_pointers;
+	result->rules = space->rule_pointers;
 	for (size_t i = call->request->list_rules->first; i < total && result->n_rules < MAX_RULES;
 	     i++) {
 		const struct policy_rule *rule = policy_rule_at(core_get_policy(core), i);
 
-		space_of(call)->rule_pointers[result->n_rules] = out_rule(
-			&space_of(call)->rules[result->n_rules], rule, core_get_tally(core, rule));
+		result->rules[result->n_rules] =
+			out_rule(&space->rules[result->n_rules], rule, core_get_tally(core, rule));
 		result->n_rules++;
 	}
 	REPLY(call, list_rules, LIST_RULES, result);
@@ -91,10 +84,10 @@ int do_list_rules(struct call *call)
 
 static int reload(struct call *call, bool dry_run)
 {
-	Rdmabroker__ReloadResult *result = &space_of(call)->reload;
+	union space *space = SPACE(call, union space);
+	Rdmabroker__ReloadResult *result = &space->reload;
 	const struct diag *diag = NULL;
 	struct policy *policy;
-	const char *line;
 	int r;
 
 	r = control_reload(call->control, call->session, dry_run, &call->progress->reload_ticket,
@@ -110,14 +103,10 @@ static int reload(struct call *call, bool dry_run)
 	}
 	if (!policy_is_fallback(policy))
 		result->rules = (uint32_t)policy_n_rules(policy);
-	result->complaints = space_of(call)->complaint_pointers;
-	while (diag && result->n_complaints < MAX_COMPLAINTS &&
-	       (line = complaints_at(&diag->errors, result->n_complaints))) {
-		char *copy = space_of(call)->complaints[result->n_complaints];
-
-		text_copy(copy, TEXT_MAX, line);
-		space_of(call)->complaint_pointers[result->n_complaints++] = copy;
-	}
+	result->complaints = space->complaint_pointers;
+	for (size_t i = 0; diag && i < diag->errors.n_kept && i < MAX_COMPLAINTS; i++)
+		result->complaints[result->n_complaints++] =
+			out_text(space->complaints[i], TEXT_MAX, diag->errors.kept[i].message);
 	REPLY(call, reload, RELOAD, result);
 	return 0;
 }
@@ -144,19 +133,18 @@ static int find_operation(const char *name, enum policy_operation *ret)
 	return -ENOENT;
 }
 
-static void add_effects(struct call *call, enum policy_operation operation,
+static void add_effects(union space *space, enum policy_operation operation,
 			const struct policy_rule *rule)
 {
-	Rdmabroker__ExplainResult *result = &space_of(call)->explain;
+	Rdmabroker__ExplainResult *result = &space->explain;
 	size_t i = 0;
 
 	while (result->n_effects < MAX_EFFECTS) {
-		char *text = space_of(call)->effects[result->n_effects];
+		char *text = space->effects[result->n_effects];
 
-		if (!policy_next_setting(rule, operation, &i, text,
-					 sizeof(space_of(call)->effects[0])))
+		if (!policy_next_setting(rule, operation, &i, text, sizeof(space->effects[0])))
 			return;
-		space_of(call)->effect_pointers[result->n_effects++] = text;
+		space->effect_pointers[result->n_effects++] = text;
 	}
 }
 
@@ -178,19 +166,11 @@ static const char *in_question(struct policy_question *ret, const Rdmabroker__Ex
 		.port = m->port ? (int)m->port : -1,
 		.port_space = (int)m->port_space,
 		.device = m->device[0] ? m->device : NULL,
-		.workload[WORKLOAD_UNIT] = m->unit,
 		.knows_data = m->knows_data,
 		.data = m->data.data,
 		.data_len = m->data.len,
 	};
-	for (int i = WORKLOAD_UNIT + 1; i < _WORKLOAD_MAX; i++)
-		ret->workload[i] = "";
-	if (m->workload) {
-		ret->workload[WORKLOAD_CONTAINER] = m->workload->container;
-		ret->workload[WORKLOAD_POD] = m->workload->pod;
-		ret->workload[WORKLOAD_JOB] = m->workload->job;
-		ret->workload[WORKLOAD_CGROUP] = m->workload->cgroup;
-	}
+	in_workload(ret->workload, m->unit, m->workload);
 	if (find_operation(m->operation, &ret->operation) < 0)
 		return "unknown operation";
 	if (m->n_gids > MAX_GIDS)
@@ -216,7 +196,8 @@ static const char *in_question(struct policy_question *ret, const Rdmabroker__Ex
 int do_explain(struct call *call)
 {
 	const struct core *core = session_get_core(call->session);
-	Rdmabroker__ExplainResult *result = &space_of(call)->explain;
+	union space *space = SPACE(call, union space);
+	Rdmabroker__ExplainResult *result = &space->explain;
 	struct policy_verdict verdict, early;
 	struct policy_question question;
 	struct facts facts;
@@ -231,21 +212,21 @@ int do_explain(struct call *call)
 	policy_check_port(&question, &verdict);
 
 	rdmabroker__explain_result__init(result);
-	result->effects = space_of(call)->effect_pointers;
+	result->effects = space->effect_pointers;
 	result->allow = verdict.answer == POLICY_ALLOW;
 	if (verdict.rule)
-		result->rule = out_rule(&space_of(call)->rule, verdict.rule,
-					core_get_tally(core, verdict.rule));
+		result->rule =
+			out_rule(&space->rule, verdict.rule, core_get_tally(core, verdict.rule));
 	result->warns = policy_warns(&verdict);
 	if (verdict.reason)
 		result->reason = (char *)verdict.reason;
 	result->asks = early.answer == POLICY_ASK;
 	result->charged_uid = out_charged(question.uid, owner_of(question.uid));
 	if (early.answer == POLICY_DEFER || early.answer == POLICY_ASK)
-		result->depends = out_rule(&space_of(call)->depends, early.rule,
-					   core_get_tally(core, early.rule));
+		result->depends =
+			out_rule(&space->depends, early.rule, core_get_tally(core, early.rule));
 	if (result->allow)
-		add_effects(call, question.operation, verdict.rule);
+		add_effects(space, question.operation, verdict.rule);
 	REPLY(call, explain, EXPLAIN, result);
 	return 0;
 }

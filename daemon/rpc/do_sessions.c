@@ -52,18 +52,6 @@ struct space {
 	Rdmabroker__ListedId *listed_ids[MAX_LISTED];
 };
 
-static struct space *space_of(struct call *call)
-{
-	return SPACE(call, struct space);
-}
-
-static void name_rule(char buf[TEXT_MAX / 2], const struct policy_rule *rule)
-{
-	buf[0] = 0;
-	if (rule)
-		snprintf(buf, TEXT_MAX / 2, "%s:%u", rule->file, rule->line);
-}
-
 static Rdmabroker__ListedSession *out_session(struct out_listed_session *space,
 					      const struct session *session)
 {
@@ -73,13 +61,12 @@ static Rdmabroker__ListedSession *out_session(struct out_listed_session *space,
 	out->number = session_get_number(session);
 	out->uid = session_get_uid(session);
 	out->pid = (uint32_t)session_get_pid(session);
-	text_copy(space->unit, sizeof(space->unit), session_get_workload(session, WORKLOAD_UNIT));
-	out->unit = space->unit;
+	out->unit = out_text(space->unit, sizeof(space->unit),
+			     session_get_workload(session, WORKLOAD_UNIT));
 	out->age_ms = clock_ms() - session_get_since_ms(session);
 	out->ids = (uint32_t)session_count_ids(session);
 	out->leases = lease_count(session);
-	name_rule(space->rule, session_get_rule(session));
-	out->rule = space->rule;
+	out->rule = out_rule_name(space->rule, sizeof(space->rule), session_get_rule(session));
 	out->workload = out_workload(&space->workload, session);
 	restriction_describe(session_get_restriction(session), space->restriction,
 			     sizeof(space->restriction));
@@ -106,8 +93,7 @@ static Rdmabroker__ListedId *out_id(struct out_listed_id *space, const struct id
 	out->port_space = id_get_port_space(id);
 	out->qp_num = id_get_qpn(id);
 	out->tos = id_get_tos(id);
-	name_rule(space->rule, id_get_rule(id));
-	out->rule = space->rule;
+	out->rule = out_rule_name(space->rule, sizeof(space->rule), id_get_rule(id));
 	if (id_get_peerid(id, &peerid))
 		out_peerid(&space->peerid, peerid, &out->peer_identity, &out->peer_unknown);
 	return out;
@@ -130,9 +116,9 @@ static size_t judge(struct call *call, struct listed *space, struct session *ses
 }
 
 /* Returns the size that the entry adds to the packet. */
-static size_t add(struct call *call, struct listed *space, struct session *session, struct id *id)
+static size_t add(Rdmabroker__ListResult *result, struct listed *space, struct session *session,
+		  struct id *id)
 {
-	Rdmabroker__ListResult *result = &space_of(call)->list;
 	Rdmabroker__ListedSession *out;
 	Rdmabroker__ListedId *out_one;
 
@@ -151,7 +137,8 @@ static size_t add(struct call *call, struct listed *space, struct session *sessi
 int do_list(struct call *call)
 {
 	const struct core *core = session_get_core(call->session);
-	Rdmabroker__ListResult *result = &space_of(call)->list;
+	struct space *space = SPACE(call, struct space);
+	Rdmabroker__ListResult *result = &space->list;
 	struct admin_cursor cursor = {
 		.session = call->request->list->session,
 		.id = call->request->list->id,
@@ -168,21 +155,21 @@ int do_list(struct call *call)
 			return bad_request(call, "the rules were read again meanwhile");
 	}
 	rdmabroker__list_result__init(result);
-	result->sessions = space_of(call)->listed_sessions;
-	result->ids = space_of(call)->listed_ids;
+	result->sessions = space->listed_sessions;
+	result->ids = space->listed_ids;
 	result->more = true;
 	for (size_t n = 0;
 	     n < MAX_LISTED && size < PACKET_MAX - 2 * LISTED_SIZE_MAX && n_examined < MAX_EXAMINED;
 	     n++) {
-		struct listed *space = &space_of(call)->listed[n];
+		struct listed *entry = &space->listed[n];
 
 		result->more = admin_next(&cursor, core, &session, &id);
 		if (!result->more)
 			break;
-		space->denied[0] = 0;
+		entry->denied[0] = 0;
 		if (policy)
-			n_examined += judge(call, space, session, id, policy);
-		size += add(call, space, session, id);
+			n_examined += judge(call, entry, session, id, policy);
+		size += add(result, entry, session, id);
 	}
 	/* A full page is followed by another one, which is empty if the full one ends with the last object. */
 	result->next_session = cursor.session;

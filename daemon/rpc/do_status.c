@@ -15,7 +15,6 @@
 
 /* The status of the broker, for admins and observers, and each client's own limits. */
 
-#define MAX_DEVICES 64 /* devices in a Status; rdmabroker.proto promises this number */
 #define MAX_HOLDERS 32 /* holders in a Status; rdmabroker.proto promises this number */
 #define MAX_LIMITS 16 /* limits in a reply; rdmabroker.proto promises this number */
 #define MAX_WARNINGS 5 /* warnings in a Status; rdmabroker.proto promises this number */
@@ -46,11 +45,6 @@ union space {
 	};
 };
 
-static union space *space_of(struct call *call)
-{
-	return SPACE(call, union space);
-}
-
 static Rdmabroker__Status__Holder *out_holder(struct out_holder *space,
 					      const struct fabric_holder *holder)
 {
@@ -71,7 +65,7 @@ static Rdmabroker__Status__Holder *out_holder(struct out_holder *space,
  * Fills in OUT from FOUND, the holders that the last complete scan found. Returns OUT, or NULL if FOUND is NULL: no
  * scan is complete yet. Holders that do not fit into the reply are left out, but their ids are counted in more_ids.
  */
-static Rdmabroker__Status__ForeignIds *out_foreign_ids(struct call *call,
+static Rdmabroker__Status__ForeignIds *out_foreign_ids(union space *space,
 						       Rdmabroker__Status__ForeignIds *out,
 						       const struct fabric_holders *found)
 {
@@ -81,28 +75,27 @@ static Rdmabroker__Status__ForeignIds *out_foreign_ids(struct call *call,
 	out->age_ms = clock_ms() - found->seen_ms;
 	out->more_ids = found->n_more_ids;
 	out->nameless_ids = found->n_nameless_ids;
-	out->holders = space_of(call)->holder_pointers + space_of(call)->n_holders;
+	out->holders = space->holder_pointers + space->n_holders;
 	for (size_t i = 0; i < found->n_holders; i++) {
-		size_t n = space_of(call)->n_holders;
+		size_t n = space->n_holders;
 
 		if (n == MAX_HOLDERS) {
 			out->more_ids += found->holders[i].n_ids;
 			continue;
 		}
-		out->holders[out->n_holders++] =
-			out_holder(&space_of(call)->holders[n], &found->holders[i]);
-		space_of(call)->n_holders++;
+		out->holders[out->n_holders++] = out_holder(&space->holders[n], &found->holders[i]);
+		space->n_holders++;
 	}
 	return out;
 }
 
-static void add_warning(struct call *call, const char *fmt, ...)
+static void add_warning(union space *space, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-static void add_warning(struct call *call, const char *fmt, ...)
+static void add_warning(union space *space, const char *fmt, ...)
 {
-	Rdmabroker__Status *status = &space_of(call)->status;
-	char *text = space_of(call)->warnings[status->n_warnings];
+	Rdmabroker__Status *status = &space->status;
+	char *text = space->warnings[status->n_warnings];
 	va_list ap;
 
 	if (status->n_warnings == MAX_WARNINGS)
@@ -110,14 +103,14 @@ static void add_warning(struct call *call, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, TEXT_MAX, fmt, ap);
 	va_end(ap);
-	space_of(call)->warning_pointers[status->n_warnings++] = text;
+	space->warning_pointers[status->n_warnings++] = text;
 }
 
-static void out_policy(struct call *call)
+static void out_policy(struct call *call, union space *space)
 {
 	const struct core *core = session_get_core(call->session);
 	const struct policy *policy = core_get_policy(core);
-	Rdmabroker__Status *status = &space_of(call)->status;
+	Rdmabroker__Status *status = &space->status;
 	const char *first;
 
 	status->policy_error = (char *)control_get_policy_error(call->control);
@@ -127,55 +120,38 @@ static void out_policy(struct call *call)
 	status->warn_rules = (uint32_t)policy_n_warn_rules(policy);
 	status->warned = core_count_warned(core);
 	if (status->warn_rules > 0)
-		add_warning(call,
+		add_warning(space,
 			    "%u of the rules only warn%s; they have admitted %" PRIu64
 			    " requests that the other rules would refuse (rdmabrokerctl rules)",
 			    status->warn_rules, status->warn_rules == 1 ? "s" : "", status->warned);
 	if (first)
 		add_warning(
-			call,
+			space,
 			"cannot look up %u user or group name%s: an allow rule with such a name "
 			"matches nobody, a reject rule matches everybody. The first error: %s",
 			status->missing_names, status->missing_names == 1 ? "" : "s", first);
 }
 
-static void out_missing_rdma(struct call *call)
+static void out_missing_rdma(union space *space)
 {
 	char text[TEXT_MAX - 64];
 
 	if (no_rdma_explain("", text, sizeof(text)))
-		add_warning(call, "cannot use RDMA or some of its devices: %s", text);
+		add_warning(space, "cannot use RDMA or some of its devices: %s", text);
 }
 
-static void out_unusable(struct call *call, struct fabric *fabric)
-{
-	struct fabric_device *device = NULL;
-	uint64_t since_ms;
-
-	while ((device = fabric_next_device(fabric, device))) {
-		int error = fabric_device_error(device, &since_ms);
-
-		if (error != 0)
-			add_warning(call,
-				    "the device %s cannot be used since %" PRIu64
-				    " s, because it cannot be opened: %s; it is tried again",
-				    fabric_device_name(device), (clock_ms() - since_ms) / 1000,
-				    strerror(error));
-	}
-}
-
-static void out_nodes(struct call *call)
+static void out_nodes(union space *space)
 {
 	if (access(NODES_OPEN_FILE, F_OK) == 0)
 		add_warning(
-			call,
+			space,
 			"the device nodes are open, so programs can use RDMA without the broker "
 			"(rdmabrokerctl nodes status)");
 }
 
-static void out_take_over(struct call *call, const struct core_take_over *in)
+static void out_take_over(union space *space, const struct core_take_over *in)
 {
-	Rdmabroker__Status__TakeOver *out = &space_of(call)->take_over;
+	Rdmabroker__Status__TakeOver *out = &space->take_over;
 
 	if (in->generation == 0)
 		return;
@@ -185,28 +161,29 @@ static void out_take_over(struct call *call, const struct core_take_over *in)
 	out->ended_sessions = in->n_ended;
 	out->took_ms = in->took_ms;
 	out->age_ms = clock_ms() - in->at_ms;
-	space_of(call)->status.take_over = out;
+	space->status.take_over = out;
 }
 
-static void out_helper(struct call *call, const struct core *core)
+static void out_helper(union space *space, const struct core *core)
 {
 	const char *fault = inquiries_find_fault(core);
 
 	if (fault)
-		add_warning(call, "%s", fault);
+		add_warning(space, "%s", fault);
 }
 
 int do_get_status(struct call *call)
 {
 	struct core *core = session_get_core(call->session);
 	const struct core_counts counts = core_get_counts(core);
-	Rdmabroker__Status *status = &space_of(call)->status;
+	union space *space = SPACE(call, union space);
+	Rdmabroker__Status *status = &space->status;
 	struct fabric_device *device = NULL;
 
 	rdmabroker__status__init(status);
 	status->version = (char *)RDMABROKER_VERSION;
-	status->warnings = space_of(call)->warning_pointers;
-	out_policy(call);
+	status->warnings = space->warning_pointers;
+	out_policy(call, space);
 	status->sessions = counts.n_sessions;
 	status->listeners = counts.n_listeners;
 	status->connections = counts.n_connections;
@@ -215,26 +192,24 @@ int do_get_status(struct call *call)
 	status->ids = counts.n_ids;
 	status->leases = counts.n_leases;
 	status->fds = (uint32_t)core_count_fds(core);
-	out_take_over(call, core_get_take_over(core));
-	out_missing_rdma(call);
-	out_unusable(call, core_get_fabric(core));
-	out_nodes(call);
-	out_helper(call, core);
+	out_take_over(space, core_get_take_over(core));
+	out_missing_rdma(space);
+	out_nodes(space);
+	out_helper(space, core);
 	fabric_scan_holders(core_get_fabric(core));
-	space_of(call)->n_holders = 0;
-	status->devices = space_of(call)->pointers;
+	space->n_holders = 0;
+	status->devices = space->pointers;
 	while (status->n_devices < MAX_DEVICES &&
 	       (device = fabric_next_device(core_get_fabric(core), device))) {
-		Rdmabroker__Status__Device *d = &space_of(call)->devices[status->n_devices];
+		Rdmabroker__Status__Device *d = &space->devices[status->n_devices];
 
 		rdmabroker__status__device__init(d);
 		d->name = (char *)fabric_device_name(device);
 		d->node = (char *)fabric_device_node(device);
 		d->leases = fabric_device_n_leases(device);
-		d->foreign_ids = out_foreign_ids(call,
-						 &space_of(call)->foreign_ids[status->n_devices],
+		d->foreign_ids = out_foreign_ids(space, &space->foreign_ids[status->n_devices],
 						 fabric_device_holders(device));
-		space_of(call)->pointers[status->n_devices++] = d;
+		space->pointers[status->n_devices++] = d;
 	}
 	REPLY(call, status, STATUS, status);
 	return 0;
@@ -242,14 +217,15 @@ int do_get_status(struct call *call)
 
 int do_get_limits(struct call *call)
 {
-	Rdmabroker__GetLimitsResult *result = &space_of(call)->get_limits;
+	union space *space = SPACE(call, union space);
+	Rdmabroker__GetLimitsResult *result = &space->get_limits;
 	struct quota quota;
 
 	rdmabroker__get_limits_result__init(result);
-	result->limits = space_of(call)->limit_pointers;
+	result->limits = space->limit_pointers;
 	while (result->n_limits < MAX_LIMITS &&
 	       quota_get(call->session, result->n_limits, &quota)) {
-		Rdmabroker__GetLimitsResult__Limit *out = &space_of(call)->limits[result->n_limits];
+		Rdmabroker__GetLimitsResult__Limit *out = &space->limits[result->n_limits];
 
 		rdmabroker__get_limits_result__limit__init(out);
 		out->what = (char *)quota.what;

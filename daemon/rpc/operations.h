@@ -5,32 +5,34 @@
  * The operations that a client can request: the operation in rdmabroker.proto, its name, the permits of which the
  * session needs one, and its work (see turns.h). Permit 0: it is allowed only before Hello has succeeded. The handler
  * of NAME is do_NAME().
+ *
+ * ID: an operation about the id whose handle is the field ID of its request. Its permit is SESSION_PERMIT_CLIENT.
  */
-#define OPERATIONS(X)                                                                \
+#define OPERATIONS(X, ID)                                                            \
 	X(HELLO, hello, 0, 4)                                                        \
 	X(GOODBYE, goodbye, SESSION_PERMIT_CLIENT, 1)                                \
 	X(CREATE_ID, create_id, SESSION_PERMIT_CLIENT, 1)                            \
-	X(DESTROY_ID, destroy_id, SESSION_PERMIT_CLIENT, 1)                          \
-	X(SET_OPTION, set_option, SESSION_PERMIT_CLIENT, 1)                          \
-	X(BIND_ADDR, bind_addr, SESSION_PERMIT_CLIENT, 4)                            \
-	X(LISTEN, listen, SESSION_PERMIT_CLIENT, 4)                                  \
-	X(RESOLVE_ADDR, resolve_addr, SESSION_PERMIT_CLIENT, 4)                      \
-	X(RESOLVE_ROUTE, resolve_route, SESSION_PERMIT_CLIENT, 1)                    \
-	X(CONNECT, connect, SESSION_PERMIT_CLIENT, 4)                                \
-	X(ACCEPT, accept, SESSION_PERMIT_CLIENT, 4)                                  \
-	X(ESTABLISH, establish, SESSION_PERMIT_CLIENT, 1)                            \
-	X(REJECT, reject, SESSION_PERMIT_CLIENT, 1)                                  \
-	X(DISCONNECT, disconnect, SESSION_PERMIT_CLIENT, 1)                          \
-	X(INIT_QP_ATTR, init_qp_attr, SESSION_PERMIT_CLIENT, 1)                      \
+	ID(DESTROY_ID, destroy_id, 1)                                                \
+	ID(SET_OPTION, set_option, 1)                                                \
+	ID(BIND_ADDR, bind_addr, 4)                                                  \
+	ID(LISTEN, listen, 4)                                                        \
+	ID(RESOLVE_ADDR, resolve_addr, 4)                                            \
+	ID(RESOLVE_ROUTE, resolve_route, 1)                                          \
+	ID(CONNECT, connect, 4)                                                      \
+	ID(ACCEPT, accept, 4)                                                        \
+	ID(ESTABLISH, establish, 1)                                                  \
+	ID(REJECT, reject, 1)                                                        \
+	ID(DISCONNECT, disconnect, 1)                                                \
+	ID(INIT_QP_ATTR, init_qp_attr, 1)                                            \
 	X(OPEN_DEVICE, open_device, SESSION_PERMIT_CLIENT, 4)                        \
 	X(CLOSE_DEVICE, close_device, SESSION_PERMIT_CLIENT, 1)                      \
 	X(GET_STATUS, get_status, SESSION_PERMIT_OBSERVE, 8)                         \
-	X(GET_OPTION, get_option, SESSION_PERMIT_CLIENT, 1)                          \
-	X(NOTIFY, notify, SESSION_PERMIT_CLIENT, 1)                                  \
-	X(JOIN_MULTICAST, join_multicast, SESSION_PERMIT_CLIENT, 4)                  \
-	X(LEAVE_MULTICAST, leave_multicast, SESSION_PERMIT_CLIENT, 1)                \
+	ID(GET_OPTION, get_option, 1)                                                \
+	ID(NOTIFY, notify, 1)                                                        \
+	ID(JOIN_MULTICAST, join_multicast, 4)                                        \
+	ID(LEAVE_MULTICAST, leave_multicast, 1)                                      \
 	X(GET_LIMITS, get_limits, SESSION_PERMIT_CLIENT | SESSION_PERMIT_OBSERVE, 1) \
-	X(EXPORT_ID, export_id, SESSION_PERMIT_CLIENT, 2)                            \
+	ID(EXPORT_ID, export_id, 2)                                                  \
 	X(IMPORT_ID, import_id, SESSION_PERMIT_CLIENT, 4)                            \
 	X(LIST_DEVICES, list_devices, SESSION_PERMIT_CLIENT, 1)                      \
 	X(EXPLAIN, explain, SESSION_PERMIT_OBSERVE, 8)                               \

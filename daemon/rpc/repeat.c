@@ -31,41 +31,6 @@ static const Rdmabroker__Request *decode(const struct ledger_session *row, struc
 	return frame && frame->body_case == RDMABROKER__FRAME__BODY_REQUEST ? frame->request : NULL;
 }
 
-/* The id that REQUEST is about; 0: none. */
-static uint32_t get_handle(const Rdmabroker__Request *request)
-{
-	switch (request->op_case) {
-	case OP(CREATE_ID):
-		return request->create_id->id;
-	case OP(DESTROY_ID):
-		return request->destroy_id->id;
-	case OP(BIND_ADDR):
-		return request->bind_addr->id;
-	case OP(LISTEN):
-		return request->listen->id;
-	case OP(RESOLVE_ADDR):
-		return request->resolve_addr->id;
-	case OP(RESOLVE_ROUTE):
-		return request->resolve_route->id;
-	case OP(CONNECT):
-		return request->connect->id;
-	case OP(ACCEPT):
-		return request->accept->id;
-	case OP(ESTABLISH):
-		return request->establish->id;
-	case OP(REJECT):
-		return request->reject->id;
-	case OP(DISCONNECT):
-		return request->disconnect->id;
-	case OP(JOIN_MULTICAST):
-		return request->join_multicast->id;
-	case OP(LEAVE_MULTICAST):
-		return request->leave_multicast->id;
-	default:
-		return 0;
-	}
-}
-
 static struct ledger_id *find_row(const struct repeat *repeat, uint32_t handle)
 {
 	for (size_t i = 0; i < repeat->n_ids; i++)
@@ -116,7 +81,7 @@ static bool is_joined(const struct repeat *repeat, uint32_t handle, const Rdmabr
 
 static enum verdict judge(const struct repeat *repeat, const Rdmabroker__Request *request)
 {
-	uint32_t handle = get_handle(request);
+	uint32_t handle = request_get_handle(request);
 	const struct ledger_id *row = handle ? find_row(repeat, handle) : NULL;
 	unsigned before = states_before(request->op_case);
 	enum verdict again = repeat->tried || repeat->row->repeated ? UNKNOWN : AGAIN;
@@ -167,7 +132,7 @@ void repeat_prepare(const struct repeat *repeat, struct fabric *fabric)
 	union request_memory memory;
 	struct arena arena;
 	const Rdmabroker__Request *request = decode(repeat->row, &arena, &memory);
-	struct ledger_id *row = request ? find_row(repeat, get_handle(request)) : NULL;
+	struct ledger_id *row = request ? find_row(repeat, request_get_handle(request)) : NULL;
 
 	if (!row)
 		return;

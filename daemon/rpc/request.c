@@ -18,16 +18,35 @@ static const struct operation {
 	unsigned permits; /* the session needs one of these */
 	int (*handler)(struct call *call);
 	unsigned work; /* see turns.h */
+	bool is_about_id;
 } operations[] = {
 #define ROW(op, name, permits, work) \
-	[RDMABROKER__REQUEST__OP_##op] = { #name, permits, do_##name, work },
-	OPERATIONS(ROW)
+	[RDMABROKER__REQUEST__OP_##op] = { #name, permits, do_##name, work, false },
+#define ID_ROW(op, name, work) \
+	[RDMABROKER__REQUEST__OP_##op] = { #name, SESSION_PERMIT_CLIENT, do_##name, work, true },
+	OPERATIONS(ROW, ID_ROW)
 #undef ROW
+#undef ID_ROW
 };
 
 static const struct operation *find_operation(Rdmabroker__Request__OpCase op)
 {
 	return op < ELEMENTS_OF(operations) && operations[op].name ? &operations[op] : NULL;
+}
+
+uint32_t request_get_handle(const Rdmabroker__Request *request)
+{
+	switch (request->op_case) {
+#define NO_CASE(op, name, permits, work)
+#define CASE(op, name, work)               \
+	case RDMABROKER__REQUEST__OP_##op: \
+		return request->name->id;
+		OPERATIONS(NO_CASE, CASE)
+#undef NO_CASE
+#undef CASE
+	default:
+		return 0;
+	}
 }
 
 unsigned request_work(const Rdmabroker__Request *request)
@@ -46,6 +65,16 @@ bool request_takes_fd(const struct session *session, const Rdmabroker__Request *
 	return request->op_case == RDMABROKER__REQUEST__OP_IMPORT_ID;
 }
 
+static int handle(struct call *call, const struct operation *op)
+{
+	int r = 0;
+
+	if (op->is_about_id)
+		r = table_find(call->session, request_get_handle(call->request), &call->id,
+			       &call->failure);
+	return r != 0 ? r : op->handler(call);
+}
+
 /* Creates the id of Request.first, and then carries out the operation. If that fails, the id is freed again. */
 static int carry_out_with_first(struct call *call, const struct operation *op)
 {
@@ -61,7 +90,7 @@ static int carry_out_with_first(struct call *call, const struct operation *op)
 		if (r != 0)
 			return r;
 	}
-	r = op->handler(call);
+	r = handle(call, op);
 	if (r == 0 || r == -EINPROGRESS)
 		return r;
 	if (table_find(call->session, first->id, &id, &ignored) == 0)
@@ -96,7 +125,7 @@ static int carry_out(struct call *call)
 	if (op->permits == 0) {
 		if (*stage == REQUEST_SERVING && call->attempt != REQUEST_REPEATED)
 			return failure_set(failure, STATUS_BAD_STATE, "%s: already sent", op->name);
-		r = op->handler(call);
+		r = handle(call, op);
 		/*
 		 * Hello has succeeded only if the session has permits. Without permits, Hello was refused or still
 		 * waits, or its reply requires a proof. After a reply that requires a proof, the client sends
@@ -113,7 +142,7 @@ static int carry_out(struct call *call)
 	if (!(op->permits & session_get_permits(call->session)))
 		return failure_set(failure, STATUS_NOT_PERMITTED, "%s", why_not(op->permits));
 	if (!call->request->first)
-		return op->handler(call);
+		return handle(call, op);
 	if (op->permits != SESSION_PERMIT_CLIENT)
 		return failure_set(failure, STATUS_BAD_REQUEST,
 				   "%s: cannot be combined with create_id", op->name);

@@ -67,6 +67,8 @@ enum request_outcome request_dispatch(struct control *control, struct session *s
 				      int (*send)(void *userdata, const Rdmabroker__Frame *frame,
 						  int fd, struct failure *failure),
 				      void *userdata);
+/* The handle of the id that REQUEST is about, see OPERATIONS; 0: it is about none. */
+uint32_t request_get_handle(const Rdmabroker__Request *request);
 /* What REQUEST costs, in units of turns.h. */
 unsigned request_work(const Rdmabroker__Request *request);
 /* True if REQUEST is allowed to carry a descriptor, in the present state of SESSION. */
