@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
 #include "broker.h"
 #include "core/object/core.h"
@@ -24,6 +24,7 @@
 #include "rpc/upstream.h"
 #include "socket.h"
 #include "takeover.h"
+#include "util/clock.h"
 #include "util/diag.h"
 #include "util/hot.h"
 #include "util/log.h"
@@ -50,7 +51,7 @@ struct broker {
 	struct sockets sockets; /* the server has the descriptors */
 
 	sd_event_source *status_timer;
-	struct {
+	struct told {
 		unsigned n_sessions, n_listeners, n_connections;
 		bool draining;
 		bool has_device;
@@ -182,9 +183,8 @@ static void look_at_status(struct broker *broker)
 	    broker->told.has_device == !!fabric_next_device(core->fabric, NULL))
 		return;
 	sd_event_source_get_enabled(broker->status_timer, &enabled);
-	if (enabled == SD_EVENT_OFF) {
+	if (enabled == SD_EVENT_OFF)
 		timer_start(broker->status_timer, STATUS_USEC);
-	}
 }
 
 static void refuse_reload(struct broker *broker, int r, struct diag *diag)
@@ -229,8 +229,8 @@ static void on_reloaded(void *userdata, struct reloaded *reloaded)
 	struct broker *broker = userdata;
 
 	reloaded->r = put_in_force(broker, reloaded);
-	control_reloaded(server_get_control(broker->server), reloaded->ticket, reloaded->r,
-			 TAKE_PTR(reloaded->diag));
+	control_reloaded(server_get_control(broker->server), /* dry_run= */ false, reloaded->ticket,
+			 reloaded->r, TAKE_PTR(reloaded->diag), reloaded->policy);
 	notifier_tell(broker->notifier, "READY=1");
 	tell_status(broker);
 }
@@ -275,28 +275,19 @@ static void on_dry_run(void *userdata, struct reloaded *reloaded)
 {
 	struct broker *broker = userdata;
 
-	control_dry_run_done(server_get_control(broker->server), reloaded->ticket, reloaded->r,
-			     TAKE_PTR(reloaded->diag), reloaded->policy);
+	control_reloaded(server_get_control(broker->server), /* dry_run= */ true, reloaded->ticket,
+			 reloaded->r, TAKE_PTR(reloaded->diag), reloaded->policy);
 }
 
 static uint64_t start_reload(void *userdata, bool dry_run)
 {
 	struct broker *broker = userdata;
-	struct timespec now;
 
 	if (dry_run)
 		return reloader_start(broker->dry_reloader);
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	notifier_tell(broker->notifier, "RELOADING=1\nMONOTONIC_USEC=%llu",
-		      (unsigned long long)now.tv_sec * 1000000 +
-			      (unsigned long long)now.tv_nsec / 1000);
+	notifier_tell(broker->notifier, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, clock_ns() / 1000);
 	return reloader_start(broker->reloader);
 }
-
-static const struct server_ops server_ops = {
-	.reload = start_reload,
-};
 
 static int on_sighup(sd_event_source *source, const struct signalfd_siginfo *info, void *userdata)
 {
@@ -360,14 +351,6 @@ static void on_manager_stuck(void *userdata, bool is_stuck)
 			"old status, and a session that begins now may end with this process.");
 	else
 		log_info("systemd reads again what its services tell it.");
-}
-
-static int add_status(struct broker *broker)
-{
-	int r;
-
-	r = timer_new(&broker->status_timer, broker->loop, 0, on_status_timer, broker);
-	return r < 0 ? r : 0;
 }
 
 static int set_up(struct broker *broker, struct policy *policy)
@@ -434,15 +417,15 @@ static int set_up(struct broker *broker, struct policy *policy)
 		return BROKER_MISCONFIGURED;
 	if (r < 0)
 		return r;
-	r = server_new(&broker->server, broker->loop, broker->core, broker->sockets.fds,
-		       config->restricted_dir, config->max_queued_bytes, &server_ops, broker);
+	r = server_new(&broker->server, broker->core, broker->sockets.fds, config->restricted_dir,
+		       config->max_queued_bytes, start_reload, broker);
 	if (r < 0)
 		return r;
 	takeover_sessions(broker->takeover, broker->server);
 	/* A policy with an error ends nothing, because its author's intent is not known. */
 	if (config->on_reload == CONFIG_ON_RELOAD_ENFORCE && !policy_is_fallback(policy))
 		enforce_start(broker->core);
-	r = add_status(broker);
+	r = timer_new(&broker->status_timer, broker->loop, 0, on_status_timer, broker);
 	if (r < 0)
 		return r;
 	/* The start does not wait for the name service. */

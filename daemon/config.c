@@ -159,7 +159,7 @@ void config_done(struct config *config)
 	config_init(config);
 }
 
-static int load_over(struct config *config, const char *path, bool optional, struct diag *diag)
+int config_load_over(struct config *config, const char *path, bool optional, struct diag *diag)
 {
 	int first_error = load_file(config, path, optional, diag), r;
 
@@ -171,30 +171,15 @@ static int load_over(struct config *config, const char *path, bool optional, str
 	return first_error ?: r;
 }
 
-int config_load_over(struct config *config, const char *path, struct diag *diag)
-{
-	return load_over(config, path, /* optional= */ true, diag);
-}
-
-static int load(struct config *ret, const char *path, bool optional, struct diag *diag)
+int config_load(struct config *ret, const char *path, bool optional, struct diag *diag)
 {
 	struct config config;
 	int r;
 
 	config_init(&config);
 	inifile_set_defaults(keys, &config);
-	r = load_over(&config, path, optional, diag);
+	r = config_load_over(&config, path, optional, diag);
 	if (r == 0)
 		*ret = config;
 	return r;
-}
-
-int config_load(struct config *ret, const char *path, struct diag *diag)
-{
-	return load(ret, path, /* optional= */ true, diag);
-}
-
-int config_load_named(struct config *ret, const char *path, struct diag *diag)
-{
-	return load(ret, path, /* optional= */ false, diag);
 }

@@ -71,11 +71,9 @@ struct config {
 void config_init(struct config *config);
 void config_done(struct config *config);
 /*
- * Sets the defaults, then reads the files. A missing PATH or PATH.d is no error. Returns 0 or a negative errno
- * (-EBADMSG: see DIAG). *RET is written only on success.
+ * Sets the defaults, then reads the files. A missing PATH.d is no error, and if OPTIONAL neither is a missing PATH. Returns
+ * 0 or a negative errno (-EBADMSG: see DIAG). *RET is written only on success.
  */
-int config_load(struct config *ret, const char *path, struct diag *diag);
+int config_load(struct config *ret, const char *path, bool optional, struct diag *diag);
 /* Reads further files, which override the values in CONFIG. For the result see config_load(). */
-int config_load_over(struct config *config, const char *path, struct diag *diag);
-/* As config_load(), but a missing PATH is an error: -ENOENT. */
-int config_load_named(struct config *ret, const char *path, struct diag *diag);
+int config_load_over(struct config *config, const char *path, bool optional, struct diag *diag);

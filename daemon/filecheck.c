@@ -93,7 +93,7 @@ static int check_readable(const struct broker_options *options, char **files, si
 	r = diag_new(&ignored);
 	snprintf(dropins, sizeof(dropins), "%s.d", options->config_path);
 	/* Only a check of the configuration itself has to tell its errors. */
-	if (r < 0 || config_load(&config, options->config_path, ignored) < 0)
+	if (r < 0 || config_load(&config, options->config_path, /* optional= */ true, ignored) < 0)
 		return r;
 	for (size_t i = 0; i < n_files; i++) {
 		if (!is_read_by_daemon(files[i], options, &config, dropins))
@@ -125,13 +125,7 @@ static int check_files(const struct broker_options *options, char **files, size_
 			continue;
 		}
 		config_init(&config);
-		/* config_load() accepts a missing file, but a file that is named must exist. */
-		if (access(files[i], F_OK) < 0) {
-			diag_add(diag, files[i], 0, 0, NULL, 0, "cannot open: %s", strerror(errno));
-			k = -ENOENT;
-		} else {
-			k = config_load(&config, files[i], diag);
-		}
+		k = config_load(&config, files[i], /* optional= */ false, diag);
 		config_done(&config);
 		r = r ?: k;
 	}

@@ -34,7 +34,7 @@ int instance_configure(struct config *config, const char *path, const char *name
 	snprintf(config->socket_path, n, "/run/rdmabroker@%s/rdmabroker.sock", name);
 	snprintf(config->admin_socket_path, n, "/run/rdmabroker-admin@%s/rdmabroker.sock", name);
 	own_path(own, path, name);
-	r = config_load_over(config, own, diag);
+	r = config_load_over(config, own, /* optional= */ true, diag);
 	/* In the directory of the initial instance, which leaves alone what it has not made. */
 	n = strlen(config->restricted_dir);
 	snprintf(config->restricted_dir + n, sizeof(config->restricted_dir) - n, "/@%s", name);

@@ -53,8 +53,7 @@ static int read_owners(struct config *config, struct diag *diag)
 
 int reload_read_config(const struct broker_options *options, struct config *ret, struct diag *diag)
 {
-	int r = options->config_is_named ? config_load_named(ret, options->config_path, diag) :
-					   config_load(ret, options->config_path, diag);
+	int r = config_load(ret, options->config_path, !options->config_is_named, diag);
 
 	if (r < 0)
 		return r;

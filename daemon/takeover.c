@@ -81,12 +81,16 @@ static void start_clean(struct takeover *takeover, const char *why)
 	takeover->failed = true;
 }
 
+/* Stores FILE, besides those of KIND that the previous process has left. */
+static void store(struct takeover *takeover, const char *kind, int file)
+{
+	fdstore_add(takeover->store, kind, fdstore_last(takeover->store, kind) + 1, file);
+}
+
 /* The connection manager can be opened long after the start, when the host gets its first device. */
 static void on_opened(void *userdata, int file)
 {
-	struct takeover *takeover = userdata;
-
-	fdstore_add(takeover->store, KIND_CM, fdstore_last(takeover->store, KIND_CM) + 1, file);
+	store(userdata, KIND_CM, file);
 }
 
 /* The file is stored before the first id is moved to it, because an id lives only as long as its file is open. */
@@ -94,8 +98,7 @@ static void on_restores(void *userdata, int file)
 {
 	struct takeover *takeover = userdata;
 
-	fdstore_add(takeover->store, KIND_RESTORED,
-		    fdstore_last(takeover->store, KIND_RESTORED) + 1, file);
+	store(takeover, KIND_RESTORED, file);
 	fdstore_settle(takeover->store);
 }
 

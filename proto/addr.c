@@ -3,6 +3,7 @@
 #include <endian.h>
 #include <infiniband/ib.h>
 #include <netinet/in.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,24 +12,46 @@
 #define GID_WORD "gid:"
 #define DEFAULT_PKEY 0xffff
 
-static const void *gid_of(const struct sockaddr *addr)
+/* HOST: where the bytes of the host are. */
+static const struct family {
+	sa_family_t family;
+	uint8_t kind;
+	socklen_t len;
+	size_t host, host_len;
+} families[] = {
+	{ AF_INET, 4, sizeof(struct sockaddr_in), offsetof(struct sockaddr_in, sin_addr), 4 },
+	{ AF_INET6, 6, sizeof(struct sockaddr_in6), offsetof(struct sockaddr_in6, sin6_addr),
+	  ADDR_HOST_LEN },
+	{ AF_IB, ADDR_KIND_GID, sizeof(struct sockaddr_ib), offsetof(struct sockaddr_ib, sib_addr),
+	  ADDR_HOST_LEN },
+};
+#define N_FAMILIES (sizeof(families) / sizeof(families[0]))
+
+static const struct family *family_of(const struct sockaddr *addr)
 {
-	return &((const struct sockaddr_ib *)addr)->sib_addr;
+	for (size_t i = 0; i < N_FAMILIES; i++)
+		if (families[i].family == addr->sa_family)
+			return &families[i];
+	return NULL;
+}
+
+static const uint8_t *host_of(const struct sockaddr *addr, const struct family *family)
+{
+	return (const uint8_t *)addr + family->host;
 }
 
 const char *addr_host_to_string(const struct sockaddr *addr, char buf[ADDR_HOST_STRLEN])
 {
-	const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
-	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
+	const struct family *family = family_of(addr);
+	char *at = buf;
 
 	*buf = 0;
-	if (addr->sa_family == AF_INET)
-		inet_ntop(AF_INET, &in->sin_addr, buf, ADDR_HOST_STRLEN);
-	else if (addr->sa_family == AF_INET6)
-		inet_ntop(AF_INET6, &in6->sin6_addr, buf, ADDR_HOST_STRLEN);
-	else if (addr->sa_family == AF_IB)
-		inet_ntop(AF_INET6, gid_of(addr), stpcpy(buf, GID_WORD),
-			  ADDR_HOST_STRLEN - strlen(GID_WORD));
+	if (!family)
+		return buf;
+	if (family->family == AF_IB)
+		at = stpcpy(buf, GID_WORD);
+	inet_ntop(family->family == AF_INET ? AF_INET : AF_INET6, host_of(addr, family), at,
+		  (socklen_t)(buf + ADDR_HOST_STRLEN - at));
 	return buf;
 }
 
@@ -77,16 +100,9 @@ bool addr_parse(struct sockaddr_storage *ret, const char *host, uint16_t port)
 
 socklen_t addr_len(const struct sockaddr *addr)
 {
-	switch (addr->sa_family) {
-	case AF_INET:
-		return sizeof(struct sockaddr_in);
-	case AF_INET6:
-		return sizeof(struct sockaddr_in6);
-	case AF_IB:
-		return sizeof(struct sockaddr_ib);
-	default:
-		return 0;
-	}
+	const struct family *family = family_of(addr);
+
+	return family ? family->len : 0;
 }
 
 bool addr_is_ip(const struct sockaddr *addr)
@@ -118,16 +134,10 @@ uint16_t addr_port(const struct sockaddr *addr)
 
 bool addr_is_wildcard(const struct sockaddr *addr)
 {
-	switch (addr->sa_family) {
-	case AF_INET:
-		return ((const struct sockaddr_in *)addr)->sin_addr.s_addr == INADDR_ANY;
-	case AF_INET6:
-		return IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)addr)->sin6_addr);
-	case AF_IB:
-		return ib_addr_any(gid_of(addr));
-	default:
-		return true;
-	}
+	static const uint8_t any[ADDR_HOST_LEN];
+	const struct family *family = family_of(addr);
+
+	return !family || memcmp(host_of(addr, family), any, family->host_len) == 0;
 }
 
 bool addr_is_loopback(const struct sockaddr *addr)
@@ -139,7 +149,7 @@ bool addr_is_loopback(const struct sockaddr *addr)
 	case AF_INET6:
 		return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)addr)->sin6_addr);
 	case AF_IB:
-		return ib_addr_loopback(gid_of(addr));
+		return ib_addr_loopback(&((const struct sockaddr_ib *)addr)->sib_addr);
 	default:
 		return false;
 	}
@@ -147,45 +157,33 @@ bool addr_is_loopback(const struct sockaddr *addr)
 
 bool addr_host(const struct sockaddr *addr, uint8_t ret[ADDR_HOST_LEN])
 {
+	const struct family *family = family_of(addr);
+
 	memset(ret, 0, ADDR_HOST_LEN);
-	switch (addr->sa_family) {
-	case AF_INET:
-		ret[10] = ret[11] = 0xff;
-		memcpy(ret + 12, &((const struct sockaddr_in *)addr)->sin_addr, 4);
-		return true;
-	case AF_INET6:
-		memcpy(ret, &((const struct sockaddr_in6 *)addr)->sin6_addr, ADDR_HOST_LEN);
-		return true;
-	case AF_IB:
-		memcpy(ret, gid_of(addr), ADDR_HOST_LEN);
-		return true;
-	default:
+	if (!family)
 		return false;
-	}
+	if (family->family == AF_INET)
+		ret[10] = ret[11] = 0xff;
+	memcpy(ret + ADDR_HOST_LEN - family->host_len, host_of(addr, family), family->host_len);
+	return true;
 }
 
 void addr_set_host(struct sockaddr_storage *ret, uint8_t kind, const uint8_t *host)
 {
 	*ret = (struct sockaddr_storage){ 0 };
-	switch (kind) {
-	case 4:
-		ret->ss_family = AF_INET;
-		memcpy(&((struct sockaddr_in *)ret)->sin_addr, host, 4);
-		break;
-	case 6:
-		ret->ss_family = AF_INET6;
-		memcpy(&((struct sockaddr_in6 *)ret)->sin6_addr, host, ADDR_HOST_LEN);
-		break;
-	case ADDR_KIND_GID:
-		ret->ss_family = AF_IB;
-		memcpy(&((struct sockaddr_ib *)ret)->sib_addr, host, ADDR_HOST_LEN);
-		break;
+	for (size_t i = 0; i < N_FAMILIES; i++) {
+		if (families[i].kind != kind)
+			continue;
+		ret->ss_family = families[i].family;
+		memcpy((uint8_t *)ret + families[i].host, host, families[i].host_len);
 	}
 }
 
 unsigned addr_bits(const struct sockaddr *addr)
 {
-	return addr->sa_family == AF_INET ? 32 : addr_len(addr) > 0 ? 128 : 0;
+	const struct family *family = family_of(addr);
+
+	return family ? (unsigned)family->host_len * 8 : 0;
 }
 
 bool addr_is_same_host(const struct sockaddr *a, const struct sockaddr *b)

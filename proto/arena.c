@@ -3,24 +3,11 @@
 
 #include "proto/arena.h"
 
-static size_t align(size_t size)
-{
-	return (size + _Alignof(max_align_t) - 1) & ~(_Alignof(max_align_t) - 1);
-}
-
-static void *take(struct arena_block *block, size_t size)
-{
-	void *ret = block->space + block->used;
-
-	block->used += align(size);
-	return ret;
-}
-
 /* Not inlined: otherwise arena_alloc() would save registers in each call, for a rare case. */
 static __attribute__((noinline)) void *take_more(struct arena *arena, size_t size)
 {
 	struct arena_block *block;
-	size_t room = size > arena->block_size ? align(size) : arena->block_size;
+	size_t room = size > arena->block_size ? arena_align(size) : arena->block_size;
 
 	if (size > arena->more_max || arena->more > arena->more_max)
 		return NULL;
@@ -31,15 +18,12 @@ static __attribute__((noinline)) void *take_more(struct arena *arena, size_t siz
 	arena->more += room;
 	arena->last->next = block;
 	arena->last = block;
-	return take(block, size);
+	return arena_take(arena, size);
 }
 
 static void *arena_alloc(void *data, size_t size)
 {
-	struct arena *arena = data;
-	struct arena_block *block = arena->last;
-
-	return size <= block->size - block->used ? take(block, size) : take_more(arena, size);
+	return arena_take(data, size) ?: take_more(data, size);
 }
 
 static void arena_keep(void *data, void *pointer)

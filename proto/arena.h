@@ -34,16 +34,21 @@ struct arena {
  * arena_free() need not be called.
  */
 void arena_init(struct arena *arena, struct arena_block *first, size_t size, size_t more_max);
-/* SIZE bytes of the first block; NULL: it has no room. */
+
+static inline size_t arena_align(size_t size)
+{
+	return (size + _Alignof(max_align_t) - 1) & ~(_Alignof(max_align_t) - 1);
+}
+
+/* SIZE bytes of the last block; NULL: it has no room. */
 static inline void *arena_take(struct arena *arena, size_t size)
 {
 	struct arena_block *block = arena->last;
-	const size_t mask = _Alignof(max_align_t) - 1;
 	void *ret = block->space + block->used;
 
 	if (size > block->size - block->used)
 		return NULL;
-	block->used += (size + mask) & ~mask;
+	block->used += arena_align(size);
 	return ret;
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdbool.h>
 #include <string.h>
 
 #include "proto/codec.h"
@@ -41,11 +42,6 @@ static inline uint8_t *put_bool(uint8_t *p, protobuf_c_boolean value)
 {
 	*--p = value != 0;
 	return p;
-}
-
-static inline uint8_t *put_tag(uint8_t *p, uint32_t tag)
-{
-	return put_u32(p, tag);
 }
 
 /* NULL: there is no room. */
@@ -120,11 +116,6 @@ static inline const uint8_t *get_short(const uint8_t *p, const uint8_t *end, uin
 		return p + 1;
 	}
 	return get_u32(p, end - p > 5 ? p + 5 : end, ret);
-}
-
-static inline const uint8_t *get_tag(const uint8_t *p, const uint8_t *end, uint32_t *ret)
-{
-	return get_short(p, end, ret);
 }
 
 static inline const uint8_t *get_len(const uint8_t *p, const uint8_t *end, uint32_t *ret)

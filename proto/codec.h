@@ -9,7 +9,6 @@
  * itself.
  */
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -106,7 +106,7 @@ static void put_message(const ProtobufCFieldDescriptor *field, const char *value
 	       "\t\tp = put_%s(p, begin, %s);\n"
 	       "\t\tif (!p || !has_room(p, begin))\n"
 	       "\t\t\treturn NULL;\n"
-	       "\t\tp = put_tag(put_u32(p, (uint32_t)(end - p)), %u);\n",
+	       "\t\tp = put_u32(put_u32(p, (uint32_t)(end - p)), %u);\n",
 	       name_of(of, 0, name), value, tag_of(field));
 }
 
@@ -131,7 +131,7 @@ static void put_field(const ProtobufCMessageDescriptor *of, const ProtobufCField
 	case PROTOBUF_C_TYPE_INT32:
 	case PROTOBUF_C_TYPE_BOOL:
 		printf("%s) {\n\t\tif (!has_room(p, begin))\n\t\t\treturn NULL;\n", value);
-		printf("\t\tp = put_tag(put_%s(p, %s), %u);\n",
+		printf("\t\tp = put_u32(put_%s(p, %s), %u);\n",
 		       field->type == PROTOBUF_C_TYPE_UINT32 ? "u32" :
 		       field->type == PROTOBUF_C_TYPE_UINT64 ? "u64" :
 		       field->type == PROTOBUF_C_TYPE_INT32  ? "i32" :
@@ -142,12 +142,12 @@ static void put_field(const ProtobufCMessageDescriptor *of, const ProtobufCField
 		printf("%s && %s[0]) {\n", value, value);
 		printf("\t\tp = put_bytes(p, begin, (const uint8_t *)%s, strlen(%s));\n", value,
 		       value);
-		printf("\t\tif (!p)\n\t\t\treturn NULL;\n\t\tp = put_tag(p, %u);\n", tag_of(field));
+		printf("\t\tif (!p)\n\t\t\treturn NULL;\n\t\tp = put_u32(p, %u);\n", tag_of(field));
 		break;
 	case PROTOBUF_C_TYPE_BYTES:
 		printf("%s.len > 0) {\n", value);
 		printf("\t\tp = put_bytes(p, begin, %s.data, %s.len);\n", value, value);
-		printf("\t\tif (!p)\n\t\t\treturn NULL;\n\t\tp = put_tag(p, %u);\n", tag_of(field));
+		printf("\t\tif (!p)\n\t\t\treturn NULL;\n\t\tp = put_u32(p, %u);\n", tag_of(field));
 		break;
 	case PROTOBUF_C_TYPE_MESSAGE:
 		printf("%s) {\n", value);
@@ -267,7 +267,7 @@ static void make_get(const ProtobufCMessageDescriptor *of)
 	       "\tuint32_t tag, last = 0%s;\n\n"
 	       "\t*m = empty;\n"
 	       "\twhile (p < end) {\n"
-	       "\t\tp = get_tag(p, end, &tag);\n"
+	       "\t\tp = get_short(p, end, &tag);\n"
 	       "\t\tif (!p || tag >> 3 <= last)\n"
 	       "\t\t\treturn false;\n"
 	       "\t\tlast = tag >> 3;\n"

@@ -22,25 +22,6 @@ static const char *find_line(const char *text, const char *key, char *line, size
 	return line;
 }
 
-static void copy_printable(char *ret, size_t size, const char *text)
-{
-	size_t len = strlen(text), n = 0;
-
-	for (size_t i = 0, step; i < len; i += step) {
-		size_t printable = text_printable(text + i, len - i);
-
-		step = printable ?: 1;
-		if (n + step >= size)
-			break;
-		if (printable)
-			memcpy(ret + n, text + i, step);
-		else
-			ret[n] = '?';
-		n += step;
-	}
-	ret[n] = '\0';
-}
-
 /* In the status file of a thread, line breaks in the thread's name are escaped. */
 void maker_read(pid_t tid, struct maker *ret)
 {
@@ -59,7 +40,8 @@ void maker_read(pid_t tid, struct maker *ret)
 		return;
 	text[n] = '\0';
 	if (find_line(text, "Name:\t", line, sizeof(line)))
-		copy_printable(ret->name, sizeof(ret->name), line);
+		text_copy(ret->name, sizeof(ret->name), line);
+	text_make_printable(ret->name, strlen(ret->name));
 	if (find_line(text, "\nTgid:\t", line, sizeof(line)))
 		ret->pid = (pid_t)strtol(line, NULL, 10);
 	/* The line has first the real, then the effective uid. */

@@ -274,8 +274,7 @@ static int on_watchdog(sd_event_source *source, uint64_t usec, void *userdata)
 	struct notifier *notifier = userdata;
 
 	notifier_tell(notifier, "WATCHDOG=1");
-	sd_event_source_set_time_relative(source, notifier->watchdog_usec);
-	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+	return timer_start(source, notifier->watchdog_usec);
 }
 
 int notifier_add_watchdog(struct notifier *notifier)
@@ -287,7 +286,6 @@ int notifier_add_watchdog(struct notifier *notifier)
 		return r;
 	/* sd_watchdog_enabled(3) recommends half of the time. */
 	notifier->watchdog_usec = usec / 2;
-	r = sd_event_add_time_relative(notifier->loop, &notifier->watchdog, CLOCK_MONOTONIC,
-				       usec / 2, 0, on_watchdog, notifier);
-	return r < 0 ? r : 0;
+	r = timer_new(&notifier->watchdog, notifier->loop, 0, on_watchdog, notifier);
+	return r < 0 ? r : timer_start(notifier->watchdog, usec / 2);
 }

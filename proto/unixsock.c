@@ -44,21 +44,45 @@ static int listen_at(int fd, const struct sockaddr_un *addr, mode_t mode, int ba
 	return r;
 }
 
+static int set_path(struct sockaddr_un *ret, const char *path)
+{
+	*ret = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	if (strlen(path) >= sizeof(ret->sun_path))
+		return -ENAMETOOLONG;
+	strcpy(ret->sun_path, path);
+	return 0;
+}
+
+static int make(int type)
+{
+	int fd = socket(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	return fd < 0 ? -errno : fd;
+}
+
 int unixsock_listen(const char *path, int type, mode_t mode, int backlog)
 {
-	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-	int fd, r;
+	struct sockaddr_un addr;
+	int r = set_path(&addr, path), fd = r < 0 ? r : make(type);
 
-	if (strlen(path) >= sizeof(addr.sun_path))
-		return -ENAMETOOLONG;
-	strcpy(addr.sun_path, path);
-	fd = socket(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	r = listen_at(fd, &addr, mode, backlog);
 	if (r < 0) {
 		close(fd);
 		return r;
 	}
 	return fd;
+}
+
+int unixsock_connect(const char *path, int type)
+{
+	struct sockaddr_un addr;
+	int r = set_path(&addr, path), fd = r < 0 ? r : make(type);
+
+	if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0)
+		return fd;
+	r = -errno;
+	close(fd);
+	return r;
 }

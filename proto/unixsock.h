@@ -9,3 +9,5 @@
  * negative errno.
  */
 int unixsock_listen(const char *path, int type, mode_t mode, int backlog);
+/* Returns a descriptor that is connected to the socket that listens at PATH, and does not block; or a negative errno. */
+int unixsock_connect(const char *path, int type);

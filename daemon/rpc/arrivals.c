@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -7,7 +6,6 @@
 #include "core/object/restriction.h"
 #include "rpc/arrivals.h"
 #include "rpc/peers.h"
-#include "util/util.h"
 
 #define NOBODY ((uid_t)-1)
 

@@ -39,34 +39,19 @@ const char *control_get_policy_error(const struct control *control)
 	return control->policy_error ?: "";
 }
 
-static void done(struct control_reloads *reloads, uint64_t ticket, int r, struct diag *diag)
+void control_reloaded(struct control *control, bool dry_run, uint64_t ticket, int r,
+		      struct diag *diag, struct policy *policy)
 {
+	struct control_reloads *reloads = &control->reloads[dry_run];
+
+	policy_unref(control->dry_policy);
+	control->dry_policy = dry_run && r == 0 ? policy_ref(policy) : NULL;
 	reloads->ticket = ticket;
 	reloads->r = r;
 	diag_free(reloads->diag);
 	reloads->diag = diag;
 	/* Sessions that wait for a later one are resumed too, and begin to wait again. */
 	session_resume_all(&reloads->waiting);
-}
-
-static void set_dry_policy(struct control *control, struct policy *policy)
-{
-	if (control->dry_policy)
-		policy_unref(control->dry_policy);
-	control->dry_policy = policy ? policy_ref(policy) : NULL;
-}
-
-void control_reloaded(struct control *control, uint64_t ticket, int r, struct diag *diag)
-{
-	set_dry_policy(control, NULL);
-	done(&control->reloads[false], ticket, r, diag);
-}
-
-void control_dry_run_done(struct control *control, uint64_t ticket, int r, struct diag *diag,
-			  struct policy *policy)
-{
-	set_dry_policy(control, r == 0 ? policy : NULL);
-	done(&control->reloads[true], ticket, r, diag);
 }
 
 int control_reload(struct control *control, struct session *session, bool dry_run, uint64_t *ticket,

@@ -17,7 +17,7 @@ struct server;
 struct session;
 
 struct control {
-	uint64_t (*reload)(void *userdata, bool dry_run); /* server_ops.reload */
+	uint64_t (*reload)(void *userdata, bool dry_run); /* see server_new() */
 	void *userdata;
 	struct published_sockets *published_sockets;
 	/*
@@ -51,13 +51,11 @@ void control_set_policy_error(struct control *control, const char *error);
 const char *control_get_policy_error(const struct control *control); /* never NULL */
 
 /*
- * To be called when all reloads up to TICKET are done. R is the result of the last of them: 0, or a negative errno.
- * DIAG has its errors. DIAG is taken over, and is allowed to be NULL. The second one is for dry runs: POLICY is what
- * was read, if R is 0.
+ * To be called when all reloads, or dry runs, up to TICKET are done. R is the result of the last of them: 0, or a negative
+ * errno. DIAG has its errors. DIAG is taken over, and is allowed to be NULL. POLICY is what was read, if R is 0.
  */
-void control_reloaded(struct control *control, uint64_t ticket, int r, struct diag *diag);
-void control_dry_run_done(struct control *control, uint64_t ticket, int r, struct diag *diag,
-			  struct policy *policy);
+void control_reloaded(struct control *control, bool dry_run, uint64_t ticket, int r,
+		      struct diag *diag, struct policy *policy);
 /*
  * Starts a reload or a dry run for SESSION's request and sets *TICKET. If AGAIN is true, the request is repeated: starts
  * nothing, because *TICKET already is the ticket of the request's reload. Returns -EINPROGRESS if it is not done yet:

@@ -37,25 +37,37 @@ static size_t cost_of(size_t len)
 	return sizeof(struct packet) + 16 + len;
 }
 
-void outbox_count_sent(struct outbox *outbox, struct ledger_session *row)
+static void set_sent(struct outbox *outbox, uint32_t n_sent)
 {
-	outbox->n_sent++;
+	struct ledger_session *row = session_get_row(outbox->session);
+
+	outbox->n_sent = n_sent;
 	if (row)
-		row->n_sent = outbox->n_sent;
+		row->n_sent = n_sent;
 }
 
-void outbox_note_sending(const struct outbox *outbox, struct ledger_session *row, bool own)
+void outbox_count_sent(struct outbox *outbox)
 {
+	set_sent(outbox, outbox->n_sent + 1);
+}
+
+void outbox_note_sending(const struct outbox *outbox, bool own)
+{
+	struct ledger_session *row = session_get_row(outbox->session);
+
 	if (row)
 		row->n_sent_next = outbox->n_sent + own;
 }
 
-void outbox_restore_count(struct outbox *outbox, const struct ledger_session *old,
-			  struct ledger_session *row)
+void outbox_restore_count(struct outbox *outbox, const struct ledger_session *old)
 {
-	outbox->n_sent = ledger_note_length(&old->sent) ? old->n_sent_next : old->n_sent;
-	if (row)
-		row->n_sent = outbox->n_sent;
+	set_sent(outbox, ledger_note_length(&old->sent) ? old->n_sent_next : old->n_sent);
+}
+
+static int charge(struct outbox *outbox, struct charge *ret, enum account_slot slot, size_t amount)
+{
+	return account_charge(core_get_account(session_get_core(outbox->session)), ret, slot,
+			      amount, session_get_owner(outbox->session));
 }
 
 void outbox_init(struct outbox *outbox, size_t max_bytes)
@@ -76,18 +88,17 @@ static void forget_parts(struct packet *packet)
 }
 
 /* Writes the packet to the ledger. If that cannot be done, the session ends if the daemon does. */
-static void record(struct outbox *outbox, struct session *session, struct packet *packet)
+static void record(struct outbox *outbox, struct packet *packet)
 {
 	struct ledger_packet *before = NULL, *part;
 
-	packet->row = session_get_row(session);
+	packet->row = session_get_row(outbox->session);
 	if (!packet->row)
 		return;
-	packet->ledger = core_get_ledger(session_get_core(session));
+	packet->ledger = core_get_ledger(session_get_core(outbox->session));
 	/* A user whose clients do not read has no more than his share of the rows, so that others have some. */
-	if (account_charge(core_get_account(session_get_core(session)), &packet->rows,
-			   ACCOUNT_PACKETS, (packet->len + LEDGER_PART - 1) / LEDGER_PART,
-			   session_get_owner(session)) < 0) {
+	if (charge(outbox, &packet->rows, ACCOUNT_PACKETS,
+		   (packet->len + LEDGER_PART - 1) / LEDGER_PART) < 0) {
 		packet->row->n_queued++;
 		return;
 	}
@@ -164,8 +175,8 @@ bool outbox_has_event(struct id *id, enum rdma_cm_event_type type)
 	return false;
 }
 
-int outbox_add(struct outbox *outbox, struct session *session, const uint8_t *data, size_t len,
-	       int fd, uint64_t serial, const struct session_event *event)
+int outbox_add(struct outbox *outbox, const uint8_t *data, size_t len, int fd, uint64_t serial,
+	       const struct session_event *event)
 {
 	struct id *id = event ? event->request ?: event->id : NULL;
 	struct packet *packet = NULL;
@@ -179,8 +190,7 @@ int outbox_add(struct outbox *outbox, struct session *session, const uint8_t *da
 	if (r < 0)
 		return r;
 	if (!id)
-		r = account_charge(core_get_account(session_get_core(session)), &packet->charge,
-				   ACCOUNT_BYTES, cost_of(len), session_get_owner(session));
+		r = charge(outbox, &packet->charge, ACCOUNT_BYTES, cost_of(len));
 	if (r < 0) {
 		closep(&packet->fd);
 		free(packet);
@@ -196,7 +206,7 @@ int outbox_add(struct outbox *outbox, struct session *session, const uint8_t *da
 	}
 	list_insert(&outbox->packets, &packet->link);
 	outbox->n_fds += packet->fd >= 0;
-	record(outbox, session, packet);
+	record(outbox, packet);
 	return 0;
 }
 
@@ -246,8 +256,8 @@ void outbox_forget(struct id *id)
 static int refuse(const struct packet *packet, int sock)
 {
 	uint8_t buf[1024];
-	size_t len = request_pack_refusal(packet->serial, /* n_sent= */ 0, -ETOOMANYREFS, buf,
-					  sizeof(buf));
+	size_t len = request_pack_reply(packet->serial, /* n_sent= */ 0, -ETOOMANYREFS, buf,
+					sizeof(buf));
 
 	return packet_send(sock, buf, len, NULL, 0);
 }
@@ -261,14 +271,14 @@ static int send_one(struct packet *packet, int sock)
 		ledger_note_set(&row->sent, 0);
 		row->sent_what = LEDGER_SENT_PACKET;
 		row->sent_number = packet->part->number;
-		outbox_note_sending(packet->outbox, row, /* own= */ true);
+		outbox_note_sending(packet->outbox, /* own= */ true);
 	}
 	r = packet_send_noted(sock, packet->data, packet->len, &packet->fd, packet->fd >= 0,
 			      row ? ledger_note_header(&row->sent) : NULL);
 	if (r == -ETOOMANYREFS)
 		r = refuse(packet, sock);
 	if (r == 0)
-		outbox_count_sent(packet->outbox, packet->row);
+		outbox_count_sent(packet->outbox);
 	return r;
 }
 
@@ -290,11 +300,11 @@ int outbox_flush(struct outbox *outbox, int sock, unsigned max)
 	return (int)n;
 }
 
-bool outbox_has_room_for_notice(const struct outbox *outbox, struct session *session, size_t len)
+bool outbox_has_room_for_notice(const struct outbox *outbox, size_t len)
 {
 	const size_t cost = cost_of(len);
-	const struct account *account = core_get_account(session_get_core(session));
-	struct owner owner = session_get_owner(session);
+	const struct account *account = core_get_account(session_get_core(outbox->session));
+	struct owner owner = session_get_owner(outbox->session);
 
 	return outbox->bytes + cost <= outbox->max_bytes / 2 &&
 	       account_get_used(account, ACCOUNT_BYTES, owner) + cost <=
@@ -302,8 +312,7 @@ bool outbox_has_room_for_notice(const struct outbox *outbox, struct session *ses
 	       account->used[ACCOUNT_BYTES] + cost <= account->limit[ACCOUNT_BYTES] / 2;
 }
 
-int outbox_restore(struct outbox *outbox, struct session *session, const struct ledger_packet *rows,
-		   size_t n)
+int outbox_restore(struct outbox *outbox, const struct ledger_packet *rows, size_t n)
 {
 	uint8_t data[PACKET_MAX];
 	size_t len = 0;
@@ -321,8 +330,8 @@ int outbox_restore(struct outbox *outbox, struct session *session, const struct 
 		len += part->len;
 		if (part->goes_on)
 			continue;
-		of_id = part->id && table_find(session, part->id, &event.id, &ignored) == 0;
-		r = outbox_add(outbox, session, data, len, /* fd= */ -1, part->serial,
+		of_id = part->id && table_find(outbox->session, part->id, &event.id, &ignored) == 0;
+		r = outbox_add(outbox, data, len, /* fd= */ -1, part->serial,
 			       of_id ? &event : NULL);
 		if (r < 0)
 			return r;

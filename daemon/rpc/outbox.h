@@ -20,6 +20,7 @@ struct session;
 struct session_event;
 
 struct outbox {
+	struct session *session;
 	struct list packets; /* packet.link */
 	size_t bytes, max_bytes; /* what the packets take that are charged as bytes */
 	bool has_woken; /* one of the packets is a Woken */
@@ -28,6 +29,7 @@ struct outbox {
 	uint32_t n_sent; /* packets that the socket has accepted, modulo 2^32, see Reply.n_sent */
 };
 
+/* The caller sets SESSION, once it is there. */
 void outbox_init(struct outbox *outbox, size_t max_bytes);
 /* Drops at most MAX packets, all of them before the session is freed. Returns MAX less the number dropped. */
 unsigned outbox_clear(struct outbox *outbox, unsigned max);
@@ -44,21 +46,18 @@ static inline bool outbox_is_empty(const struct outbox *outbox)
  * SERIAL: the request that the packet answers; 0: it is no reply. EVENT NULL: the packet has no event. Returns 0,
  * -EXFULL if MAX_BYTES is exceeded, or another negative errno.
  */
-int outbox_add(struct outbox *outbox, struct session *session, const uint8_t *data, size_t len,
-	       int fd, uint64_t serial, const struct session_event *event);
+int outbox_add(struct outbox *outbox, const uint8_t *data, size_t len, int fd, uint64_t serial,
+	       const struct session_event *event);
 /*
  * Adds the packets of ROWS, which a previous process has written, sorted by their number. Returns 0 or a negative
  * errno.
  */
-int outbox_restore(struct outbox *outbox, struct session *session, const struct ledger_packet *rows,
-		   size_t n);
-/* The socket has accepted a packet. ROW: the session's; NULL: it is not kept. */
-void outbox_count_sent(struct outbox *outbox, struct ledger_session *row);
+int outbox_restore(struct outbox *outbox, const struct ledger_packet *rows, size_t n);
+void outbox_count_sent(struct outbox *outbox); /* the socket has accepted a packet */
 /* To be called before a packet is sent, see ledger_session.n_sent_next. OWN: it goes into this socket. */
-void outbox_note_sending(const struct outbox *outbox, struct ledger_session *row, bool own);
-/* The previous process has sent as many packets as OLD says. ROW: the session's new one; NULL: it is not kept. */
-void outbox_restore_count(struct outbox *outbox, const struct ledger_session *old,
-			  struct ledger_session *row);
+void outbox_note_sending(const struct outbox *outbox, bool own);
+/* The previous process has sent as many packets as OLD says. */
+void outbox_restore_count(struct outbox *outbox, const struct ledger_session *old);
 /* The packet that was added last is a Woken. */
 void outbox_mark_woken(struct outbox *outbox);
 /* Sends what the socket accepts, at most MAX packets. Returns how many, or a negative errno. */
@@ -71,4 +70,4 @@ bool outbox_has_event(struct id *id, enum rdma_cm_event_type type);
  * True: a notice of LEN bytes can be added. Notices get only half of each limit: replies and events have
  * precedence.
  */
-bool outbox_has_room_for_notice(const struct outbox *outbox, struct session *session, size_t len);
+bool outbox_has_room_for_notice(const struct outbox *outbox, size_t len);

@@ -16,7 +16,6 @@
 #include "proto/packet.h"
 #include "proto/rdmabroker.pb-c.h"
 #include "proto/timer.h"
-#include "rpc/discard.h"
 #include "rpc/outbox.h"
 #include "rpc/peer.h"
 #include "rpc/peers.h"
@@ -44,7 +43,8 @@ void peer_close(struct peer *peer)
 	peers_await(peer->peers, peer, 0);
 	/* Shut down now, so that the client sees the end before its ids are freed and its socket is closed. */
 	shutdown(peer->sock, SHUT_RDWR);
-	peers_reap(peer);
+	/* It is freed when its turn has come: no caller uses it any more then. */
+	turns_put_off(&peer->turn);
 }
 
 void peer_hang_up(struct peer *peer)
@@ -204,8 +204,10 @@ static void on_session_resume(void *userdata)
 {
 	struct peer *peer = userdata;
 
-	if (peer->waiting && !peer->ending)
-		peers_resume(peer);
+	if (!peer->waiting || peer->ending)
+		return;
+	peer->goes_on = true;
+	turns_put_off(&peer->turn);
 }
 
 void peer_go_on(struct peer *peer)
@@ -373,9 +375,9 @@ static void keep_socket(struct peer *peer)
 }
 
 /* ROW: the session of a previous process, with its PIDFD; NULL: a new client of DOOR, with RESTRICTION. */
-static int make(struct peer **ret, struct peers *peers, struct core *core, struct closing *closing,
-		int sock, enum door door, size_t max_queued_bytes, const struct ledger_session *row,
-		int pidfd, struct restriction *restriction)
+static int make(struct peer **ret, struct peers *peers, struct closing *closing, int sock,
+		enum door door, struct restriction *restriction, const struct ledger_session *row,
+		int pidfd)
 {
 	_cleanup_(peer_freep) struct peer *peer = calloc(1, sizeof(*peer));
 	int r;
@@ -389,16 +391,19 @@ static int make(struct peer **ret, struct peers *peers, struct core *core, struc
 	peer->sock = sock;
 	peer->closing = closing;
 	list_init(&peer->link);
-	outbox_init(&peer->outbox, max_queued_bytes);
+	outbox_init(&peer->outbox, peers->max_queued_bytes);
 	list_init(&peer->unread);
 	list_init(&peer->pausing);
 
-	r = row ? restore_session(&peer->session, core, sock, pidfd, row, &session_ops, peer) :
-		  session_new(&peer->session, core, sock, door, restriction, &session_ops, peer);
+	r = row ? restore_session(&peer->session, peers->core, sock, pidfd, row, &session_ops,
+				  peer) :
+		  session_new(&peer->session, peers->core, sock, door, restriction, &session_ops,
+			      peer);
 	if (r < 0)
 		return r;
+	peer->outbox.session = peer->session;
 	if (row)
-		outbox_restore_count(&peer->outbox, row, session_get_row(peer->session));
+		outbox_restore_count(&peer->outbox, row);
 	peer->owner = session_get_owner(peer->session);
 	/* Let the client send descriptors if a proof can be required at Hello, because the proof is a descriptor. */
 	if (identity_doubt(session_get_identity(peer->session)) ||
@@ -418,17 +423,15 @@ static int make(struct peer **ret, struct peers *peers, struct core *core, struc
 	return 0;
 }
 
-int peer_new(struct peers *peers, sd_event *loop, struct core *core, struct closing *closing,
-	     int sock, enum door door, size_t max_queued_bytes, struct restriction *restriction,
-	     bool adopts)
+int peer_new(struct peers *peers, struct closing *closing, int sock, enum door door,
+	     struct restriction *restriction, bool adopts)
 {
 	_cleanup_(peer_freep) struct peer *peer = NULL;
 	int r;
 
-	r = make(&peer, peers, core, closing, sock, door, max_queued_bytes, /* row= */ NULL,
-		 /* pidfd= */ -1, restriction);
+	r = make(&peer, peers, closing, sock, door, restriction, /* row= */ NULL, /* pidfd= */ -1);
 	if (r >= 0)
-		r = timer_new(&peer->deadline, loop, 0, on_deadline, peer);
+		r = timer_new(&peer->deadline, peers->core->loop, 0, on_deadline, peer);
 	if (r >= 0)
 		r = timer_start(peer->deadline, HELLO_USEC);
 	if (r < 0)
@@ -440,11 +443,10 @@ int peer_new(struct peers *peers, sd_event *loop, struct core *core, struct clos
 	return 0;
 }
 
-int peer_restore(struct peer **ret, struct peers *peers, struct core *core, struct closing *closing,
-		 int sock, size_t max_queued_bytes, const struct ledger_session *row, int pidfd)
+int peer_restore(struct peer **ret, struct peers *peers, struct closing *closing, int sock,
+		 const struct ledger_session *row, int pidfd)
 {
-	int r = make(ret, peers, core, closing, sock, DOOR_COMMON, max_queued_bytes, row, pidfd,
-		     /* restriction= */ NULL);
+	int r = make(ret, peers, closing, sock, DOOR_COMMON, /* restriction= */ NULL, row, pidfd);
 
 	if (r < 0)
 		return r;
@@ -457,32 +459,20 @@ int peer_restore(struct peer **ret, struct peers *peers, struct core *core, stru
 	return 0;
 }
 
-void peer_confirm_request(struct peer *peer, const Rdmabroker__Request *request)
-{
-	uint32_t serial = request->serial;
-	uint8_t buf[64];
-
-	peer->apart = request->apart && session_is_apart(peer->session);
-	sending_packed_reply(peer, buf,
-			     request_pack_success(serial, peer->outbox.n_sent, buf, sizeof(buf)),
-			     serial);
-}
-
-void peer_refuse_request(struct peer *peer, const Rdmabroker__Request *request)
+void peer_answer_request(struct peer *peer, const Rdmabroker__Request *request, int r)
 {
 	uint32_t serial = request->serial;
 	uint8_t buf[1024];
 
 	peer->apart = request->apart && session_is_apart(peer->session);
 	sending_packed_reply(peer, buf,
-			     request_pack_refusal(serial, peer->outbox.n_sent, -EAGAIN, buf,
-						  sizeof(buf)),
+			     request_pack_reply(serial, peer->outbox.n_sent, r, buf, sizeof(buf)),
 			     serial);
 }
 
 int peer_restore_packets(struct peer *peer, const struct ledger_packet *rows, size_t n)
 {
-	int r = outbox_restore(&peer->outbox, peer->session, rows, n);
+	int r = outbox_restore(&peer->outbox, rows, n);
 
 	sending_changed(peer);
 	return r;
@@ -528,7 +518,7 @@ struct peer *peer_free(struct peer *peer)
 	if (closing_is_bound(peer->closing)) {
 		packet_end(peer->sock);
 		/* Empty sockets have closing threads of their own. If memory runs out, the socket keeps its class. */
-		if (discard_unread(peer->peers, peer->sock, peer->owner, peer->class))
+		if (peers_discard_unread(peer->peers, peer->sock, peer->owner, peer->class))
 			closing_bind(peer->closing, peer->owner, CLOSER_EMPTY);
 		sent_fds_land(peer->sent_fds, peer->closing);
 	} else {

@@ -86,21 +86,19 @@ struct peer {
  * once. Otherwise it closes SOCK when the peer is freed and the client has received all descriptors that were sent to
  * it (see sent_fds_land()). The loop frees the peer after its client has hung up or was dropped.
  */
-int peer_new(struct peers *peers, sd_event *loop, struct core *core, struct closing *closing,
-	     int sock, enum door door, size_t max_queued_bytes, struct restriction *restriction,
-	     bool adopts);
+int peer_new(struct peers *peers, struct closing *closing, int sock, enum door door,
+	     struct restriction *restriction, bool adopts);
 /*
  * As peer_new(), for a client that a previous process of the daemon has served. ROW is its session's, PIDFD as in
  * restore_session(). *RET can be used until the loop runs.
  */
-int peer_restore(struct peer **ret, struct peers *peers, struct core *core, struct closing *closing,
-		 int sock, size_t max_queued_bytes, const struct ledger_session *row, int pidfd);
+int peer_restore(struct peer **ret, struct peers *peers, struct closing *closing, int sock,
+		 const struct ledger_session *row, int pidfd);
 /*
- * For REQUEST, or its PACKET, that a previous process has received and not answered: replies that it has succeeded;
- * replies that the broker was restarted while it carried the request out; carries it out again.
+ * For REQUEST, or its PACKET, that a previous process has received and not answered: replies with R, which is 0 or a
+ * negative errno; carries it out again.
  */
-void peer_confirm_request(struct peer *peer, const Rdmabroker__Request *request);
-void peer_refuse_request(struct peer *peer, const Rdmabroker__Request *request);
+void peer_answer_request(struct peer *peer, const Rdmabroker__Request *request, int r);
 void peer_repeat_request(struct peer *peer, const uint8_t *packet, size_t len);
 /* Queues the packets that the socket had not accepted. ROWS is sorted. Returns 0 or a negative errno. */
 int peer_restore_packets(struct peer *peer, const struct ledger_packet *rows, size_t n);

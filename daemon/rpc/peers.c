@@ -10,6 +10,7 @@
 #include "util/util.h"
 
 #define UNPAUSED_A_TURN 64 /* at most this many clients are read again in one turn */
+#define UNREAD_MAX 512 /* by default the kernel queues some 280 small packets */
 
 static const struct owner nobody = { .uid = (uid_t)-1, .range = OWNER_ALONE };
 
@@ -86,11 +87,6 @@ static void serve(struct turn *turn)
 	turns_charge(turn, 1);
 }
 
-static void run_soon(sd_event_source *source)
-{
-	timer_start(source, 0);
-}
-
 static int on_unpaused(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct peers *peers = userdata;
@@ -101,7 +97,7 @@ static int on_unpaused(sd_event_source *source, uint64_t usec, void *userdata)
 		peers->ops->resume(container_of(l, struct peer, pausing));
 	}
 	if (!list_is_empty(&peers->unpaused))
-		run_soon(source);
+		timer_start(source, 0);
 	return 0;
 }
 
@@ -110,24 +106,13 @@ void peers_resume_list(struct peers *peers, struct list *paused)
 	if (list_is_empty(paused))
 		return;
 	list_move_all(&peers->unpaused, paused);
-	run_soon(peers->unpauser);
+	timer_start(peers->unpauser, 0);
 }
 
 void peers_resume_all(struct peers *peers)
 {
 	peers->has_no_room = false;
 	peers_resume_list(peers, &peers->paused);
-}
-
-void peers_reap(struct peer *peer)
-{
-	turns_put_off(&peer->turn);
-}
-
-void peers_resume(struct peer *peer)
-{
-	peer->goes_on = true;
-	turns_put_off(&peer->turn);
 }
 
 int peers_await(struct peers *peers, struct peer *peer, uint32_t events)
@@ -189,21 +174,51 @@ void peers_put_room(struct peers *peers, struct closing *room)
 		peers->room = room;
 }
 
-int peers_init(struct peers *peers, sd_event *loop, struct core *core, struct control *control,
-	       const struct peers_ops *ops, void *userdata)
+bool peers_discard_unread(struct peers *peers, int sock, struct owner owner,
+			  enum closer_class class)
+{
+	for (unsigned i = 0; i < UNREAD_MAX; i++) {
+		struct closing *room = NULL;
+		int fds[PACKET_ALL_FDS];
+		size_t n_fds;
+		int r;
+
+		if (!closer_is_behind(core_get_closer(peers->core), owner) &&
+		    !account_is_full(core_get_account(peers->core), ACCOUNT_FDS))
+			room = peers_get_room(peers);
+		if (!room)
+			return false;
+		r = packet_discard(sock, fds, &n_fds);
+		if (n_fds == 0) {
+			peers_put_room(peers, room);
+		} else {
+			closing_bind(room, owner, class);
+			for (size_t k = 0; k < n_fds; k++)
+				closing_add(room, fds[k]);
+			closing_go(room);
+		}
+		if (r <= 0)
+			return r == 0;
+	}
+	return false;
+}
+
+int peers_init(struct peers *peers, struct core *core, struct control *control,
+	       size_t max_queued_bytes, const struct peers_ops *ops, void *userdata)
 {
 	struct closer *closer = core_get_closer(core);
 	int r;
 
 	peers->core = core;
 	peers->control = control;
+	peers->max_queued_bytes = max_queued_bytes;
 	peers->ops = ops;
 	peers->userdata = userdata;
 	list_init(&peers->list);
 	list_init(&peers->paused);
 	list_init(&peers->unpaused);
 	newcomers_init(&peers->newcomers);
-	r = sent_fds_list_init(&peers->sent_fds_list, loop);
+	r = sent_fds_list_init(&peers->sent_fds_list, core->loop);
 	if (r < 0)
 		return r;
 	r = closing_new(&peers->refused, closer, 0);
@@ -212,13 +227,13 @@ int peers_init(struct peers *peers, sd_event *loop, struct core *core, struct co
 	if (r < 0)
 		return r;
 
-	peers->hot = hot_ref(loop);
+	peers->hot = hot_ref(core->loop);
 	r = peers->hot ? 0 : -ENOMEM;
 	if (r >= 0)
-		r = turns_init(&peers->turns, loop, serve);
+		r = turns_init(&peers->turns, core->loop, serve);
 	if (r >= 0)
-		r = timer_new(&peers->unpauser, loop, 1, on_unpaused, peers);
-	return r < 0 ? r : 0;
+		r = timer_new(&peers->unpauser, core->loop, 1, on_unpaused, peers);
+	return r;
 }
 
 void peers_done(struct peers *peers)

@@ -37,6 +37,7 @@ struct peers_ops {
 struct peers {
 	struct core *core;
 	struct control *control;
+	size_t max_queued_bytes; /* of each outbox */
 	struct hot *hot; /* watches the sockets of all clients */
 	struct list list; /* peer.link */
 	struct turns turns; /* peer.turn */
@@ -54,8 +55,8 @@ struct peers {
 };
 
 /* PEERS must be all zero. Call peers_done() also on failure. */
-int peers_init(struct peers *peers, sd_event *loop, struct core *core, struct control *control,
-	       const struct peers_ops *ops, void *userdata);
+int peers_init(struct peers *peers, struct core *core, struct control *control,
+	       size_t max_queued_bytes, const struct peers_ops *ops, void *userdata);
 void peers_done(struct peers *peers); /* all peers must be gone */
 
 int peers_add(struct peers *peers, struct peer *peer, struct owner owner); /* 0 or -ENOMEM */
@@ -69,10 +70,6 @@ void peers_resume_all(struct peers *peers);
  * errno. Cannot fail if some events were selected until now.
  */
 int peers_await(struct peers *peers, struct peer *peer, uint32_t events);
-/* Frees the peer, which is ending, when its turn has come: no caller uses it any more then. */
-void peers_reap(struct peer *peer);
-/* Calls peers_ops.go_on for PEER when its turn has come. */
-void peers_resume(struct peer *peer);
 
 /* Creates the closings that the next client and the next packet will need. Returns 0 or a negative errno. */
 int peers_make_closings(struct peers *peers);
@@ -80,5 +77,15 @@ int peers_make_closings(struct peers *peers);
 struct closing *peers_get_room(struct peers *peers);
 /* Takes back ROOM, which peers_get_room() has returned and which was not used. */
 void peers_put_room(struct peers *peers, struct closing *room);
+/*
+ * Descriptors among the packets that a client has sent, and that nobody has read when its session ends, could block
+ * whoever closes them. So this receives the packets at SOCK, and makes a thread of CLASS close their descriptors, which
+ * are charged to OWNER. SOCK must be shut down, so that no more packets can come. Returns true if the socket is empty.
+ * Stops early and returns false if the daemon has too few free descriptors or memory, if too many descriptors of the owner
+ * wait to be closed, or after some hundred packets. Then the kernel closes the descriptors that are left when the socket
+ * is closed.
+ */
+bool peers_discard_unread(struct peers *peers, int sock, struct owner owner,
+			  enum closer_class class);
 /* Makes CLOSING, which is not bound yet, close SOCK, whose client will not be served. SOCK is charged to no user. */
 void peers_refuse(struct closing *closing, int sock);

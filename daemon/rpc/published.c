@@ -2,7 +2,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +9,6 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "core/facts/failure.h"
@@ -48,10 +46,10 @@ struct published {
 static int make_path(char **ret, const struct published_sockets *published_sockets,
 		     const char *name, const char *file)
 {
-	return asprintf(ret, "%s/%s%s%s", published_sockets->dir, name, file ? "/" : "",
-			file ?: "") < 0 ?
-		       -ENOMEM :
-		       0;
+	int n = asprintf(ret, "%s/%s%s%s", published_sockets->dir, name, file ? "/" : "",
+			 file ?: "");
+
+	return n < 0 ? -ENOMEM : 0;
 }
 
 /* Removes the socket NAME and its directory, as far as they exist. */
@@ -288,16 +286,13 @@ static bool is_in_use(const struct published_sockets *published_sockets, const c
 /* True: a process listens on the socket NAME. */
 static bool is_served(const struct published_sockets *published_sockets, const char *name)
 {
-	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	_cleanup_free_ char *path = NULL;
-	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	_cleanup_close_ int fd = -1;
 
-	if (fd < 0 || make_path(&path, published_sockets, name, SOCKET_NAME) < 0 ||
-	    strlen(path) >= sizeof(addr.sun_path))
+	if (make_path(&path, published_sockets, name, SOCKET_NAME) < 0)
 		return true;
-	strcpy(addr.sun_path, path);
-	return connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0 ||
-	       (errno != ECONNREFUSED && errno != ENOENT);
+	fd = unixsock_connect(path, SOCK_SEQPACKET);
+	return fd != -ECONNREFUSED && fd != -ENOENT;
 }
 
 /* Only what published_sockets_add() could have made is removed, and not what belongs to another daemon that runs. */
@@ -323,8 +318,8 @@ void published_sockets_set_accepting(struct published_sockets *published_sockets
 				    accepting ? SD_EVENT_ON : SD_EVENT_OFF);
 }
 
-int published_sockets_init(struct published_sockets *published_sockets, sd_event *loop,
-			   struct core *core, const char *dir,
+int published_sockets_init(struct published_sockets *published_sockets, struct core *core,
+			   const char *dir,
 			   int (*on_connection)(void *userdata, int fd,
 						struct restriction *restriction),
 			   void *userdata)
@@ -338,7 +333,7 @@ int published_sockets_init(struct published_sockets *published_sockets, sd_event
 	list_init(&published_sockets->list);
 	if (!published_sockets->dir)
 		return -ENOMEM;
-	return crowd_init(&published_sockets->crowd, loop, /* max= */ 1, on_ready);
+	return crowd_init(&published_sockets->crowd, core->loop, /* max= */ 1, on_ready);
 }
 
 void published_sockets_done(struct published_sockets *published_sockets)

@@ -14,10 +14,7 @@
  */
 
 #include <stdbool.h>
-#include <stdint.h>
-#include <systemd/sd-event.h>
 
-#include "util/account.h"
 #include "util/crowd.h"
 #include "util/list.h"
 
@@ -43,8 +40,8 @@ struct published_sockets {
 };
 
 /* DIR is copied. Call published_sockets_done() also on failure. Returns 0 or a negative errno. */
-int published_sockets_init(struct published_sockets *published_sockets, sd_event *loop,
-			   struct core *core, const char *dir,
+int published_sockets_init(struct published_sockets *published_sockets, struct core *core,
+			   const char *dir,
 			   int (*on_connection)(void *userdata, int fd,
 						struct restriction *restriction),
 			   void *userdata);

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+
 #include "core/object/id.h"
 #include "core/verbs/id_life.h"
 #include "proto/address.h"
@@ -177,10 +179,10 @@ void repeat_go_on(const struct repeat *repeat, struct peer *peer)
 		break;
 	case DONE:
 		if (!request->quiet)
-			peer_confirm_request(peer, request);
+			peer_answer_request(peer, request, 0);
 		break;
 	case UNKNOWN:
-		peer_refuse_request(peer, request);
+		peer_answer_request(peer, request, -EAGAIN);
 		break;
 	}
 }

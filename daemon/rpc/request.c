@@ -194,36 +194,23 @@ static void refuse(struct call *call, int r, Rdmabroker__Failure *ret)
 	reply->init = NULL;
 }
 
-static size_t pack_reply(Rdmabroker__Reply *reply, uint8_t *buf, size_t size)
+size_t request_pack_reply(uint64_t serial, uint32_t n_sent, int r, uint8_t *buf, size_t size)
 {
 	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
-
-	frame.body_case = RDMABROKER__FRAME__BODY_REPLY;
-	frame.reply = reply;
-	return codec_pack(&frame, buf, size);
-}
-
-size_t request_pack_refusal(uint64_t serial, uint32_t n_sent, int r, uint8_t *buf, size_t size)
-{
 	Rdmabroker__Reply reply = RDMABROKER__REPLY__INIT;
 	Rdmabroker__Failure out;
 	struct failure failure;
 
-	set_internal(&failure, r);
-	out_failure(&out, &failure);
+	if (r < 0) {
+		set_internal(&failure, r);
+		out_failure(&out, &failure);
+		reply.failure = &out;
+	}
 	reply.serial = (uint32_t)serial;
 	reply.n_sent = n_sent;
-	reply.failure = &out;
-	return pack_reply(&reply, buf, size);
-}
-
-size_t request_pack_success(uint64_t serial, uint32_t n_sent, uint8_t *buf, size_t size)
-{
-	Rdmabroker__Reply reply = RDMABROKER__REPLY__INIT;
-
-	reply.serial = (uint32_t)serial;
-	reply.n_sent = n_sent;
-	return pack_reply(&reply, buf, size);
+	frame.body_case = RDMABROKER__FRAME__BODY_REPLY;
+	frame.reply = &reply;
+	return codec_pack(&frame, buf, size);
 }
 
 enum request_outcome request_dispatch(struct control *control, struct session *session,

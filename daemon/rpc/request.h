@@ -74,9 +74,7 @@ unsigned request_work(const Rdmabroker__Request *request);
 /* True if REQUEST is allowed to carry a descriptor, in the present state of SESSION. */
 bool request_takes_fd(const struct session *session, const Rdmabroker__Request *request);
 /*
- * Writes to BUF the reply to the request SERIAL, which failed with R, a negative errno. N_SENT: see Reply.n_sent; 0 if
- * the request was not apart. Returns the length of the reply; 0: it is longer than SIZE.
+ * Writes to BUF the reply to the request SERIAL, which has no contents if R is 0; otherwise R is a negative errno. N_SENT:
+ * see Reply.n_sent; 0 if the request was not apart. Returns the length of the reply; 0: it is longer than SIZE.
  */
-size_t request_pack_refusal(uint64_t serial, uint32_t n_sent, int r, uint8_t *buf, size_t size);
-/* The same for a request that has succeeded, and whose reply has no contents. */
-size_t request_pack_success(uint64_t serial, uint32_t n_sent, uint8_t *buf, size_t size);
+size_t request_pack_reply(uint64_t serial, uint32_t n_sent, int r, uint8_t *buf, size_t size);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -65,26 +64,12 @@ static void on_found(void *userdata, const struct socketstore_entry *entry)
 	};
 }
 
-static int compare(const void *a, const void *b)
-{
-	const struct taken *x = a, *y = b;
-
-	return x->number < y->number ? -1 : x->number > y->number;
-}
-
+/* Of entries that begin with a number: struct taken, and rows of the ledger. */
 static int compare_numbers(const void *a, const void *b)
 {
 	const uint64_t *x = a, *y = b;
 
 	return *x < *y ? -1 : *x > *y;
-}
-
-static int compare_row(const void *a, const void *b)
-{
-	const struct taken *taken = a;
-	const struct ledger_session *row = b;
-
-	return taken->number < row->number ? -1 : taken->number > row->number;
 }
 
 /*
@@ -100,24 +85,28 @@ static bool can_go_on(const struct ledger_session *row, const struct core *core)
 	       ledger_note_length(&row->received) <= LEDGER_PACKET && !row->watches;
 }
 
-/* Closes descriptors of sessions that do not go on, and shuts their sockets down, so that the clients see the end. */
-static void let_go(struct taken *taken)
+static void close_both(struct taken *taken)
 {
-	if (taken->sock >= 0)
-		shutdown(taken->sock, SHUT_RDWR);
 	closep(&taken->sock);
 	closep(&taken->pidfd);
 	taken->sock = taken->pidfd = -1;
 }
 
-static void take_session(struct taken *taken, struct peers *peers, size_t max_queued_bytes)
+/* Closes descriptors of sessions that do not go on, and shuts their sockets down, so that the clients see the end. */
+static void let_go(struct taken *taken)
+{
+	if (taken->sock >= 0)
+		shutdown(taken->sock, SHUT_RDWR);
+	close_both(taken);
+}
+
+static void take_session(struct taken *taken, struct peers *peers)
 {
 	int r = peers_make_closings(peers);
 
 	if (r == 0)
-		r = peer_restore(&taken->peer, peers, peers->core, TAKE_PTR(peers->next),
-				 TAKE_FD(taken->sock), max_queued_bytes, taken->row,
-				 TAKE_FD(taken->pidfd));
+		r = peer_restore(&taken->peer, peers, TAKE_PTR(peers->next), TAKE_FD(taken->sock),
+				 taken->row, TAKE_FD(taken->pidfd));
 	if (r < 0) {
 		log_warning("Cannot take over session %llu: %s. It ends.",
 			    (unsigned long long)taken->number, strerror(-r));
@@ -326,18 +315,9 @@ static void unref_restrictions(struct restriction **restrictions, size_t n)
 	free(restrictions);
 }
 
-/* Entries that nobody has taken belong to nobody any more. */
-static void close_rest(const struct takeover *takeover)
-{
-	for (size_t i = 0; i < takeover->n; i++) {
-		closep(&takeover->taken[i].sock);
-		closep(&takeover->taken[i].pidfd);
-	}
-}
-
 int restore_peers(struct peers *peers, struct published_sockets *published_sockets,
-		  size_t max_queued_bytes, struct socketstore *socketstore,
-		  const struct old_ledger *old, const void *busy, size_t busy_len)
+		  struct socketstore *socketstore, const struct old_ledger *old, const void *busy,
+		  size_t busy_len)
 {
 	struct restriction **restrictions = restore_restrictions(peers->core, old);
 	struct takeover takeover = { 0 };
@@ -348,21 +328,19 @@ int restore_peers(struct peers *peers, struct published_sockets *published_socke
 	if (r < 0)
 		log_error("Cannot take over all sessions: %s.", strerror(-r));
 	if (takeover.n > 0)
-		qsort(takeover.taken, takeover.n, sizeof(*takeover.taken), compare);
+		qsort(takeover.taken, takeover.n, sizeof(*takeover.taken), compare_numbers);
 	for (size_t i = 0; i < takeover.n; i++) {
 		struct taken *taken = &takeover.taken[i];
 		bool again = i > 0 && takeover.taken[i - 1].number == taken->number;
-		struct ledger_session *row = old->n_sessions == 0 ?
-						     NULL :
-						     bsearch(taken, old->sessions, old->n_sessions,
-							     sizeof(*old->sessions), compare_row);
+		struct ledger_session *row =
+			old->n_sessions == 0 ? NULL :
+					       bsearch(taken, old->sessions, old->n_sessions,
+						       sizeof(*old->sessions), compare_numbers);
 
 		if (!again && !is_session(taken, old))
 			continue;
 		if (again) {
-			closep(&taken->sock);
-			closep(&taken->pidfd);
-			taken->sock = taken->pidfd = -1;
+			close_both(taken);
 			continue;
 		}
 		if (!row || !can_go_on(row, peers->core)) {
@@ -372,14 +350,16 @@ int restore_peers(struct peers *peers, struct published_sockets *published_socke
 		taken->row = row;
 		find_rows(taken, old);
 		repeat_prepare(&taken->repeat, core_get_fabric(peers->core));
-		take_session(taken, peers, max_queued_bytes);
+		take_session(taken, peers);
 		n += taken->peer != NULL;
 	}
 	take_published(&takeover, published_sockets, old);
 	restore_ids(&takeover, peers->core, old->event_lost, busy, busy_len);
 	socketstore_forget_old(socketstore);
 	unref_restrictions(restrictions, old->n_restrictions);
-	close_rest(&takeover);
+	/* Entries that nobody has taken belong to nobody any more. */
+	for (size_t i = 0; i < takeover.n; i++)
+		close_both(&takeover.taken[i]);
 	free(takeover.taken);
 	return n;
 }

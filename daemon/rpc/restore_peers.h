@@ -8,5 +8,5 @@
 
 /* See server_take_over(). */
 int restore_peers(struct peers *peers, struct published_sockets *published_sockets,
-		  size_t max_queued_bytes, struct socketstore *socketstore,
-		  const struct old_ledger *old, const void *busy, size_t busy_len);
+		  struct socketstore *socketstore, const struct old_ledger *old, const void *busy,
+		  size_t busy_len);

@@ -3,19 +3,16 @@
 #include <linux/sockios.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
 
 #include "core/object/quota.h"
 #include "proto/timer.h"
 #include "rpc/sent_fds.h"
-#include "util/util.h"
 
 #define LOOK_USEC (100 * 1000ULL)
 #define BATCH 256 /* at most this many flights are checked each time the timer expires */
 
 struct sent_fds {
-	struct list link; /* flights.list, while descriptors are in flight */
-	struct sent_fds_list *sent_fds_list;
+	struct list link; /* sent_fds_list.list, while descriptors are in flight */
 	int sock;
 	struct charge charge; /* for the descriptors in flight */
 	bool held; /* see sent_fds_hold() */
@@ -64,10 +61,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 		if (has_arrived(sent_fds))
 			arrive(sent_fds);
 	}
-	while ((l = list_first(&looked_at))) {
-		list_remove(l);
-		list_insert(&sent_fds_list->list, l);
-	}
+	list_move_all(&sent_fds_list->list, &looked_at);
 	if (!list_is_empty(&sent_fds_list->list))
 		run(sent_fds_list);
 	return 0;
@@ -75,11 +69,8 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 
 int sent_fds_list_init(struct sent_fds_list *sent_fds_list, sd_event *loop)
 {
-	int r;
-
 	list_init(&sent_fds_list->list);
-	r = timer_new(&sent_fds_list->timer, loop, 0, on_timer, sent_fds_list);
-	return r < 0 ? r : 0;
+	return timer_new(&sent_fds_list->timer, loop, 0, on_timer, sent_fds_list);
 }
 
 void sent_fds_list_done(struct sent_fds_list *sent_fds_list)
@@ -91,31 +82,20 @@ void sent_fds_list_done(struct sent_fds_list *sent_fds_list)
 	sent_fds_list->timer = sd_event_source_disable_unref(sent_fds_list->timer);
 }
 
-static int sent_fds_new(struct sent_fds **ret, struct sent_fds_list *sent_fds_list, int sock)
-{
-	struct sent_fds *sent_fds = calloc(1, sizeof(*sent_fds));
-
-	if (!sent_fds)
-		return -ENOMEM;
-	sent_fds->sent_fds_list = sent_fds_list;
-	sent_fds->sock = sock;
-	list_init(&sent_fds->link);
-	*ret = sent_fds;
-	return 0;
-}
-
 int sent_fds_add(struct sent_fds **ret, struct sent_fds_list *sent_fds_list,
 		 struct session *session, int sock, struct failure *failure)
 {
+	struct sent_fds *sent_fds = *ret ?: calloc(1, sizeof(*sent_fds));
 	struct charge one = { 0 };
-	struct sent_fds *sent_fds;
-	int r = 0;
+	int r;
 
-	if (!*ret)
-		r = failure_errno(failure, sent_fds_new(ret, sent_fds_list, sock));
-	if (r < 0)
-		return r;
-	sent_fds = *ret;
+	if (!sent_fds)
+		return failure_errno(failure, -ENOMEM);
+	if (!*ret) {
+		sent_fds->sock = sock;
+		list_init(&sent_fds->link);
+		*ret = sent_fds;
+	}
 	if (sent_fds->charge.account && has_arrived(sent_fds))
 		arrive(sent_fds);
 	r = quota_charge(session, &one, ACCOUNT_FDS, 1, failure);
@@ -138,15 +118,14 @@ void sent_fds_hold(struct sent_fds *sent_fds, bool hold)
 		sent_fds->held = hold;
 }
 
-struct sent_fds *sent_fds_land(struct sent_fds *sent_fds, struct closing *closing)
+void sent_fds_land(struct sent_fds *sent_fds, struct closing *closing)
 {
 	if (!sent_fds) {
 		closing_go(closing);
-		return NULL;
+		return;
 	}
 	sent_fds->closing = closing;
 	sent_fds->held = false;
 	if (!sent_fds->charge.account || has_arrived(sent_fds))
 		arrive(sent_fds);
-	return NULL;
 }

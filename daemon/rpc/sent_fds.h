@@ -28,18 +28,18 @@ int sent_fds_list_init(struct sent_fds_list *sent_fds_list, sd_event *loop);
 void sent_fds_list_done(struct sent_fds_list *sent_fds_list);
 
 /*
- * To be called before a descriptor is sent over SOCK: charges it to SESSION's user. If *FLIGHT is NULL, creates it.
+ * To be called before a descriptor is sent over SOCK: charges it to SESSION's user. If *SENT_FDS is NULL, creates it.
  * Returns 0, STATUS_QUOTA that FAILURE explains, or a negative errno.
  */
 int sent_fds_add(struct sent_fds **sent_fds, struct sent_fds_list *sent_fds_list,
 		 struct session *session, int sock, struct failure *failure);
 /*
  * HOLD true: the daemon has queued descriptors, which count as in flight although they are not in the socket's send
- * queue yet; false: it has queued none. FLIGHT may be NULL.
+ * queue yet; false: it has queued none. SENT_FDS may be NULL.
  */
 void sent_fds_hold(struct sent_fds *sent_fds, bool hold);
 /*
- * To be called when the session ends. Takes over FLIGHT and CLOSING, which has the socket. CLOSING closes the socket
- * once all descriptors have been received; if FLIGHT is NULL, at once. Returns NULL.
+ * To be called when the session ends. Takes over SENT_FDS and CLOSING, which has the socket. CLOSING closes the socket
+ * once all descriptors have been received; if SENT_FDS is NULL, at once.
  */
-struct sent_fds *sent_fds_land(struct sent_fds *sent_fds, struct closing *closing);
+void sent_fds_land(struct sent_fds *sent_fds, struct closing *closing);

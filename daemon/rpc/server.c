@@ -39,11 +39,9 @@ struct entrance {
 };
 
 struct server {
-	sd_event *loop;
 	struct core *core;
 	struct entrance entrances[_DOOR_MAX];
 	sd_event_source *resume; /* timer that ends a pause of accepting */
-	size_t max_queued_bytes;
 	struct peers peers;
 	struct arrivals arrivals;
 	struct published_sockets published_sockets;
@@ -99,8 +97,7 @@ static int serve_client(struct server *server, struct closing *closing, int sock
 			struct restriction *restriction, bool adopts)
 {
 	struct newcomers_place *surplus;
-	int r = peer_new(&server->peers, server->loop, server->core, closing, sock, door,
-			 server->max_queued_bytes, restriction, adopts);
+	int r = peer_new(&server->peers, closing, sock, door, restriction, adopts);
 
 	while ((surplus = newcomers_surplus(&server->peers.newcomers))) {
 		newcomers_leave(surplus);
@@ -277,13 +274,13 @@ static int open_entrance(struct entrance *entrance)
 		return -errno;
 	/* From Linux 6.16 on, clients cannot send descriptors until peer.c enables that for their socket. */
 	packet_pass_fds(entrance->fd, false);
-	return sd_event_add_io(entrance->server->loop, &entrance->io, entrance->fd, EPOLLIN,
+	return sd_event_add_io(entrance->server->core->loop, &entrance->io, entrance->fd, EPOLLIN,
 			       on_connection, entrance);
 }
 
-int server_new(struct server **ret, sd_event *loop, struct core *core, const int fds[_DOOR_MAX],
-	       const char *restricted_dir, size_t max_queued_bytes, const struct server_ops *ops,
-	       void *userdata)
+int server_new(struct server **ret, struct core *core, const int fds[_DOOR_MAX],
+	       const char *restricted_dir, size_t max_queued_bytes,
+	       uint64_t (*reload)(void *userdata, bool dry_run), void *userdata)
 {
 	_cleanup_(server_freep) struct server *server = calloc(1, sizeof(*server));
 	int r, q;
@@ -294,22 +291,21 @@ int server_new(struct server **ret, sd_event *loop, struct core *core, const int
 				close(fds[i]);
 		return -ENOMEM;
 	}
-	server->loop = sd_event_ref(loop);
 	server->core = core;
 	for (int i = 0; i < _DOOR_MAX; i++)
 		server->entrances[i] =
 			(struct entrance){ .server = server, .door = (enum door)i, .fd = fds[i] };
-	server->max_queued_bytes = max_queued_bytes;
-	control_init(&server->control, ops->reload, userdata);
+	control_init(&server->control, reload, userdata);
 	server->control.published_sockets = &server->published_sockets;
 	server->control.adopt = adopt;
 	server->control.server = server;
 	/* Both are first, and whatever fails, because server_free() needs their lists. */
-	r = arrivals_init(&server->arrivals, loop, core_get_account(core), admit, server);
-	q = peers_init(&server->peers, loop, core, &server->control, &peers_ops, server);
+	r = arrivals_init(&server->arrivals, core->loop, core_get_account(core), admit, server);
+	q = peers_init(&server->peers, core, &server->control, max_queued_bytes, &peers_ops,
+		       server);
 	if (r < 0 || q < 0)
 		return r < 0 ? r : q;
-	r = published_sockets_init(&server->published_sockets, loop, core, restricted_dir,
+	r = published_sockets_init(&server->published_sockets, core, restricted_dir,
 				   on_published_connection, server);
 	if (r < 0)
 		return r;
@@ -321,7 +317,7 @@ int server_new(struct server **ret, sd_event *loop, struct core *core, const int
 	}
 	if (fds[DOOR_HELPER] >= 0)
 		inquiries_set_door(core);
-	r = timer_new(&server->resume, loop, 0, on_resume, server);
+	r = timer_new(&server->resume, core->loop, 0, on_resume, server);
 	if (r < 0)
 		return r;
 	set_accepting(server, true);
@@ -347,7 +343,6 @@ struct server *server_free(struct server *server)
 		closep(&server->entrances[i].fd);
 	}
 	sd_event_source_disable_unref(server->resume);
-	sd_event_unref(server->loop);
 	free(server);
 	return NULL;
 }
@@ -355,8 +350,8 @@ struct server *server_free(struct server *server)
 int server_take_over(struct server *server, struct socketstore *socketstore,
 		     const struct old_ledger *old, const void *busy, size_t busy_len)
 {
-	int r = restore_peers(&server->peers, &server->published_sockets, server->max_queued_bytes,
-			      socketstore, old, busy, busy_len);
+	int r = restore_peers(&server->peers, &server->published_sockets, socketstore, old, busy,
+			      busy_len);
 
 	published_sockets_sweep(&server->published_sockets);
 	return r;

@@ -19,21 +19,16 @@ struct restriction;
 struct server;
 struct socketstore;
 
-struct server_ops {
-	/*
-	 * Starts to read configuration and policy again. Returns a ticket, from 1, of which dry runs have their own.
-	 * control_reloaded() is called when it is done; this can be within this call.
-	 */
-	uint64_t (*reload)(void *userdata, bool dry_run);
-};
-
 /*
  * FDS are listening SOCK_SEQPACKET sockets; -1: the door does not exist. They are taken over, also on failure.
  * RESTRICTED_DIR is for the sockets of restricted sessions, see published.h.
+ *
+ * RELOAD starts to read configuration and policy again. It returns a ticket, from 1, of which dry runs have their own.
+ * control_reloaded() is called when it is done; this can be within the call.
  */
-int server_new(struct server **ret, sd_event *loop, struct core *core, const int fds[_DOOR_MAX],
-	       const char *restricted_dir, size_t max_queued_bytes, const struct server_ops *ops,
-	       void *userdata);
+int server_new(struct server **ret, struct core *core, const int fds[_DOOR_MAX],
+	       const char *restricted_dir, size_t max_queued_bytes,
+	       uint64_t (*reload)(void *userdata, bool dry_run), void *userdata);
 struct server *server_free(struct server *server); /* ends all sessions */
 struct control *server_get_control(struct server *server);
 

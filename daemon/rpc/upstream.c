@@ -4,7 +4,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "fabric/fabric.h"
@@ -13,6 +12,7 @@
 #include "proto/proof.h"
 #include "proto/rdmabroker.pb-c.h"
 #include "proto/timer.h"
+#include "proto/unixsock.h"
 #include "rpc/upstream.h"
 #include "util/clock.h"
 #include "util/list.h"
@@ -50,11 +50,6 @@ static void answer(struct fabric_loan *loan, int r)
 	fabric_lent(loan, r);
 }
 
-static void run_timer(struct upstream *upstream, uint64_t usec)
-{
-	timer_start(upstream->timer, usec);
-}
-
 /* The initial instance forgets the loans of a connection that is lost. */
 static void disconnect(struct upstream *upstream)
 {
@@ -71,7 +66,7 @@ static void disconnect(struct upstream *upstream)
 		if (!loan->allow)
 			answer(loan, 0);
 	}
-	run_timer(upstream, RETRY_USEC);
+	timer_start(upstream->timer, RETRY_USEC);
 }
 
 static int send_request(struct upstream *upstream, Rdmabroker__Request *request, int fd)
@@ -224,16 +219,11 @@ static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdat
 
 static int connect_to(struct upstream *upstream)
 {
-	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	int r;
 
-	if (strlen(upstream->path) >= sizeof(addr.sun_path))
-		return -ENAMETOOLONG;
-	strcpy(addr.sun_path, upstream->path);
-	upstream->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (upstream->sock < 0 ||
-	    connect(upstream->sock, (struct sockaddr *)&addr, sizeof(addr)) < 0)
-		return -errno;
+	upstream->sock = unixsock_connect(upstream->path, SOCK_SEQPACKET);
+	if (upstream->sock < 0)
+		return upstream->sock;
 	r = sd_event_add_io(upstream->loop, &upstream->io, upstream->sock, EPOLLIN, on_io,
 			    upstream);
 	if (r < 0)
@@ -295,7 +285,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 		try_to_connect(upstream);
 	flush(upstream);
 	if (upstream->state == IDLE || !list_is_empty(&upstream->loans))
-		run_timer(upstream, RETRY_USEC);
+		timer_start(upstream->timer, RETRY_USEC);
 	return 0;
 }
 
@@ -306,7 +296,7 @@ static void on_lend(void *userdata, struct fabric_loan *loan)
 
 	loan->until_ms = clock_ms() + WAIT_MS;
 	list_insert(&upstream->loans, &loan->link);
-	run_timer(upstream, 0);
+	timer_start(upstream->timer, 0);
 }
 
 static const struct fabric_lender lender = {

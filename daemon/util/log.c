@@ -5,10 +5,10 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "proto/text.h"
+#include "util/clock.h"
 #include "util/journal.h"
 #include "util/log.h"
 
@@ -75,10 +75,7 @@ void log_fields(int level, const char *text, const struct iovec *fields, size_t 
 
 static uint64_t now_usec(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+	return clock_ns() / 1000;
 }
 
 void ratelimit_mute(struct ratelimit *limit)

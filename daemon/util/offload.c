@@ -283,10 +283,16 @@ static void put_lane(struct offload_lane *lane)
 		keyed_put(group);
 }
 
+void offload_release(struct offload_job *job)
+{
+	if (job->lane)
+		put_lane(job->lane);
+	job->lane = NULL;
+}
+
 static void finish(struct offload *offload, struct offload_job *job)
 {
-	put_lane(job->lane);
-	job->lane = NULL;
+	offload_release(job);
 	offload->n_jobs--;
 	job->done(job);
 }
@@ -297,10 +303,7 @@ static void finish_all(struct offload *offload)
 
 	list_init(&finished);
 	pthread_mutex_lock(&offload->lock);
-	while ((l = list_first(&offload->finished))) {
-		list_remove(l);
-		list_insert(&finished, l);
-	}
+	list_move_all(&finished, &offload->finished);
 	pthread_mutex_unlock(&offload->lock);
 	while ((l = list_first(&finished))) {
 		list_remove(l);
@@ -450,13 +453,6 @@ int offload_prepare_in_group(struct offload *offload, struct offload_job *job, u
 int offload_prepare(struct offload *offload, struct offload_job *job, uint64_t key)
 {
 	return offload_prepare_in_group(offload, job, key, key);
-}
-
-void offload_release(struct offload_job *job)
-{
-	if (job->lane)
-		put_lane(job->lane);
-	job->lane = NULL;
 }
 
 void offload_submit(struct offload *offload, struct offload_job *job)

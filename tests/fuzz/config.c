@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	must(ftruncate(fd, 0) == 0 && pwrite(fd, data, size, 0) == (ssize_t)size);
 	must(diag_new(&diag) == 0);
 	config_init(&config);
-	r = config_load(&config, path, diag);
+	r = config_load(&config, path, true, diag);
 	must((r == 0) == (diag->errors.n == 0));
 	if (r == 0)
 		check(&config);

@@ -79,20 +79,18 @@ static uint64_t reload(void *userdata, bool dry_run)
 	if (r == 0)
 		r = load(w.policy, &policy, diag);
 	if (dry_run) {
-		control_dry_run_done(server_get_control(w.server), ++ticket, r, diag, policy);
+		control_reloaded(server_get_control(w.server), true, ++ticket, r, diag, policy);
 	} else {
 		if (r == 0)
 			r = core_set_policy(w.core, policy);
 		if (r == 0 && w.enforce)
 			enforce_start(w.core);
-		control_reloaded(server_get_control(w.server), ++ticket, r, diag);
+		control_reloaded(server_get_control(w.server), false, ++ticket, r, diag, NULL);
 	}
 	if (policy)
 		policy_unref(policy);
 	return ticket;
 }
-
-static const struct server_ops server_ops = { .reload = reload };
 
 static void start(void)
 {
@@ -127,8 +125,7 @@ static void start(void)
 	must(fd >= 0 && bind(fd, &(struct sockaddr){ .sa_family = AF_UNIX }, 2) == 0);
 	must(listen(fd, 1) == 0);
 	fds[DOOR_COMMON] = fd;
-	must(server_new(&w.server, w.loop, w.core, fds, "/proc/nonexistent", 32768, &server_ops,
-			NULL) == 0);
+	must(server_new(&w.server, w.core, fds, "/proc/nonexistent", 32768, reload, NULL) == 0);
 }
 
 /* Drops the replies, but keeps up to FDS of their descriptors. */

@@ -63,7 +63,7 @@ static void make_dropin_dir(mode_t mode)
 
 static void assert_loads(void)
 {
-	int r = config_load(&config, path, diag);
+	int r = config_load(&config, path, true, diag);
 
 	ck_assert_msg(r == 0, "%d: %s", r, complaints_at(&diag->errors, 0));
 }
@@ -81,7 +81,7 @@ static void assert_complaint(size_t i, const char *expected)
 static void assert_refused(const char *text, const char *expected)
 {
 	write_file("c", text);
-	ck_assert_int_eq(config_load(&config, path, diag), -EBADMSG);
+	ck_assert_int_eq(config_load(&config, path, true, diag), -EBADMSG);
 	assert_complaint(0, expected);
 	ck_assert_uint_eq(diag->errors.n, 1);
 	/* A refused file does not change CONFIG. */
@@ -123,10 +123,10 @@ END_TEST
 
 START_TEST(a_named_file_has_to_be_there)
 {
-	ck_assert_int_eq(config_load_named(&config, path, diag), -ENOENT);
+	ck_assert_int_eq(config_load(&config, path, false, diag), -ENOENT);
 	assert_complaint(0, "c: cannot open: No such file or directory");
 	write_file("c", "");
-	ck_assert_int_eq(config_load_named(&config, path, diag), 0);
+	ck_assert_int_eq(config_load(&config, path, false, diag), 0);
 	assert_defaults();
 }
 END_TEST
@@ -268,7 +268,7 @@ END_TEST
 START_TEST(bad_bytes_are_named)
 {
 	write_bytes("c", "[Limits]\nSess\0ions=1\n", 21);
-	ck_assert_int_eq(config_load(&config, path, diag), -EBADMSG);
+	ck_assert_int_eq(config_load(&config, path, true, diag), -EBADMSG);
 	assert_complaint(0, "c:2:5: NUL byte");
 	diag_free(diag);
 	ck_assert_int_eq(diag_new(&diag), 0);
@@ -291,7 +291,7 @@ static int load_line(const char *begin, unsigned n)
 	memcpy(line, begin, strlen(begin));
 	strcpy(line + n, "\n");
 	write_file("c", text);
-	return config_load(&config, path, diag);
+	return config_load(&config, path, true, diag);
 }
 
 static void assert_line_limit(const char *begin, unsigned max)
@@ -328,7 +328,7 @@ START_TEST(all_errors_are_collected)
 	make_dropin_dir(0755);
 	write_file("c", "[Limits]\nSessions=0\nnonsense\n[Bad]\nkey=1\n[Limits]\nIdsPerUser=x\n");
 	write_file("c.d/a.conf", "[Limits]\nSessions=0\n");
-	ck_assert_int_eq(config_load(&config, path, diag), -EBADMSG);
+	ck_assert_int_eq(config_load(&config, path, true, diag), -EBADMSG);
 	assert_complaint(0, "c:2:10: Sessions= takes a number from 1 to 1048576");
 	assert_complaint(1, "c:3:1: expected Key=Value");
 	assert_complaint(2, "c:4:2: unknown section [Bad]");
@@ -342,12 +342,12 @@ START_TEST(what_others_can_write_is_refused)
 {
 	write_file("c", "");
 	ck_assert_int_eq(chmod(path, 0664), 0);
-	ck_assert_int_eq(config_load(&config, path, diag), -EPERM);
+	ck_assert_int_eq(config_load(&config, path, true, diag), -EPERM);
 	assert_complaint(0, "c: refused: group or others can write it");
 
 	ck_assert_int_eq(chmod(path, 0600), 0);
 	make_dropin_dir(0777);
-	ck_assert_int_eq(config_load(&config, path, diag), -EPERM);
+	ck_assert_int_eq(config_load(&config, path, true, diag), -EPERM);
 	assert_complaint(1, "c.d: refused: group or others can write it");
 }
 END_TEST
@@ -355,7 +355,7 @@ END_TEST
 START_TEST(what_is_no_file_is_refused)
 {
 	ck_assert_int_eq(mkfifo(path, 0600), 0);
-	ck_assert_int_eq(config_load(&config, path, diag), -EINVAL);
+	ck_assert_int_eq(config_load(&config, path, true, diag), -EINVAL);
 	assert_complaint(0, "c: refused: not a regular file");
 }
 END_TEST

@@ -212,7 +212,7 @@ START_TEST(configuration)
 	snprintf(own, sizeof(own), "%s/d@blue.conf", harness.dir);
 	write_config(path, "[Daemon]\nAdminSocket=/s\nPolicyDir=/p\n[Limits]\nSessions=7\n");
 	ck_assert_int_eq(diag_new(&diag), 0);
-	ck_assert_int_eq(config_load(&config, path, diag), 0);
+	ck_assert_int_eq(config_load(&config, path, true, diag), 0);
 	ck_assert_int_eq(instance_configure(&config, path, "blue", diag), 0);
 	ck_assert_str_eq(config.initial_socket, "/s");
 	ck_assert_str_eq(config.socket_path, "/run/rdmabroker@blue/rdmabroker.sock");
@@ -224,7 +224,7 @@ START_TEST(configuration)
 	snprintf(directory, sizeof(directory), "[Daemon]\nPolicyDir=%s\nSocket=/own\n",
 		 harness.dir);
 	write_config(own, directory);
-	ck_assert_int_eq(config_load(&config, path, diag), 0);
+	ck_assert_int_eq(config_load(&config, path, true, diag), 0);
 	ck_assert_int_eq(instance_configure(&config, path, "blue", diag), 0);
 	ck_assert_str_eq(config.initial_socket, "/s");
 	ck_assert_str_eq(config.socket_path, "/own");
@@ -233,7 +233,7 @@ START_TEST(configuration)
 	config_done(&config);
 
 	write_config(own, "[Daemon]\nPolicyDirs=/x\n");
-	ck_assert_int_eq(config_load(&config, path, diag), 0);
+	ck_assert_int_eq(config_load(&config, path, true, diag), 0);
 	ck_assert_int_eq(instance_configure(&config, path, "blue", diag), -EBADMSG);
 	ck_assert_ptr_nonnull(strstr(complaints_at(&diag->errors, 0), "d@blue.conf:2:1: "));
 	config_done(&config);

@@ -518,12 +518,12 @@ START_TEST(a_reload_that_takes_long)
 		ask(&other, OP(LIST_DEVICES), 0);
 	ck_assert_uint_eq(client.n_answers + server.n_answers, 0);
 	/* The result of the first reload is no reply to the second request. */
-	control_reloaded(server_get_control(wire.server), 1, 0, NULL);
+	control_reloaded(server_get_control(wire.server), false, 1, 0, NULL, NULL);
 	run();
 	ck_assert_uint_eq(client.n_answers, 1);
 	ck_assert_int_eq(client.status, 0);
 	ck_assert_uint_eq(server.n_answers, 0);
-	control_reloaded(server_get_control(wire.server), 2, -EIO, NULL);
+	control_reloaded(server_get_control(wire.server), false, 2, -EIO, NULL, NULL);
 	run();
 	ck_assert_uint_eq(server.n_answers, 1);
 	ck_assert_int_eq(server.error, EIO);
@@ -541,7 +541,7 @@ START_TEST(where_a_failure_began)
 	send_only(&client, OP(RELOAD), 0);
 	ck_assert_int_ge(dup2(fileno(log), STDERR_FILENO), 0);
 	log_set_level(LOG_ERR);
-	control_reloaded(server_get_control(wire.server), 1, -EIO, NULL);
+	control_reloaded(server_get_control(wire.server), false, 1, -EIO, NULL, NULL);
 	run();
 	ck_assert_int_eq(client.error, EIO);
 	ck_assert_int_gt(pread(fileno(log), line, sizeof(line) - 1, 0), 0);

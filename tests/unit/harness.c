@@ -158,23 +158,19 @@ static uint64_t do_reload(void *userdata, bool dry_run)
 	ck_assert_int_eq(diag_new(&diag), 0);
 	r = policy_load_files(&policy, files, 1, diag);
 	if (dry_run) {
-		control_dry_run_done(control, ++ticket, r, diag, policy);
+		control_reloaded(control, true, ++ticket, r, diag, policy);
 	} else {
 		if (r == 0)
 			r = core_set_policy(harness.core, policy);
 		if (r == 0 && harness.enforce)
 			enforce_start(harness.core);
 		control_set_policy_error(control, r < 0 ? complaints_at(&diag->errors, 0) : NULL);
-		control_reloaded(control, ++ticket, r, diag);
+		control_reloaded(control, false, ++ticket, r, diag, NULL);
 	}
 	if (policy)
 		policy_unref(policy);
 	return ticket;
 }
-
-static const struct server_ops server_ops = {
-	.reload = do_reload,
-};
 
 static void *serve(void *arg)
 {
@@ -218,8 +214,8 @@ void set_up(void)
 	fds[DOOR_ADMIN] = listening_socket(harness.socket_path);
 	fds[DOOR_COMMON] = listening_socket(harness.common_path);
 	fds[DOOR_HELPER] = listening_socket(harness.helper_path);
-	ck_assert_int_eq(server_new(&harness.server, harness.loop, harness.core, fds,
-				    harness.restricted_dir, 65536, &server_ops, NULL),
+	ck_assert_int_eq(server_new(&harness.server, harness.core, fds, harness.restricted_dir,
+				    65536, do_reload, NULL),
 			 0);
 	ck_assert_int_eq(pipe(errand.wake), 0);
 	ck_assert_int_ge(

@@ -38,15 +38,11 @@ void wire_set_policy(const char *rules)
 static uint64_t reload(void *userdata, bool dry_run)
 {
 	wire.n_reloads++;
-	if (!wire.holds_reloads && dry_run)
-		control_dry_run_done(server_get_control(wire.server), wire.n_reloads, 0, NULL,
-				     core_get_policy(wire.core));
-	else if (!wire.holds_reloads)
-		control_reloaded(server_get_control(wire.server), wire.n_reloads, 0, NULL);
+	if (!wire.holds_reloads)
+		control_reloaded(server_get_control(wire.server), dry_run, wire.n_reloads, 0, NULL,
+				 core_get_policy(wire.core));
 	return wire.n_reloads;
 }
-
-static const struct server_ops server_ops = { .reload = reload };
 
 void wire_start(const char *rules)
 {
@@ -72,8 +68,8 @@ void wire_start(const char *rules)
 	ck_assert_int_eq(listen(fd, 1), 0);
 	fds[DOOR_COMMON] = fd;
 	wire.door = DOOR_ADMIN;
-	ck_assert_int_eq(server_new(&wire.server, wire.loop, wire.core, fds, "/proc/nonexistent",
-				    65536, &server_ops, NULL),
+	ck_assert_int_eq(server_new(&wire.server, wire.core, fds, "/proc/nonexistent", 65536,
+				    reload, NULL),
 			 0);
 	while (sd_event_run(wire.loop, 0) > 0)
 		;
