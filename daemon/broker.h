@@ -11,7 +11,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <systemd/sd-event.h>
 
 #include "config.h"
 

@@ -29,11 +29,6 @@ static bool ends_in(const char *file, const char *suffix)
 	return n > k && strcmp(file + n - k, suffix) == 0;
 }
 
-static bool is_config(const char *file)
-{
-	return ends_in(file, ".conf");
-}
-
 /* False: root reads files that may not be where the daemon reads them, or not yet. */
 static bool are_daemons_files(const struct broker_options *options)
 {
@@ -54,7 +49,7 @@ static bool is_read_by_daemon(const char *file, const struct broker_options *opt
 	_cleanup_free_ char *copy = strdup(file);
 	const char *dir = copy ? dirname(copy) : "";
 
-	if (is_config(file))
+	if (ends_in(file, ".conf"))
 		return is_same(file, options->config_path) || is_same(dir, dropins);
 	return ends_in(file, ".rules") &&
 	       (is_same(dir, config->policy_dir) || is_same(dir, config->site_policy_dir));
@@ -120,7 +115,7 @@ static int check_files(const struct broker_options *options, char **files, size_
 		struct config config;
 		int k;
 
-		if (!is_config(files[i])) {
+		if (!ends_in(files[i], ".conf")) {
 			rules[n_rules++] = files[i];
 			continue;
 		}

@@ -7,7 +7,6 @@
  * that double up to five minutes.
  */
 
-#include <stdint.h>
 #include <systemd/sd-event.h>
 
 #include "policy/policy.h"

@@ -118,24 +118,18 @@ static void start(struct reloader *reloader)
 	offload_submit(reloader->offload, &reloader->job);
 }
 
-static void finish(struct reloader *reloader)
+static void on_done(struct offload_job *job)
 {
+	struct reloader *reloader = container_of(job, struct reloader, job);
 	struct reloaded reloaded = reloader->reloaded;
 
+	reloader->runs = false;
 	if (reloader->done)
 		reloader->done(reloader->userdata, &reloaded);
 	config_done(&reloaded.config);
 	policy_unref(reloaded.policy);
 	diag_free(reloaded.diag);
-}
-
-static void on_done(struct offload_job *job)
-{
-	struct reloader *reloader = container_of(job, struct reloader, job);
-
-	reloader->runs = false;
-	finish(reloader);
-	if (reloader->done && reloader->last_ticket > reloader->reloaded.ticket)
+	if (reloader->done && reloader->last_ticket > reloaded.ticket)
 		start(reloader);
 }
 

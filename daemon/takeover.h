@@ -14,7 +14,6 @@
  */
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <systemd/sd-event.h>
 
 struct core;

@@ -1,54 +1,58 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "proto/maker.h"
 #include "proto/text.h"
 
-/*
- * Copies the text between KEY and the next line break to LINE, truncated to SIZE. NULL: TEXT does not contain
- * KEY.
- */
-static const char *find_line(const char *text, const char *key, char *line, size_t size)
+static FILE *open_status(pid_t pid)
 {
-	const char *found = strstr(text, key);
+	char path[64];
 
-	if (!found)
-		return NULL;
-	snprintf(line, size, "%.*s", (int)strcspn(found + strlen(key), "\n"), found + strlen(key));
-	return line;
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	return fopen(path, "re");
+}
+
+/* The text of LINE behind NAME; NULL: it is another line. */
+static const char *value_of(const char *line, const char *name)
+{
+	size_t len = strlen(name);
+
+	return strncmp(line, name, len) == 0 ? line + len : NULL;
+}
+
+/* The real number is the first one, the effective number the second one. */
+static uint32_t effective(const char *value)
+{
+	char *end;
+
+	strtoul(value, &end, 10);
+	return (uint32_t)strtoul(end, NULL, 10);
 }
 
 /* In the status file of a thread, line breaks in the thread's name are escaped. */
 void maker_read(pid_t tid, struct maker *ret)
 {
-	char path[64], text[1024], line[128], *end;
-	ssize_t n = -1;
-	int fd;
+	FILE *file = open_status(tid);
+	char *line = NULL;
+	const char *value;
+	size_t size = 0;
 
 	*ret = (struct maker){ .pid = tid, .uid = (uid_t)-1 };
-	snprintf(path, sizeof(path), "/proc/%d/status", tid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		n = read(fd, text, sizeof(text) - 1);
-		close(fd);
+	while (file && ret->uid == (uid_t)-1 && getline(&line, &size, file) > 0) {
+		line[strcspn(line, "\n")] = 0;
+		if ((value = value_of(line, "Name:\t")))
+			text_copy(ret->name, sizeof(ret->name), value);
+		else if ((value = value_of(line, "Tgid:\t")))
+			ret->pid = (pid_t)strtol(value, NULL, 10);
+		else if ((value = value_of(line, "Uid:\t")))
+			ret->uid = effective(value);
 	}
-	if (n <= 0)
-		return;
-	text[n] = '\0';
-	if (find_line(text, "Name:\t", line, sizeof(line)))
-		text_copy(ret->name, sizeof(ret->name), line);
 	text_make_printable(ret->name, strlen(ret->name));
-	if (find_line(text, "\nTgid:\t", line, sizeof(line)))
-		ret->pid = (pid_t)strtol(line, NULL, 10);
-	/* The line has first the real, then the effective uid. */
-	if (find_line(text, "\nUid:\t", line, sizeof(line))) {
-		strtoul(line, &end, 10);
-		ret->uid = (uid_t)strtoul(end, NULL, 10);
-	}
+	free(line);
+	if (file)
+		fclose(file);
 }
 
 /* In the place that its number gives it. Returns how many there are then. */
@@ -69,26 +73,21 @@ static size_t insert_gid(uint32_t *gids, size_t n, size_t max, uint32_t gid)
 
 size_t maker_read_gids(pid_t pid, uint32_t *ret, size_t max)
 {
-	char path[64], *line = NULL, *at, *end;
+	FILE *file = open_status(pid);
+	char *line = NULL, *end;
+	const char *at;
 	size_t size = 0, n = 0;
-	FILE *file;
 
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	file = fopen(path, "re");
-	if (!file)
-		return 0;
-	while (getline(&line, &size, file) > 0) {
-		/* The line has first the real, then the effective gid. */
-		if (strncmp(line, "Gid:\t", 5) == 0) {
-			strtoul(line + 5, &end, 10);
-			n = insert_gid(ret, n, max, (uint32_t)strtoul(end, NULL, 10));
-		}
-		if (strncmp(line, "Groups:\t", 8) != 0)
+	while (file && getline(&line, &size, file) > 0) {
+		if ((at = value_of(line, "Gid:\t")))
+			n = insert_gid(ret, n, max, effective(at));
+		if (!(at = value_of(line, "Groups:\t")))
 			continue;
-		for (at = line + 8; at += strspn(at, " "), *at >= '0' && *at <= '9'; at = end)
+		for (; at += strspn(at, " "), *at >= '0' && *at <= '9'; at = end)
 			n = insert_gid(ret, n, max, (uint32_t)strtoul(at, &end, 10));
 	}
 	free(line);
-	fclose(file);
+	if (file)
+		fclose(file);
 	return n;
 }

@@ -1,7 +1,7 @@
 # Sources of the daemon and of the client library.
 PROTO_SRC := proto/addr.c proto/address.c proto/arena.c proto/codec.c proto/handles.c proto/names.c proto/packet.c proto/path.c proto/proof.c proto/status.c proto/text.c
 # Sources of the daemon and of rdmabrokerctl, which links a copy: the library does not export them.
-PROTO_TOOL_SRC := proto/jsonout.c proto/names.c proto/portspace.c proto/text.c proto/unixsock.c proto/word.c
+PROTO_TOOL_SRC := proto/jsonout.c proto/names.c proto/text.c proto/unixsock.c proto/word.c
 # What asks the kernel about RDMA by netlink.
 PROTO_NLDEV_SRC := proto/cmdump.c proto/maker.c proto/nldev.c
 # Sources of programs that systemd runs.

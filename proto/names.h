@@ -1,15 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
+#include <stddef.h>
+
 /*
- * Names in messages of the protocol, in rules and in rdmabrokerctl: of operations, and of the kinds, outcomes and
- * events of notices. Each array ends with NULL. Entry I of event_names is event type I of rdma_cma.h.
+ * Names in messages of the protocol, in rules and in rdmabrokerctl: of operations, of the kinds, outcomes and events of
+ * notices, and of port spaces. Each array ends with NULL. Entry I of event_names is event type I of rdma_cma.h.
  */
 
 extern const char *const operation_names[];
 extern const char *const notice_kind_names[];
 extern const char *const outcome_names[];
 extern const char *const event_names[];
+extern const char *const portspace_names[];
+
+/* The index of WORD in NAMES; -1: it is not there. */
+int names_find(const char *const *names, const char *word);
+
+/* The number of portspace_names[I], as in rdma_cma.h. */
+int portspace_number(size_t i);
+/* NULL: there is no such port space. */
+const char *portspace_name(int number);
 
 /* What a process belongs to, from the control group that it is in. Names are as in rdmabroker.rules(5). */
 enum workload_name {

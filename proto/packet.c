@@ -145,11 +145,9 @@ int packet_discard(int sock, int fds[PACKET_ALL_FDS], size_t *ret_n_fds)
 	ssize_t len;
 
 	*ret_n_fds = 0;
-	do {
-		len = recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	} while (len < 0 && errno == EINTR);
+	len = receive(sock, &msg, NULL);
 	if (len < 0)
-		return -errno;
+		return (int)len;
 	*ret_n_fds = collect_fds(&msg, fds);
 	if (msg.msg_flags & MSG_CTRUNC)
 		return -EBADMSG;

@@ -21,30 +21,22 @@ static char lower(char c)
 /* Both words have at most WORD_LEN bytes. */
 static size_t distance(const char *a, size_t a_len, const char *b, size_t b_len)
 {
-	size_t rows[3][WORD_LEN + 1];
-	size_t *before = rows[0], *above = rows[1], *row = rows[2], *spare;
+	size_t d[WORD_LEN + 1][WORD_LEN + 1]; /* of the first I letters of A and the first J of B */
 
+	for (size_t i = 0; i <= a_len; i++)
+		d[i][0] = i;
 	for (size_t j = 0; j <= b_len; j++)
-		row[j] = j;
-
-	for (size_t i = 1; i <= a_len; i++) {
-		spare = before;
-		before = above;
-		above = row;
-		row = spare;
-
-		row[0] = i;
+		d[0][j] = j;
+	for (size_t i = 1; i <= a_len; i++)
 		for (size_t j = 1; j <= b_len; j++) {
 			char x = lower(a[i - 1]), y = lower(b[j - 1]);
 
-			row[j] =
-				smaller(above[j - 1] + (x != y), smaller(row[j - 1], above[j]) + 1);
+			d[i][j] = smaller(d[i - 1][j - 1] + (x != y),
+					  smaller(d[i][j - 1], d[i - 1][j]) + 1);
 			if (i > 1 && j > 1 && x == lower(b[j - 2]) && y == lower(a[i - 2]))
-				row[j] = smaller(row[j], before[j - 2] + 1);
+				d[i][j] = smaller(d[i][j], d[i - 2][j - 2] + 1);
 		}
-	}
-
-	return row[b_len];
+	return d[a_len][b_len];
 }
 
 /* WORD_STRANGE: the words are not similar. */

@@ -35,7 +35,7 @@ $(UNIT_ANSWERING): $(O)/obj/tests/unit/answering.o
 # The daemon has a table, too.
 UNIT_TABLE := $(O)/tests/unit/check_table
 $(UNIT_TABLE): $(O)/obj/tests/unit/check_table.o $(call objs,$(addprefix client/ctl/,output.c table.c) \
-		$(addprefix proto/,addr.c jsonout.c portspace.c text.c))
+		$(addprefix proto/,addr.c jsonout.c names.c text.c))
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs smartcols 2>/dev/null) $(CHECK_LIBS)

@@ -14,7 +14,6 @@
 #include "output.h"
 #include "proto/addr.h"
 #include "proto/names.h"
-#include "proto/portspace.h"
 #include "question.h"
 #include "read.h"
 

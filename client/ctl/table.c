@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "proto/addr.h"
-#include "proto/portspace.h"
+#include "proto/names.h"
 #include "proto/text.h"
 #include "table.h"
 

@@ -12,7 +12,7 @@
 #include "policy/parser.h"
 #include "policy/rules.h"
 #include "policy/words.h"
-#include "proto/portspace.h"
+#include "proto/names.h"
 #include "proto/private_data.h"
 #include "util/diag.h"
 

@@ -6,7 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/object/id.h"
 #include "proto/rdmabroker.pb-c.h"
 #include "rpc/convert.h"
 #include "rpc/operations.h"
@@ -47,11 +46,13 @@ struct call {
 	} space;
 };
 
+/* Makes MESSAGE the result. Is 0. */
 #define REPLY(call, name, NAME, message)                                       \
-	do {                                                                   \
+	({                                                                     \
 		(call)->reply->result_case = RDMABROKER__REPLY__RESULT_##NAME; \
 		(call)->reply->name = (message);                               \
-	} while (0)
+		0;                                                             \
+	})
 
 static inline int bad_request(struct call *call, const char *what)
 {

@@ -73,8 +73,3 @@ struct policy *control_get_dry_policy(const struct control *control, uint64_t nu
 {
 	return number == control->reloads[true].ticket ? control->dry_policy : NULL;
 }
-
-uint64_t control_get_dry_run(const struct control *control)
-{
-	return control->reloads[true].ticket;
-}

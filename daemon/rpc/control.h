@@ -64,6 +64,5 @@ void control_reloaded(struct control *control, bool dry_run, uint64_t ticket, in
  */
 int control_reload(struct control *control, struct session *session, bool dry_run, uint64_t *ticket,
 		   bool again, const struct diag **ret_diag);
-/* The policy of the dry run NUMBER, and the number of the last one. NULL: it is no longer, or has never been, there. */
+/* The policy of the dry run NUMBER; NULL: it is no longer, or has never been, there. */
 struct policy *control_get_dry_policy(const struct control *control, uint64_t number);
-uint64_t control_get_dry_run(const struct control *control);

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/admit/watch.h"
 #include "core/facts/peerid.h"
 #include "core/object/notice.h"
 #include "proto/address.h"

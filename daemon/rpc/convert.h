@@ -8,9 +8,7 @@
  */
 
 #include <rdma/rdma_cma.h>
-#include <sys/socket.h>
 
-#include "core/admit/watch.h"
 #include "core/object/id.h"
 #include "proto/rdmabroker.pb-c.h"
 

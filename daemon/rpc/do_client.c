@@ -15,6 +15,7 @@
 #include "core/verbs/resolve_route.h"
 #include "core/verbs/session_life.h"
 #include "proto/address.h"
+#include "proto/names.h"
 #include "proto/private_data.h"
 #include "proto/version.h"
 #include "rpc/call.h"
@@ -48,12 +49,12 @@ union space {
 	};
 };
 
-static void reply_id_info(struct call *call)
+static int reply_id_info(struct call *call)
 {
 	union space *space = SPACE(call, union space);
 
 	out_id_info(&space->id_info, call->id);
-	REPLY(call, id_info, ID_INFO, &space->id_info.info);
+	return REPLY(call, id_info, ID_INFO, &space->id_info.info);
 }
 
 static int in_address(struct call *call, struct sockaddr_storage *ret, const Rdmabroker__Address *m)
@@ -166,16 +167,9 @@ int do_client_create_id(struct call *call, const Rdmabroker__CreateId *m)
 	struct id *id;
 	int r;
 
-	switch (m->port_space) {
-	case RDMA_PS_TCP:
-	case RDMA_PS_UDP:
-	case RDMA_PS_IB:
-	case RDMA_PS_IPOIB:
-		break;
-	default:
+	if (!portspace_name((int)m->port_space))
 		return failure_set(&call->failure, STATUS_BAD_REQUEST, "unknown port space 0x%x",
 				   m->port_space);
-	}
 	if (m->id == 0)
 		return bad_request(call, "the id's number is missing");
 	if (m->n_options > N_OPTIONS)
@@ -235,9 +229,7 @@ int do_listen(struct call *call)
 {
 	int r = listen_start(call->id, call->request->listen->backlog, &call->failure);
 
-	if (r == 0)
-		reply_id_info(call);
-	return r;
+	return r != 0 ? r : reply_id_info(call);
 }
 
 int do_resolve_addr(struct call *call)
@@ -339,8 +331,7 @@ int do_get_option(struct call *call)
 		return r;
 	rdmabroker__get_option_result__init(result);
 	result->value = value;
-	REPLY(call, get_option, GET_OPTION, result);
-	return 0;
+	return REPLY(call, get_option, GET_OPTION, result);
 }
 
 int do_join_multicast(struct call *call)
@@ -400,8 +391,7 @@ int do_import_id(struct call *call)
 		if (rule_settings_fill_attrs(id, &event, &call->failure) == 0)
 			result->qp = out_qp_attrs(&space->qp, &event);
 	}
-	REPLY(call, import_id, IMPORT_ID, result);
-	return 0;
+	return REPLY(call, import_id, IMPORT_ID, result);
 }
 
 int do_disconnect(struct call *call)
@@ -420,8 +410,7 @@ int do_init_qp_attr(struct call *call)
 	if (r != 0)
 		return r;
 	out_qp_attr(space, &qp);
-	REPLY(call, qp_attr, QP_ATTR, &space->attr);
-	return 0;
+	return REPLY(call, qp_attr, QP_ATTR, &space->attr);
 }
 
 int do_open_device(struct call *call)
@@ -439,8 +428,7 @@ int do_open_device(struct call *call)
 	rdmabroker__open_device_result__init(result);
 	result->name = (char *)fabric_device_name(device);
 	result->node = (char *)fabric_device_node(device);
-	REPLY(call, open_device, OPEN_DEVICE, result);
-	return 0;
+	return REPLY(call, open_device, OPEN_DEVICE, result);
 }
 
 int do_lend_device(struct call *call)
@@ -470,6 +458,5 @@ int do_list_devices(struct call *call)
 	       (device = fabric_next_device(core_get_fabric(session_get_core(call->session)),
 					    device)))
 		result->names[result->n_names++] = (char *)fabric_device_name(device);
-	REPLY(call, list_devices, LIST_DEVICES, result);
-	return 0;
+	return REPLY(call, list_devices, LIST_DEVICES, result);
 }

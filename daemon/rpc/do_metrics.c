@@ -256,6 +256,5 @@ int do_get_metrics(struct call *call)
 	result->text = text.buf;
 	result->next_section = (uint32_t)place.section;
 	result->next_index = (uint32_t)place.index;
-	REPLY(call, get_metrics, GET_METRICS, result);
-	return 0;
+	return REPLY(call, get_metrics, GET_METRICS, result);
 }

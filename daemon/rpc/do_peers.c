@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <errno.h>
+
+#include <string.h>
 
 #include "core/facts/peerid.h"
 #include "core/object/inquiry.h"
 #include "core/object/whois.h"
 #include "proto/address.h"
 #include "rpc/call.h"
-#include "rpc/convert.h"
 #include "util/util.h"
 
 /* Requests of rdmabroker-peerd, which asks other hosts who peers are, and answers them. */
@@ -88,14 +88,11 @@ int do_find_peer(struct call *call)
 	rdmabroker__peer_identity__init(result);
 	result->uid = identity->uid;
 	result->gids = space->gids;
-	while (result->n_gids < identity->n_gids) {
-		space->gids[result->n_gids] = identity->gids[result->n_gids];
-		result->n_gids++;
-	}
+	result->n_gids = identity->n_gids;
+	memcpy(space->gids, identity->gids, identity->n_gids * sizeof(*identity->gids));
 	result->knows_workload = knows_workload(identity);
 	result->unit = out_text(space->unit, sizeof(space->unit),
 				session_get_workload(found, WORKLOAD_UNIT));
 	result->workload = out_workload(&space->workload, found);
-	REPLY(call, find_peer, FIND_PEER, result);
-	return 0;
+	return REPLY(call, find_peer, FIND_PEER, result);
 }

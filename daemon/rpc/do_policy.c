@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <errno.h>
-#include <string.h>
-
 #include "proto/address.h"
+#include "proto/names.h"
 #include "rpc/call.h"
 #include "rpc/control.h"
-#include "rpc/request.h"
 #include "util/diag.h"
 
 /* Requests of admins and observers about policy: its rules, loading it again, explaining a decision. */
@@ -78,8 +75,7 @@ int do_list_rules(struct call *call)
 			out_rule(&space->rules[result->n_rules], rule, core_get_tally(core, rule));
 		result->n_rules++;
 	}
-	REPLY(call, list_rules, LIST_RULES, result);
-	return 0;
+	return REPLY(call, list_rules, LIST_RULES, result);
 }
 
 static int reload(struct call *call, bool dry_run)
@@ -98,7 +94,7 @@ static int reload(struct call *call, bool dry_run)
 	result->ok = r == 0;
 	policy = core_get_policy(session_get_core(call->session));
 	if (dry_run && r == 0) {
-		result->dry_run = control_get_dry_run(call->control);
+		result->dry_run = call->control->reloads[dry_run].ticket;
 		policy = control_get_dry_policy(call->control, result->dry_run) ?: policy;
 	}
 	if (!policy_is_fallback(policy))
@@ -107,8 +103,7 @@ static int reload(struct call *call, bool dry_run)
 	for (size_t i = 0; diag && i < diag->errors.n_kept && i < MAX_COMPLAINTS; i++)
 		result->complaints[result->n_complaints++] =
 			out_text(space->complaints[i], TEXT_MAX, diag->errors.kept[i].message);
-	REPLY(call, reload, RELOAD, result);
-	return 0;
+	return REPLY(call, reload, RELOAD, result);
 }
 
 int do_reload(struct call *call)
@@ -122,16 +117,6 @@ int do_try_reload(struct call *call)
 }
 
 /* Explain */
-
-static int find_operation(const char *name, enum policy_operation *ret)
-{
-	for (int i = 0; i < _POLICY_OPERATION_MAX; i++)
-		if (strcmp(policy_operation_to_string((enum policy_operation)i), name) == 0) {
-			*ret = (enum policy_operation)i;
-			return 0;
-		}
-	return -ENOENT;
-}
 
 static void add_effects(union space *space, enum policy_operation operation,
 			const struct policy_rule *rule)
@@ -157,9 +142,11 @@ struct facts {
 static const char *in_question(struct policy_question *ret, const Rdmabroker__Explain *m,
 			       struct facts *facts)
 {
+	int operation = names_find(operation_names, m->operation);
 	const char *wrong = NULL;
 
 	*ret = (struct policy_question){
+		.operation = (enum policy_operation)operation,
 		.uid = m->uid,
 		.gids = m->gids,
 		.n_gids = m->n_gids,
@@ -171,7 +158,7 @@ static const char *in_question(struct policy_question *ret, const Rdmabroker__Ex
 		.data_len = m->data.len,
 	};
 	in_workload(ret->workload, m->unit, m->workload);
-	if (find_operation(m->operation, &ret->operation) < 0)
+	if (operation < 0)
 		return "unknown operation";
 	if (m->n_gids > MAX_GIDS)
 		return "more than 1024 groups";
@@ -227,6 +214,5 @@ int do_explain(struct call *call)
 			out_rule(&space->depends, early.rule, core_get_tally(core, early.rule));
 	if (result->allow)
 		add_effects(space, question.operation, verdict.rule);
-	REPLY(call, explain, EXPLAIN, result);
-	return 0;
+	return REPLY(call, explain, EXPLAIN, result);
 }

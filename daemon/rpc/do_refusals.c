@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <string.h>
 
 #include "core/admit/refused.h"
 #include "proto/addr.h"
 #include "proto/address.h"
-#include "proto/text.h"
 #include "rpc/call.h"
 
 /* The request for what was refused, one page at a time. */
@@ -94,6 +92,5 @@ int do_get_refusals(struct call *call)
 	}
 	result->more = row != NULL;
 	result->next = next;
-	REPLY(call, get_refusals, GET_REFUSALS, result);
-	return 0;
+	return REPLY(call, get_refusals, GET_REFUSALS, result);
 }

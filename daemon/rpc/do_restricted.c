@@ -5,7 +5,6 @@
 #include "rpc/call.h"
 #include "rpc/control.h"
 #include "rpc/published.h"
-#include "rpc/request.h"
 
 /* Requests that restrict a session, and those that give a restricted session, or its restrictions, to others. */
 
@@ -27,8 +26,7 @@ int do_publish_socket(struct call *call)
 		return r;
 	rdmabroker__publish_socket_result__init(result);
 	result->path = (char *)path;
-	REPLY(call, publish_socket, PUBLISH_SOCKET, result);
-	return 0;
+	return REPLY(call, publish_socket, PUBLISH_SOCKET, result);
 }
 
 int do_release_session(struct call *call)

@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <stdio.h>
-#include <string.h>
-
 #include "core/admit/watch.h"
 #include "core/object/id.h"
 #include "core/object/notice.h"
@@ -10,6 +7,7 @@
 #include "core/rule/judge.h"
 #include "core/verbs/lease.h"
 #include "proto/address.h"
+#include "proto/names.h"
 #include "proto/packet.h"
 #include "proto/text.h"
 #include "rpc/call.h"
@@ -174,8 +172,7 @@ int do_list(struct call *call)
 	/* A full page is followed by another one, which is empty if the full one ends with the last object. */
 	result->next_session = cursor.session;
 	result->next_id = cursor.id;
-	REPLY(call, list, LIST, result);
-	return 0;
+	return REPLY(call, list, LIST, result);
 }
 
 int do_kick(struct call *call)
@@ -192,39 +189,18 @@ int do_drain(struct call *call)
 	return 0;
 }
 
-/* Sets *RET to the value whose name is WORD, or to -1 if WORD is empty. False: no value has this name. */
-static bool find_word(const char *word, const char *(*name)(int value), int n, int *ret)
+/*
+ * Sets *RET to the index of WORD among the first N of NAMES, or to -1 if WORD is empty. WHAT the names are is for the
+ * message. Returns 0 or STATUS_BAD_REQUEST.
+ */
+static int in_word(struct call *call, const char *what, const char *word, const char *const *names,
+		   int n, int *ret)
 {
-	*ret = -1;
-	if (!word[0])
-		return true;
-	for (int i = 0; i < n; i++)
-		if (strcmp(word, name(i)) == 0) {
-			*ret = i;
-			return true;
-		}
-	return false;
-}
-
-static const char *kind_name(int kind)
-{
-	return notice_kind_names[kind];
-}
-
-static const char *outcome_name(int outcome)
-{
-	return outcome_names[outcome];
-}
-
-static const char *operation_name(int operation)
-{
-	return policy_operation_to_string((enum policy_operation)operation);
-}
-
-static int no_such(struct call *call, const char *what, const char *word)
-{
-	return failure_set(&call->failure, STATUS_BAD_REQUEST, "watch: unknown %s \"%s\"", what,
-			   word);
+	*ret = word[0] ? names_find(names, word) : -1;
+	if (word[0] && (*ret < 0 || *ret >= n))
+		return failure_set(&call->failure, STATUS_BAD_REQUEST, "watch: unknown %s \"%s\"",
+				   what, word);
+	return 0;
 }
 
 int do_watch(struct call *call)
@@ -237,13 +213,17 @@ int do_watch(struct call *call)
 		.port = (uint16_t)m->port,
 	};
 	const char *wrong = NULL;
+	int r = in_word(call, "kind", m->kind, notice_kind_names, NOTICE_KIND_WATCHED_MAX,
+			&filter.kind);
 
-	if (!find_word(m->kind, kind_name, NOTICE_KIND_WATCHED_MAX, &filter.kind))
-		return no_such(call, "kind", m->kind);
-	if (!find_word(m->operation, operation_name, _POLICY_OPERATION_MAX, &filter.operation))
-		return no_such(call, "operation", m->operation);
-	if (!find_word(m->outcome, outcome_name, _NOTICE_OUTCOME_MAX, &filter.outcome))
-		return no_such(call, "outcome", m->outcome);
+	if (r == 0)
+		r = in_word(call, "operation", m->operation, operation_names, _POLICY_OPERATION_MAX,
+			    &filter.operation);
+	if (r == 0)
+		r = in_word(call, "outcome", m->outcome, outcome_names, _NOTICE_OUTCOME_MAX,
+			    &filter.outcome);
+	if (r != 0)
+		return r;
 	if (m->port > UINT16_MAX)
 		return failure_set(&call->failure, STATUS_BAD_REQUEST,
 				   "watch: port %u is out of range 0..65535", m->port);

@@ -132,23 +132,6 @@ static void out_policy(struct call *call, union space *space)
 			status->missing_names, status->missing_names == 1 ? "" : "s", first);
 }
 
-static void out_missing_rdma(union space *space)
-{
-	char text[TEXT_MAX - 64];
-
-	if (no_rdma_explain("", text, sizeof(text)))
-		add_warning(space, "cannot use RDMA or some of its devices: %s", text);
-}
-
-static void out_nodes(union space *space)
-{
-	if (access(NODES_OPEN_FILE, F_OK) == 0)
-		add_warning(
-			space,
-			"the device nodes are open, so programs can use RDMA without the broker "
-			"(rdmabrokerctl nodes status)");
-}
-
 static void out_take_over(union space *space, const struct core_take_over *in)
 {
 	Rdmabroker__Status__TakeOver *out = &space->take_over;
@@ -164,10 +147,18 @@ static void out_take_over(union space *space, const struct core_take_over *in)
 	space->status.take_over = out;
 }
 
-static void out_helper(union space *space, const struct core *core)
+static void out_warnings(union space *space, const struct core *core)
 {
 	const char *fault = inquiries_find_fault(core);
+	char text[TEXT_MAX - 64];
 
+	if (no_rdma_explain("", text, sizeof(text)))
+		add_warning(space, "cannot use RDMA or some of its devices: %s", text);
+	if (access(NODES_OPEN_FILE, F_OK) == 0)
+		add_warning(
+			space,
+			"the device nodes are open, so programs can use RDMA without the broker "
+			"(rdmabrokerctl nodes status)");
 	if (fault)
 		add_warning(space, "%s", fault);
 }
@@ -193,9 +184,7 @@ int do_get_status(struct call *call)
 	status->leases = counts.n_leases;
 	status->fds = (uint32_t)core_count_fds(core);
 	out_take_over(space, core_get_take_over(core));
-	out_missing_rdma(space);
-	out_nodes(space);
-	out_helper(space, core);
+	out_warnings(space, core);
 	fabric_scan_holders(core_get_fabric(core));
 	space->n_holders = 0;
 	status->devices = space->pointers;
@@ -211,8 +200,7 @@ int do_get_status(struct call *call)
 						 fabric_device_holders(device));
 		space->pointers[status->n_devices++] = d;
 	}
-	REPLY(call, status, STATUS, status);
-	return 0;
+	return REPLY(call, status, STATUS, status);
 }
 
 int do_get_limits(struct call *call)
@@ -234,6 +222,5 @@ int do_get_limits(struct call *call)
 		out->limit = quota.limit;
 		result->limits[result->n_limits++] = out;
 	}
-	REPLY(call, get_limits, GET_LIMITS, result);
-	return 0;
+	return REPLY(call, get_limits, GET_LIMITS, result);
 }

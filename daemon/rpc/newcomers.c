@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <unistd.h>
-
 #include "rpc/newcomers.h"
 
 void newcomers_init(struct newcomers *newcomers)
 {
-	*newcomers = (struct newcomers){ .own = geteuid() };
+	*newcomers = (struct newcomers){ 0 };
 	list_init(&newcomers->places);
 	account_init(&newcomers->account);
 }
@@ -21,7 +19,7 @@ void newcomers_done(struct newcomers *newcomers)
  */
 static bool counts(const struct newcomers *newcomers, struct owner owner)
 {
-	return owner_group(owner) != 0 && owner_group(owner) != newcomers->own;
+	return owner_group(owner) != 0 && owner_group(owner) != newcomers->account.own;
 }
 
 int newcomers_enter(struct newcomers *newcomers, struct newcomers_place *place, struct owner owner)

@@ -9,8 +9,6 @@
  * count as one user, of whom the owner with most has to let one go.
  */
 
-#include <sys/types.h>
-
 #include "util/account.h"
 #include "util/list.h"
 #include "util/owner.h"
@@ -21,8 +19,7 @@
 struct newcomers {
 	struct list places; /* newcomers_place.link, the oldest first */
 	struct account account; /* of places, as ACCOUNT_SESSIONS */
-	unsigned n; /* places taken, except by clients of root and of OWN */
-	uid_t own; /* the uid that this process runs as */
+	unsigned n; /* places taken, except by clients of root and of the daemon's own user */
 };
 
 /* One of the newcomers. Embedded in the struct peer that waits. */

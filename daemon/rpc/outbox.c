@@ -23,7 +23,6 @@ struct packet {
 	struct id *id;
 	struct list of_id; /* id.events */
 	enum rdma_cm_event_type type; /* type of the event */
-	bool is_woken;
 	struct ledger *ledger;
 	struct ledger_session *row; /* the session's; NULL: it is not kept */
 	struct ledger_packet *
@@ -219,8 +218,8 @@ static void packet_free(struct packet *packet)
 	erase(packet);
 	if (!packet->id)
 		outbox->bytes -= cost_of(packet->len);
-	if (packet->is_woken)
-		outbox->has_woken = false;
+	if (outbox->woken == packet)
+		outbox->woken = NULL;
 	charge_done(&packet->charge);
 	charge_done(&packet->rows);
 	outbox->n_fds -= packet->fd >= 0;
@@ -231,8 +230,7 @@ static void packet_free(struct packet *packet)
 
 void outbox_mark_woken(struct outbox *outbox)
 {
-	container_of(outbox->packets.prev, struct packet, link)->is_woken = true;
-	outbox->has_woken = true;
+	outbox->woken = container_of(outbox->packets.prev, struct packet, link);
 }
 
 unsigned outbox_clear(struct outbox *outbox, unsigned max)

@@ -16,6 +16,7 @@
 struct id;
 struct ledger_packet;
 struct ledger_session;
+struct packet;
 struct session;
 struct session_event;
 
@@ -23,7 +24,7 @@ struct outbox {
 	struct session *session;
 	struct list packets; /* packet.link */
 	size_t bytes, max_bytes; /* what the packets take that are charged as bytes */
-	bool has_woken; /* one of the packets is a Woken */
+	const struct packet *woken; /* the one that is a Woken; NULL: none is */
 	unsigned n_fds; /* packets that have a descriptor */
 	uint32_t last; /* the number of the last row in the ledger */
 	uint32_t n_sent; /* packets that the socket has accepted, modulo 2^32, see Reply.n_sent */

@@ -233,7 +233,6 @@ static const struct session_ops session_ops = {
 /* UNTIL: the list of those who are read again at the same time. */
 static void stop_reading(struct peer *peer, struct list *until)
 {
-	peer->paused = true;
 	list_remove(&peer->pausing);
 	list_insert(until, &peer->pausing);
 	sending_update(peer);
@@ -241,9 +240,6 @@ static void stop_reading(struct peer *peer, struct list *until)
 
 void peer_resume(struct peer *peer)
 {
-	if (!peer->paused)
-		return;
-	peer->paused = false;
 	list_remove(&peer->pausing);
 	sending_update(peer);
 }
@@ -431,7 +427,7 @@ int peer_new(struct peers *peers, struct closing *closing, int sock, enum door d
 
 	r = make(&peer, peers, closing, sock, door, restriction, /* row= */ NULL, /* pidfd= */ -1);
 	if (r >= 0)
-		r = timer_new(&peer->deadline, peers->core->loop, 0, on_deadline, peer);
+		r = timer_new(&peer->deadline, core_get_loop(peers->core), 0, on_deadline, peer);
 	if (r >= 0)
 		r = timer_start(peer->deadline, HELLO_USEC);
 	if (r < 0)
@@ -468,14 +464,6 @@ void peer_answer_request(struct peer *peer, const Rdmabroker__Request *request, 
 	sending_packed_reply(peer, buf,
 			     request_pack_reply(serial, peer->outbox.n_sent, r, buf, sizeof(buf)),
 			     serial);
-}
-
-int peer_restore_packets(struct peer *peer, const struct ledger_packet *rows, size_t n)
-{
-	int r = outbox_restore(&peer->outbox, rows, n);
-
-	sending_changed(peer);
-	return r;
 }
 
 void peer_repeat_request(struct peer *peer, const uint8_t *packet, size_t len)

@@ -22,7 +22,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/object/core.h"
 #include "rpc/newcomers.h"
 #include "rpc/outbox.h"
 #include "rpc/request.h"
@@ -32,7 +31,6 @@
 #include "util/list.h"
 
 struct sent_fds;
-struct ledger_packet;
 struct ledger_session;
 struct peers;
 struct restriction;
@@ -53,11 +51,11 @@ struct peer {
 	uint32_t ready; /* the epoll events that are handled when its turn has come; 0: none */
 	struct turn turn;
 	/*
-	 * true: nothing is read, because too many descriptors of the client's user wait to be closed, memory has run
-	 * out, or the client does not take its replies by another session's socket
+	 * In peers.paused, peers.unpaused, or another peer's UNREAD, while nothing is read: too many descriptors of the
+	 * client's user wait to be closed, memory has run out, or the client does not take its replies by another session's
+	 * socket.
 	 */
-	bool paused;
-	struct list pausing; /* peers.paused, peers.unpaused, or another peer's UNREAD */
+	struct list pausing;
 	struct list
 		unread; /* peer.pausing: clients that get their replies here, and are not read while OUTBOX has any */
 	sd_event_source *deadline; /* deadline for Hello; NULL: the client has left the newcomers */
@@ -100,8 +98,6 @@ int peer_restore(struct peer **ret, struct peers *peers, struct closing *closing
  */
 void peer_answer_request(struct peer *peer, const Rdmabroker__Request *request, int r);
 void peer_repeat_request(struct peer *peer, const uint8_t *packet, size_t len);
-/* Queues the packets that the socket had not accepted. ROWS is sorted. Returns 0 or a negative errno. */
-int peer_restore_packets(struct peer *peer, const struct ledger_packet *rows, size_t n);
 /* Disconnects the client. The peer is freed later, by the loop, because the caller still uses it. */
 void peer_close(struct peer *peer);
 void peer_hang_up(struct peer *peer); /* the same if the client has closed its socket */

@@ -60,29 +60,28 @@ static bool on_ready(struct hot_io *io, uint32_t events)
 		turns_put_off(&peer->turn);
 		return true;
 	}
-	peer->peers->ops->on_io(peer, events);
+	peer_on_io(peer, events);
 	return !turns_is_used_up(&peer->turn);
 }
 
 static void serve(struct turn *turn)
 {
 	struct peer *peer = container_of(turn, struct peer, turn);
-	struct peers *peers = peer->peers;
 	uint32_t ready = peer->ready;
 
 	if (peer->ending) {
-		if (!peers->ops->reap(peer))
+		if (!peer_reap(peer))
 			turns_put_off(turn);
 		return;
 	}
 	peer->ready = 0;
 	if (ready && peer->events) {
 		select_events(peer, peer->events);
-		peers->ops->on_io(peer, ready);
+		peer_on_io(peer, ready);
 	}
 	if (peer->goes_on) {
 		peer->goes_on = false;
-		peers->ops->go_on(peer);
+		peer_go_on(peer);
 	}
 	turns_charge(turn, 1);
 }
@@ -93,8 +92,7 @@ static int on_unpaused(sd_event_source *source, uint64_t usec, void *userdata)
 	struct list *l;
 
 	for (unsigned i = 0; i < UNPAUSED_A_TURN && (l = list_first(&peers->unpaused)); i++) {
-		list_remove(l);
-		peers->ops->resume(container_of(l, struct peer, pausing));
+		peer_resume(container_of(l, struct peer, pausing));
 	}
 	if (!list_is_empty(&peers->unpaused))
 		timer_start(source, 0);
@@ -151,7 +149,7 @@ void peers_remove(struct peers *peers, struct peer *peer)
 	turns_leave(&peer->turn);
 	list_remove(&peer->link);
 	/* Accept clients again: the descriptors and the memory of PEER are free now, or will be soon. */
-	peers->ops->set_accepting(peers->userdata, true);
+	peers->set_accepting(peers->userdata, true);
 	if (peers->has_no_room)
 		peers_resume_all(peers);
 }
@@ -162,7 +160,7 @@ struct closing *peers_get_room(struct peers *peers)
 		return TAKE_PTR(peers->room);
 	/* The peers that cannot be read now are read again after a second, or when another peer was freed. */
 	peers->has_no_room = true;
-	peers->ops->set_accepting(peers->userdata, false);
+	peers->set_accepting(peers->userdata, false);
 	return NULL;
 }
 
@@ -204,7 +202,8 @@ bool peers_discard_unread(struct peers *peers, int sock, struct owner owner,
 }
 
 int peers_init(struct peers *peers, struct core *core, struct control *control,
-	       size_t max_queued_bytes, const struct peers_ops *ops, void *userdata)
+	       size_t max_queued_bytes, void (*set_accepting)(void *userdata, bool accepting),
+	       void *userdata)
 {
 	struct closer *closer = core_get_closer(core);
 	int r;
@@ -212,13 +211,13 @@ int peers_init(struct peers *peers, struct core *core, struct control *control,
 	peers->core = core;
 	peers->control = control;
 	peers->max_queued_bytes = max_queued_bytes;
-	peers->ops = ops;
+	peers->set_accepting = set_accepting;
 	peers->userdata = userdata;
 	list_init(&peers->list);
 	list_init(&peers->paused);
 	list_init(&peers->unpaused);
 	newcomers_init(&peers->newcomers);
-	r = sent_fds_list_init(&peers->sent_fds_list, core->loop);
+	r = sent_fds_list_init(&peers->sent_fds_list, core_get_loop(core));
 	if (r < 0)
 		return r;
 	r = closing_new(&peers->refused, closer, 0);
@@ -227,12 +226,12 @@ int peers_init(struct peers *peers, struct core *core, struct control *control,
 	if (r < 0)
 		return r;
 
-	peers->hot = hot_ref(core->loop);
+	peers->hot = hot_ref(core_get_loop(core));
 	r = peers->hot ? 0 : -ENOMEM;
 	if (r >= 0)
-		r = turns_init(&peers->turns, core->loop, serve);
+		r = turns_init(&peers->turns, core_get_loop(core), serve);
 	if (r >= 0)
-		r = timer_new(&peers->unpauser, core->loop, 1, on_unpaused, peers);
+		r = timer_new(&peers->unpauser, core_get_loop(core), 1, on_unpaused, peers);
 	return r;
 }
 

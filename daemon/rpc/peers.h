@@ -21,19 +21,6 @@ struct core;
 struct hot;
 struct peer;
 
-struct peers_ops {
-	/* See the functions of peer.h. */
-	void (*on_io)(struct peer *peer, uint32_t events);
-	void (*go_on)(struct peer *peer);
-	bool (*reap)(struct peer *peer);
-	void (*resume)(struct peer *peer);
-	/*
-	 * Called when descriptors or memory have run out, or are free again: new clients are accepted only if
-	 * ACCEPTING.
-	 */
-	void (*set_accepting)(void *userdata, bool accepting);
-};
-
 struct peers {
 	struct core *core;
 	struct control *control;
@@ -50,13 +37,15 @@ struct peers {
 	struct closing *room; /* for the next packet, see peers_get_room(); NULL: not created yet */
 	bool has_no_room; /* there was no memory for ROOM, so some clients are not read */
 	struct closing *refused; /* bound to no user, so that peers_refuse() cannot fail to bind */
-	const struct peers_ops *ops;
+	/* Called when descriptors or memory have run out, or are free again: new clients are accepted only if ACCEPTING. */
+	void (*set_accepting)(void *userdata, bool accepting);
 	void *userdata;
 };
 
 /* PEERS must be all zero. Call peers_done() also on failure. */
 int peers_init(struct peers *peers, struct core *core, struct control *control,
-	       size_t max_queued_bytes, const struct peers_ops *ops, void *userdata);
+	       size_t max_queued_bytes, void (*set_accepting)(void *userdata, bool accepting),
+	       void *userdata);
 void peers_done(struct peers *peers); /* all peers must be gone */
 
 int peers_add(struct peers *peers, struct peer *peer, struct owner owner); /* 0 or -ENOMEM */

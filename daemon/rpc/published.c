@@ -333,7 +333,7 @@ int published_sockets_init(struct published_sockets *published_sockets, struct c
 	list_init(&published_sockets->list);
 	if (!published_sockets->dir)
 		return -ENOMEM;
-	return crowd_init(&published_sockets->crowd, core->loop, /* max= */ 1, on_ready);
+	return crowd_init(&published_sockets->crowd, core_get_loop(core), /* max= */ 1, on_ready);
 }
 
 void published_sockets_done(struct published_sockets *published_sockets)

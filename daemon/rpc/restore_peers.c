@@ -14,6 +14,7 @@
 #include "rpc/published.h"
 #include "rpc/repeat.h"
 #include "rpc/restore_peers.h"
+#include "rpc/sending.h"
 #include "util/log.h"
 #include "util/util.h"
 
@@ -209,8 +210,9 @@ static void restore_others(const struct taken *taken, bool event_lost, bool list
 /* Before any other packet is sent. */
 static void restore_packets(const struct taken *taken)
 {
-	int r = peer_restore_packets(taken->peer, taken->packets, taken->n_packets);
+	int r = outbox_restore(&taken->peer->outbox, taken->packets, taken->n_packets);
 
+	sending_changed(taken->peer);
 	if (r < 0)
 		peer_drop(taken->peer, strerror(-r));
 }

@@ -20,7 +20,7 @@
 uint32_t sending_wants(const struct peer *peer)
 {
 	/* While nothing is read, EPOLLRDHUP is selected, so that a hang-up is still noticed. */
-	uint32_t reads = peer->waiting || peer->paused ? EPOLLRDHUP : EPOLLIN;
+	uint32_t reads = peer->waiting || !list_is_empty(&peer->pausing) ? EPOLLRDHUP : EPOLLIN;
 
 	if (outbox_is_empty(&peer->outbox) && peer->n_lost == 0)
 		return reads;
@@ -186,7 +186,7 @@ void sending_wake(void *userdata)
 	uint8_t buf[64];
 	int r;
 
-	if (peer->ending || peer->outbox.has_woken)
+	if (peer->ending || peer->outbox.woken)
 		return;
 	frame.body_case = RDMABROKER__FRAME__BODY_WOKEN;
 	frame.woken = &woken;

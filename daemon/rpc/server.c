@@ -107,7 +107,7 @@ static int serve_client(struct server *server, struct closing *closing, int sock
 	return r;
 }
 
-static int add_client(struct server *server, int sock, enum door door,
+int server_add_client(struct server *server, int sock, enum door door,
 		      struct restriction *restriction, bool adopts)
 {
 	int r = peers_make_closings(&server->peers);
@@ -117,12 +117,6 @@ static int add_client(struct server *server, int sock, enum door door,
 		return r;
 	}
 	return serve_client(server, TAKE_PTR(server->peers.next), sock, door, restriction, adopts);
-}
-
-int server_add_client(struct server *server, int sock, enum door door,
-		      struct restriction *restriction)
-{
-	return add_client(server, sock, door, restriction, /* adopts= */ false);
 }
 
 static void tell_unserved(struct server *server, int r)
@@ -245,7 +239,7 @@ static int adopt(struct server *server, int sock, struct restriction *restrictio
 	copy = fcntl(sock, F_DUPFD_CLOEXEC, 0);
 	if (copy < 0)
 		return failure_errno(failure, -errno);
-	r = add_client(server, copy, DOOR_COMMON, restriction, /* adopts= */ true);
+	r = server_add_client(server, copy, DOOR_COMMON, restriction, /* adopts= */ true);
 	return failure_errno(failure, r);
 }
 
@@ -253,14 +247,6 @@ static void on_caught_up(void *userdata)
 {
 	peers_resume_all(userdata);
 }
-
-static const struct peers_ops peers_ops = {
-	.on_io = peer_on_io,
-	.go_on = peer_go_on,
-	.reap = peer_reap,
-	.resume = peer_resume,
-	.set_accepting = set_accepting,
-};
 
 static int open_entrance(struct entrance *entrance)
 {
@@ -274,8 +260,8 @@ static int open_entrance(struct entrance *entrance)
 		return -errno;
 	/* From Linux 6.16 on, clients cannot send descriptors until peer.c enables that for their socket. */
 	packet_pass_fds(entrance->fd, false);
-	return sd_event_add_io(entrance->server->core->loop, &entrance->io, entrance->fd, EPOLLIN,
-			       on_connection, entrance);
+	return sd_event_add_io(core_get_loop(entrance->server->core), &entrance->io, entrance->fd,
+			       EPOLLIN, on_connection, entrance);
 }
 
 int server_new(struct server **ret, struct core *core, const int fds[_DOOR_MAX],
@@ -300,8 +286,9 @@ int server_new(struct server **ret, struct core *core, const int fds[_DOOR_MAX],
 	server->control.adopt = adopt;
 	server->control.server = server;
 	/* Both are first, and whatever fails, because server_free() needs their lists. */
-	r = arrivals_init(&server->arrivals, core->loop, core_get_account(core), admit, server);
-	q = peers_init(&server->peers, core, &server->control, max_queued_bytes, &peers_ops,
+	r = arrivals_init(&server->arrivals, core_get_loop(core), core_get_account(core), admit,
+			  server);
+	q = peers_init(&server->peers, core, &server->control, max_queued_bytes, set_accepting,
 		       server);
 	if (r < 0 || q < 0)
 		return r < 0 ? r : q;
@@ -317,7 +304,7 @@ int server_new(struct server **ret, struct core *core, const int fds[_DOOR_MAX],
 	}
 	if (fds[DOOR_HELPER] >= 0)
 		inquiries_set_door(core);
-	r = timer_new(&server->resume, core->loop, 0, on_resume, server);
+	r = timer_new(&server->resume, core_get_loop(core), 0, on_resume, server);
 	if (r < 0)
 		return r;
 	set_accepting(server, true);

@@ -8,7 +8,6 @@
  */
 
 #include <stdint.h>
-#include <systemd/sd-event.h>
 
 #include "core/facts/door.h"
 #include "core/object/core.h"
@@ -40,8 +39,8 @@ struct control *server_get_control(struct server *server);
 int server_take_over(struct server *server, struct socketstore *socketstore,
 		     const struct old_ledger *old, const void *busy, size_t busy_len);
 /*
- * Serves a client that has connected to DOOR; SOCK is taken over, also on failure. RESTRICTION NULL: none. Returns 0 or
- * a negative errno.
+ * Serves a client that has connected to DOOR; SOCK is taken over, also on failure. RESTRICTION NULL: none. ADOPTS: see struct
+ * identity. Returns 0 or a negative errno.
  */
 int server_add_client(struct server *server, int sock, enum door door,
-		      struct restriction *restriction);
+		      struct restriction *restriction, bool adopts);

@@ -14,8 +14,6 @@
  */
 
 #include <stdbool.h>
-#include <stdint.h>
-#include <sys/types.h>
 #include <systemd/sd-event.h>
 
 #include "util/list.h"

@@ -246,11 +246,11 @@ static void try_to_connect(struct upstream *upstream)
 	upstream->complained = true;
 }
 
-static bool is_overdue(const struct upstream *upstream)
+static struct fabric_loan *first_loan(const struct upstream *upstream)
 {
-	const struct list *l = list_first((struct list *)&upstream->loans);
+	struct list *l = list_first(&upstream->loans);
 
-	return l && container_of(l, struct fabric_loan, link)->until_ms <= clock_ms();
+	return l ? container_of(l, struct fabric_loan, link) : NULL;
 }
 
 /*
@@ -260,19 +260,15 @@ static bool is_overdue(const struct upstream *upstream)
 static void give_up(struct upstream *upstream)
 {
 	uint64_t now = clock_ms();
-	struct list *l, *n;
+	struct fabric_loan *loan;
 
-	if (!is_overdue(upstream))
-		return;
-	if (upstream->state != IDLE) {
+	while ((loan = first_loan(upstream)) && loan->until_ms <= now) {
+		if (upstream->state == IDLE) {
+			answer(loan, loan->allow ? -ETIMEDOUT : 0);
+			continue;
+		}
 		log_warning("The initial instance of the broker does not answer in time.");
 		disconnect(upstream);
-	}
-	list_for_each_safe(l, n, &upstream->loans) {
-		struct fabric_loan *loan = container_of(l, struct fabric_loan, link);
-
-		if (loan->until_ms <= now)
-			answer(loan, loan->allow ? -ETIMEDOUT : 0);
 	}
 }
 
@@ -331,16 +327,13 @@ int upstream_new(struct upstream **ret, sd_event *loop, const char *path, struct
 
 struct upstream *upstream_free(struct upstream *upstream)
 {
-	struct list *l;
+	struct fabric_loan *loan;
 
 	if (!upstream)
 		return NULL;
 	fabric_set_lender(upstream->fabric, NULL, NULL);
-	while ((l = list_first(&upstream->loans))) {
-		struct fabric_loan *loan = container_of(l, struct fabric_loan, link);
-
+	while ((loan = first_loan(upstream)))
 		answer(loan, loan->allow ? -ESHUTDOWN : 0);
-	}
 	sd_event_source_disable_unref(upstream->io);
 	sd_event_source_disable_unref(upstream->timer);
 	closep(&upstream->sock);

@@ -131,19 +131,20 @@ __attribute__((format(printf, 5, 0))) static char *message_new(const char *file,
 	return message;
 }
 
-__attribute__((format(printf, 7, 0))) static void
-add(struct complaints *complaints, const char *file, unsigned line, unsigned column,
-    const char *text, size_t text_len, const char *fmt, va_list args)
+void complaints_add(struct complaints *complaints, const char *file, unsigned line, unsigned column,
+		    const char *text, size_t text_len, const char *fmt, ...)
 {
-	struct complaint *complaint;
+	struct complaint *complaint = &complaints->kept[complaints->n_kept];
 	size_t at = 0;
+	va_list args;
 
 	complaints->n++;
 	if (complaints->n_kept == DIAG_KEPT)
 		return;
 
-	complaint = &complaints->kept[complaints->n_kept];
+	va_start(args, fmt);
 	complaint->message = message_new(file, line, column, &at, fmt, args);
+	va_end(args);
 	if (!complaint->message)
 		return;
 	complaint->text = complaint->message + at;
@@ -154,26 +155,6 @@ add(struct complaints *complaints, const char *file, unsigned line, unsigned col
 	complaint->file = file ? strdup(file) : NULL;
 	complaint->excerpt = text ? excerpt_new(text, text_len, column) : NULL;
 	complaints->n_kept++;
-}
-
-void diag_add(struct diag *diag, const char *file, unsigned line, unsigned column, const char *text,
-	      size_t text_len, const char *fmt, ...)
-{
-	va_list args;
-
-	va_start(args, fmt);
-	add(&diag->errors, file, line, column, text, text_len, fmt, args);
-	va_end(args);
-}
-
-void diag_warn(struct diag *diag, const char *file, unsigned line, unsigned column,
-	       const char *text, size_t text_len, const char *fmt, ...)
-{
-	va_list args;
-
-	va_start(args, fmt);
-	add(&diag->warnings, file, line, column, text, text_len, fmt, args);
-	va_end(args);
 }
 
 const char *complaints_at(const struct complaints *complaints, size_t i)

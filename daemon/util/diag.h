@@ -33,16 +33,15 @@ int diag_new(struct diag **ret);
 struct diag *diag_free(struct diag *diag);
 
 /*
- * Adds one error. LINE and COLUMN count from 1; 0: none. TEXT: the source line, need not end in NUL;
- * NULL: none. The first DIAG_KEPT errors are kept. Other errors, and those for which there is no memory, are only
- * counted.
+ * Adds a complaint. LINE and COLUMN count from 1; 0: none. TEXT: the source line, need not end in NUL; NULL: none. The first
+ * DIAG_KEPT are kept. Others, and those for which there is no memory, are only counted.
  */
-void diag_add(struct diag *diag, const char *file, unsigned line, unsigned column, const char *text,
-	      size_t text_len, const char *fmt, ...) __attribute__((format(printf, 7, 8)));
-/* As diag_add(), a warning: the file is used nevertheless. */
-void diag_warn(struct diag *diag, const char *file, unsigned line, unsigned column,
-	       const char *text, size_t text_len, const char *fmt, ...)
+void complaints_add(struct complaints *complaints, const char *file, unsigned line, unsigned column,
+		    const char *text, size_t text_len, const char *fmt, ...)
 	__attribute__((format(printf, 7, 8)));
+/* An error; a warning: the file is used nevertheless. */
+#define diag_add(diag, ...) complaints_add(&(diag)->errors, __VA_ARGS__)
+#define diag_warn(diag, ...) complaints_add(&(diag)->warnings, __VA_ARGS__)
 
 /* The message of complaint I; NULL: it was not kept. */
 const char *complaints_at(const struct complaints *complaints, size_t i);

@@ -42,13 +42,6 @@ struct offload_lane {
 	bool runs;
 };
 
-struct worker {
-	struct offload *offload;
-	pthread_t thread;
-	bool is_used; /* the thread has to be joined */
-	bool has_ended;
-};
-
 struct offload {
 	/* Only the loop's thread uses these: */
 	struct hot *hot;
@@ -70,10 +63,10 @@ struct offload {
 	unsigned n_ready; /* lanes */
 	struct list finished; /* offload_job.link */
 	unsigned n_idle; /* threads that wait for work */
-	unsigned n_threads;
+	unsigned n_threads, max_threads;
 	bool ending;
-	unsigned max_threads;
-	struct worker workers[];
+	bool has_last; /* a thread has ended; it joins the one that has ended before it */
+	pthread_t last; /* the thread that has ended last, which nobody has joined */
 };
 
 static void deadline_in(struct timespec *ret, unsigned seconds)
@@ -156,9 +149,10 @@ static void run_job(struct offload *offload, struct offload_lane *lane)
 
 static void *work(void *arg)
 {
-	struct worker *worker = arg;
-	struct offload *offload = worker->offload;
+	struct offload *offload = arg;
 	struct offload_lane *lane;
+	pthread_t before;
+	bool has_before;
 
 	pthread_mutex_lock(&offload->lock);
 	for (;;) {
@@ -169,14 +163,21 @@ static void *work(void *arg)
 			break;
 	}
 	offload->n_threads--;
-	worker->has_ended = true;
+	before = offload->last;
+	has_before = offload->has_last;
+	offload->last = pthread_self();
+	offload->has_last = true;
 	pthread_cond_signal(&offload->ended);
 	pthread_mutex_unlock(&offload->lock);
+	/* From here on OFFLOAD can be freed. */
+	if (has_before)
+		pthread_join(before, NULL);
 	return NULL;
 }
 
-static int start_thread(struct worker *worker)
+static int start_thread(struct offload *offload)
 {
+	pthread_t thread;
 	pthread_attr_t attr;
 	sigset_t all, before;
 	int r;
@@ -186,36 +187,10 @@ static int start_thread(struct worker *worker)
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK_SIZE);
-	r = pthread_create(&worker->thread, &attr, work, worker);
+	r = pthread_create(&thread, &attr, work, offload);
 	pthread_attr_destroy(&attr);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return -r;
-}
-
-static struct worker *find_place(struct offload *offload)
-{
-	for (unsigned i = 0; i < offload->max_threads; i++) {
-		struct worker *worker = &offload->workers[i];
-		bool has_ended;
-
-		if (!worker->is_used)
-			return worker;
-		pthread_mutex_lock(&offload->lock);
-		has_ended = worker->has_ended;
-		pthread_mutex_unlock(&offload->lock);
-		if (!has_ended)
-			continue;
-		/* The thread will not take the lock again, so this does not block for long. */
-		pthread_join(worker->thread, NULL);
-		*worker = (struct worker){ 0 };
-		return worker;
-	}
-	return NULL;
-}
-
-static void retry_later(struct offload *offload)
-{
-	timer_start(offload->retry, RETRY_USEC);
 }
 
 /*
@@ -224,24 +199,18 @@ static void retry_later(struct offload *offload)
  */
 static void add_thread(struct offload *offload)
 {
-	struct worker *worker = find_place(offload);
 	int r;
 
-	if (!worker)
-		return;
-	worker->offload = offload;
-	worker->is_used = true;
 	pthread_mutex_lock(&offload->lock);
 	offload->n_threads++;
 	pthread_mutex_unlock(&offload->lock);
-	r = start_thread(worker);
+	r = start_thread(offload);
 	if (r == 0)
 		return;
 	pthread_mutex_lock(&offload->lock);
 	offload->n_threads--;
 	pthread_mutex_unlock(&offload->lock);
-	*worker = (struct worker){ 0 };
-	retry_later(offload);
+	timer_start(offload->retry, RETRY_USEC);
 	log_limited(&offload->log_limit, LOG_WARNING, "Cannot start a thread: %s.", strerror(-r));
 }
 
@@ -250,14 +219,12 @@ static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
 	struct offload *offload = userdata;
 	bool has_work;
 
-	(void)source;
-	(void)usec;
 	pthread_mutex_lock(&offload->lock);
 	has_work = offload->n_ready > 0 && offload->n_threads < offload->max_threads;
 	pthread_mutex_unlock(&offload->lock);
 	if (has_work) {
 		/* One more thread can be too few, so the timer runs until no lane is ready or all threads exist. */
-		retry_later(offload);
+		timer_start(source, RETRY_USEC);
 		add_thread(offload);
 	}
 	return 0;
@@ -316,7 +283,6 @@ static bool on_wake(struct hot_io *io, uint32_t events)
 	struct offload *offload = container_of(io, struct offload, io);
 	uint64_t n;
 
-	(void)events;
 	if (read(offload->wake, &n, sizeof(n)) == sizeof(n))
 		finish_all(offload);
 	return true;
@@ -326,8 +292,7 @@ DEFINE_CLEANUP(struct offload *, offload_free)
 
 int offload_new(struct offload **ret, sd_event *loop, unsigned max_threads)
 {
-	_cleanup_(offload_freep) struct offload *offload =
-		calloc(1, sizeof(*offload) + max_threads * sizeof(offload->workers[0]));
+	_cleanup_(offload_freep) struct offload *offload = calloc(1, sizeof(*offload));
 	pthread_condattr_t attr;
 	int r;
 
@@ -381,9 +346,8 @@ static bool end_threads(struct offload *offload)
 	pthread_mutex_unlock(&offload->lock);
 	if (n_left > 0)
 		return false;
-	for (unsigned i = 0; i < offload->max_threads; i++)
-		if (offload->workers[i].is_used)
-			pthread_join(offload->workers[i].thread, NULL);
+	if (offload->has_last)
+		pthread_join(offload->last, NULL);
 	return true;
 }
 

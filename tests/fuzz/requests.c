@@ -215,7 +215,7 @@ static void choose_client(struct input *input)
 		return;
 	must(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) == 0);
 	*w.client = (struct client){ .sock = pair[0], .reads = true };
-	server_add_client(w.server, pair[1], DOOR_ADMIN, NULL);
+	server_add_client(w.server, pair[1], DOOR_ADMIN, NULL, false);
 }
 
 /*

@@ -459,7 +459,7 @@ START_TEST(the_user_with_most_places_loses_the_oldest)
 	struct newcomers newcomers;
 
 	newcomers_init(&newcomers);
-	newcomers.own = 1;
+	newcomers.account.own = 1;
 	for (unsigned i = 0; i < NEWCOMERS_PER_USER; i++)
 		ck_assert_int_eq(newcomers_enter(&newcomers, &places[i], owner_of(1000)), 0);
 	ck_assert_ptr_null(newcomers_surplus(&newcomers));

@@ -112,7 +112,7 @@ void wire_connect(struct wire_client *client)
 	ck_assert_int_eq(
 		socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
 	*client = (struct wire_client){ .sock = pair[0], .fd = -1 };
-	ck_assert_int_eq(server_add_client(wire.server, pair[1], wire.door, NULL), 0);
+	ck_assert_int_eq(server_add_client(wire.server, pair[1], wire.door, NULL, false), 0);
 	client->session = container_of(wire.core->sessions.prev, struct session, link);
 	/* Without SO_PEERPIDFD the client would have to prove its identity. check_identity tests that. */
 	client->session->identity.proven = true;

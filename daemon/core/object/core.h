@@ -141,6 +141,11 @@ static inline struct ratelimit *core_log_limit(struct core *core, struct owner o
 
 /* Getters for rpc/, which does not access the members: */
 
+static inline sd_event *core_get_loop(const struct core *core)
+{
+	return core->loop;
+}
+
 static inline struct fabric *core_get_fabric(const struct core *core)
 {
 	return core->fabric;

@@ -8,7 +8,7 @@
 #include "core/verbs/bind.h"
 #include "core/verbs/id_life.h"
 #include "proto/addr.h"
-#include "proto/portspace.h"
+#include "proto/names.h"
 
 /*
  * At a bind, it is not known whether the program will listen or connect. So policy decides about both, and the bind
