@@ -51,7 +51,7 @@ struct broker {
 	struct sockets sockets; /* the server has the descriptors */
 
 	sd_event_source *status_timer;
-	struct told {
+	struct {
 		unsigned n_sessions, n_listeners, n_connections;
 		bool draining;
 		bool has_device;

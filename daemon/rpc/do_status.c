@@ -150,10 +150,20 @@ static void out_take_over(union space *space, const struct core_take_over *in)
 static void out_warnings(union space *space, const struct core *core)
 {
 	const char *fault = inquiries_find_fault(core);
+	struct fabric_device *device = NULL;
 	char text[TEXT_MAX - 64];
+	uint64_t since_ms;
+	int error;
 
 	if (no_rdma_explain("", text, sizeof(text)))
 		add_warning(space, "cannot use RDMA or some of its devices: %s", text);
+	while ((device = fabric_next_device(core_get_fabric(core), device)))
+		if ((error = fabric_device_error(device, &since_ms)) != 0)
+			add_warning(space,
+				    "the device %s cannot be used since %" PRIu64
+				    " s, because it cannot be opened: %s; it is tried again",
+				    fabric_device_name(device), (clock_ms() - since_ms) / 1000,
+				    strerror(error));
 	if (access(NODES_OPEN_FILE, F_OK) == 0)
 		add_warning(
 			space,

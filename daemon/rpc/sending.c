@@ -66,8 +66,8 @@ static struct mmsghdr *note_sending(struct peer *peer, const struct session_even
 }
 
 /* TO: the peer over whose socket PEER's packet is sent. */
-static int send_packed_to(struct peer *peer, struct peer *to, const uint8_t *buf, size_t len,
-			  int fd, uint64_t serial, const struct session_event *event, bool notice)
+static int send_packed(struct peer *peer, struct peer *to, const uint8_t *buf, size_t len, int fd,
+		       uint64_t serial, const struct session_event *event, bool notice)
 {
 	struct mmsghdr *note = note_sending(peer, event, notice, to == peer);
 	int r = -EAGAIN;
@@ -87,12 +87,6 @@ static int send_packed_to(struct peer *peer, struct peer *to, const uint8_t *buf
 		note->msg_len = (unsigned)len;
 	sending_changed(to);
 	return r;
-}
-
-static int send_packed(struct peer *peer, const uint8_t *buf, size_t len, int fd, uint64_t serial,
-		       const struct session_event *event, bool notice)
-{
-	return send_packed_to(peer, peer, buf, len, fd, serial, event, notice);
 }
 
 static void drop_on_failure(struct peer *peer, int r)
@@ -148,8 +142,8 @@ int sending_reply(struct peer *peer, const Rdmabroker__Frame *frame, int fd,
 		if (r != 0)
 			return r;
 	}
-	r = send_packed_to(peer, to, buf, len, fd, frame->reply->serial, /* event= */ NULL,
-			   /* notice= */ false);
+	r = send_packed(peer, to, buf, len, fd, frame->reply->serial, /* event= */ NULL,
+			/* notice= */ false);
 	if (r == -ETOOMANYREFS)
 		return r;
 	drop_on_failure(to, r);
@@ -161,8 +155,8 @@ void sending_packed_reply(struct peer *peer, const uint8_t *buf, size_t len, uin
 	struct peer *to = peer->ending ? NULL : find_receiver(peer);
 
 	if (to && !to->ending)
-		drop_on_failure(to, send_packed_to(peer, to, buf, len, /* fd= */ -1, serial,
-						   /* event= */ NULL, /* notice= */ false));
+		drop_on_failure(to, send_packed(peer, to, buf, len, /* fd= */ -1, serial,
+						/* event= */ NULL, /* notice= */ false));
 }
 
 struct peer *sending_find_full(const struct peer *peer)
@@ -190,7 +184,7 @@ void sending_wake(void *userdata)
 		return;
 	frame.body_case = RDMABROKER__FRAME__BODY_WOKEN;
 	frame.woken = &woken;
-	r = send_packed(peer, buf, codec_pack(&frame, buf, sizeof(buf)), /* fd= */ -1,
+	r = send_packed(peer, peer, buf, codec_pack(&frame, buf, sizeof(buf)), /* fd= */ -1,
 			/* serial= */ 0, /* event= */ NULL, /* notice= */ false);
 	if (r == 0 && !outbox_is_empty(&peer->outbox))
 		outbox_mark_woken(&peer->outbox);
@@ -275,7 +269,7 @@ void sending_event(void *userdata, const struct session_event *event)
 	/* Queue only one ADDR_CHANGE: the event can come any number of times, always with the same content. */
 	if (event->type == RDMA_CM_EVENT_ADDR_CHANGE && outbox_has_event(event->id, event->type))
 		return;
-	drop_on_failure(peer, send_packed(peer, buf, pack_event(event, buf), /* fd= */ -1,
+	drop_on_failure(peer, send_packed(peer, peer, buf, pack_event(event, buf), /* fd= */ -1,
 					  /* serial= */ 0, event, /* notice= */ false));
 }
 
@@ -308,7 +302,7 @@ static int send_notice(struct peer *peer, const struct notice *notice, struct no
 	}
 	if (r < 0)
 		return r;
-	return send_packed(peer, packet->data, packet->len, /* fd= */ -1, /* serial= */ 0,
+	return send_packed(peer, peer, packet->data, packet->len, /* fd= */ -1, /* serial= */ 0,
 			   /* event= */ NULL, /* notice= */ true);
 }
 
@@ -343,7 +337,7 @@ int sending_tell_lost(struct peer *peer)
 	notice.time_ns = notice_time_ns();
 	r = pack_notice(&packet, &notice, peer->n_lost);
 	if (r == 0)
-		r = send_packed(peer, packet.data, packet.len, /* fd= */ -1, /* serial= */ 0,
+		r = send_packed(peer, peer, packet.data, packet.len, /* fd= */ -1, /* serial= */ 0,
 				/* event= */ NULL, /* notice= */ true);
 	if (r < 0)
 		return r;
