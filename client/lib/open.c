@@ -38,8 +38,6 @@
  */
 
 #define TRIES 3 /* how often a session is opened, if the broker closes it at once */
-#define PROOFS \
-	4 /* how often the broker may require a proof; two, and more if it is restarted meanwhile */
 #define ADOPT_SERIAL UINT32_MAX /* no request of the launcher has it */
 #define DEFAULT_SOCKET "/run/rdmabroker/rdmabroker.sock"
 #define ADMIN_SOCKET "/run/rdmabroker-admin/rdmabroker.sock"

@@ -57,12 +57,13 @@ int replies_get(struct replies *ret, struct rdmabroker *session, const char *cal
 	int r;
 
 	do {
+		struct call like = { .name = call, .result = result };
 		Rdmabroker__Frame *frame;
 
 		left = deadline_left(deadline);
 		if (left > wire->call_timeout_ms)
 			left = wire->call_timeout_ms;
-		r = left > 0 ? call_wait_within(wire, call, request, result, (int)left, &frame) :
+		r = left > 0 ? call_wait_like(wire, &like, request, (int)left, &frame) :
 			       fail(ETIMEDOUT, "%s: the broker's reply was not complete in time",
 				    call);
 		if (r < 0)

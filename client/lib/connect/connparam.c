@@ -5,7 +5,6 @@
 #include "client/lib/id/idstate.h"
 #include "client/lib/id/qpstate.h"
 #include "client/lib/wire/fail.h"
-#include "client/lib/wire/message.h"
 #include "client/lib/wire/sessionparts.h"
 #include "client/lib/wire/sized.h"
 #include "proto/private_data.h"
@@ -50,10 +49,25 @@ static int fit_to_device(const struct rdmabroker_id *id, const char *name,
 	return r;
 }
 
+static void pack(Rdmabroker__ConnParam *ret, const struct rdmabroker_conn_param *param)
+{
+	rdmabroker__conn_param__init(ret);
+	ret->private_data.len = param->private_data ? param->private_data_len : 0;
+	ret->private_data.data = (uint8_t *)param->private_data;
+	ret->responder_resources = param->responder_resources;
+	ret->initiator_depth = param->initiator_depth;
+	ret->flow_control = param->flow_control;
+	ret->retry_count = param->retry_count;
+	ret->rnr_retry_count = param->rnr_retry_count;
+	ret->srq = param->srq;
+	ret->qp_num = param->qp_num;
+}
+
 int connparam_prepare(struct rdmabroker_id *id, const char *name,
 		      const struct rdmabroker_conn_param *param, size_t max_data,
-		      size_t max_lookup_data, struct rdmabroker_conn_param *ret)
+		      size_t max_lookup_data, Rdmabroker__ConnParam *ret)
 {
+	struct rdmabroker_conn_param p = RDMABROKER_CONN_PARAM_INIT;
 	int r = wire_check_process(&id->session->wire);
 
 	/* In a child process fail before the QP is changed, because the parent uses it. */
@@ -63,20 +77,22 @@ int connparam_prepare(struct rdmabroker_id *id, const char *name,
 		max_data = max_lookup_data;
 	if (!param && !id->qp && !idstate_is_datagram(id))
 		return fail(EINVAL, "%s: param is NULL, but the id has no QP", name);
-	*ret = (struct rdmabroker_conn_param)RDMABROKER_CONN_PARAM_INIT;
 	if (param)
-		r = SIZED_TAKE(ret, param, name, rdmabroker_conn_param, srq, srq);
+		r = SIZED_TAKE(&p, param, name, rdmabroker_conn_param, srq, srq);
 	if (r < 0)
 		return r;
-	if (ret->private_data && ret->private_data_len > max_data)
+	if (p.private_data && p.private_data_len > max_data)
 		return fail(E2BIG, "%s: %zu bytes of private data exceed the limit of %zu", name,
-			    ret->private_data_len, max_data);
+			    p.private_data_len, max_data);
 	if (id->qp) {
-		ret->qp_num = id->qp->qp_num;
-		ret->srq = id->qp->srq != NULL;
+		p.qp_num = id->qp->qp_num;
+		p.srq = id->qp->srq != NULL;
 	}
 	/* At most 7, as in the kernel: the CM messages have three bits for each count. */
-	ret->retry_count = at_most(ret->retry_count, 7);
-	ret->rnr_retry_count = at_most(ret->rnr_retry_count, 7);
-	return fit_to_device(id, name, ret);
+	p.retry_count = at_most(p.retry_count, 7);
+	p.rnr_retry_count = at_most(p.rnr_retry_count, 7);
+	r = fit_to_device(id, name, &p);
+	if (r == 0)
+		pack(ret, &p);
+	return r;
 }

@@ -7,9 +7,9 @@
 #include "proto/rdmabroker.pb-c.h"
 
 /*
- * Check PARAM (NULL: the defaults), and store the parameters to send in RET. NAME is the program's call, for failures.
+ * Check PARAM (NULL: the defaults), and store what to send in RET, which points to the private data. NAME is the program's call, for failures.
  * The maximum of private data, in bytes, is MAX_DATA, or for a datagram id MAX_LOOKUP_DATA.
  */
 int connparam_prepare(struct rdmabroker_id *id, const char *name,
 		      const struct rdmabroker_conn_param *param, size_t max_data,
-		      size_t max_lookup_data, struct rdmabroker_conn_param *ret);
+		      size_t max_lookup_data, Rdmabroker__ConnParam *ret);

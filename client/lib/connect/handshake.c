@@ -1,14 +1,42 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <string.h>
 
 #include "client/lib/connect/connparam.h"
-#include "client/lib/connect/handshake.h"
+#include "client/lib/event/take.h"
 #include "client/lib/id/idcall.h"
 #include "client/lib/id/idstate.h"
 #include "client/lib/id/qpstate.h"
+#include "client/lib/wire/deadline.h"
 #include "client/lib/wire/fail.h"
 #include "client/lib/wire/message.h"
 #include "client/lib/wire/sessionparts.h"
+
+/* The calls get_request, accept, establish, notify, reject and disconnect, and those for ECE options. */
+
+int rdmabroker_get_request(struct rdmabroker_id *listen, int timeout_ms, struct rdmabroker_id **ret)
+{
+	struct call call = { .name = "get_request" };
+	struct rdmabroker_event *event;
+	int r = take_outcome_event(listen, &call, BIT(CONNECT_REQUEST), 0,
+				   deadline_after(timeout_ms), &event);
+
+	if (r < 0) {
+		rdmabroker_free_event(event);
+		return r != -ETIMEDOUT ?
+			       r :
+			       fail(ETIMEDOUT, "get_request: no connection request came before the "
+					       "timeout");
+	}
+	*ret = event->id;
+	(*ret)->request = event;
+	return 0;
+}
+
+const struct rdmabroker_event *rdmabroker_get_request_event(const struct rdmabroker_id *id)
+{
+	return id->request;
+}
 
 /* As librdmacm: the QP gets the options that the peer has asked for, or none if the peer's device is of another vendor. */
 static int take_requested_ece(struct rdmabroker_id *id)
@@ -23,14 +51,15 @@ static int take_requested_ece(struct rdmabroker_id *id)
 }
 
 /* The QP has to be in RTS before the accept, because the peer can send as soon as it gets the answer. */
-static int ready_to_accept(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param)
+static int ready_to_accept(struct rdmabroker_id *id, const Rdmabroker__ConnParam *param)
 {
 	int r = 0;
 
 	if (id->remote_ece.vendor_id)
 		r = take_requested_ece(id);
 	if (r == 0)
-		r = qpstate_to_rts(id, id->qp, param->responder_resources, param->initiator_depth);
+		r = qpstate_to_rts(id, id->qp, (int)param->responder_resources,
+				   (int)param->initiator_depth);
 	if (r == 0 && id->remote_ece.vendor_id)
 		r = qpstate_query_ece(id, &id->local_ece);
 	/* The answer bears the vendor that was asked about. */
@@ -39,7 +68,11 @@ static int ready_to_accept(struct rdmabroker_id *id, const struct rdmabroker_con
 	return r;
 }
 
-int handshake_accept(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
+/*
+ * CALL is as for idcall_step(). For a datagram id CALL is not begun, because accepting a look-up has no outcome event: if
+ * CALL is not NULL, waits for the reply, at most TIMEOUT_MS.
+ */
+static int accept_id(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
 		     struct call *call, int timeout_ms)
 {
 	REQUEST(request, m, Accept, ACCEPT, accept);
@@ -50,17 +83,15 @@ int handshake_accept(struct rdmabroker_id *id, const struct rdmabroker_conn_para
 		.to = STAGE_ACCEPTED,
 	};
 	static const struct step lookup = { .name = "accept" };
-	struct rdmabroker_conn_param p;
 	Rdmabroker__ConnParam out;
 	Rdmabroker__Ece ece;
 	int r = connparam_prepare(id, "accept", param, RDMABROKER_ACCEPT_DATA_MAX,
-				  RDMABROKER_LOOKUP_ANSWER_DATA_MAX, &p);
+				  RDMABROKER_LOOKUP_ANSWER_DATA_MAX, &out);
 
 	if (r == 0 && id->qp && !idstate_is_datagram(id))
-		r = ready_to_accept(id, &p);
+		r = ready_to_accept(id, &out);
 	if (r < 0)
 		return r;
-	message_put_conn_param(&out, &p);
 	m.id = id->handle;
 	m.param = &out;
 	m.local_ece = message_put_ece(&ece, &id->local_ece);
@@ -76,7 +107,33 @@ int handshake_accept(struct rdmabroker_id *id, const struct rdmabroker_conn_para
 
 int rdmabroker_accept(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param)
 {
-	return handshake_accept(id, param, NULL, 0);
+	return accept_id(id, param, NULL, 0);
+}
+
+int rdmabroker_accept_wait(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
+			   int timeout_ms)
+{
+	int64_t deadline = deadline_after(timeout_ms);
+	struct rdmabroker_event *event;
+	struct call call;
+	int r = accept_id(id, param, &call, timeout_ms);
+
+	if (r < 0 || idstate_is_datagram(id))
+		return r;
+	/*
+	 * The peer's confirmation can get lost. If the peer disconnects soon after, that is the first that comes. But it
+	 * was connected, and what it has sent has arrived.
+	 */
+	r = take_outcome_event(id, &call, BIT(ESTABLISHED) | BIT(DISCONNECTED),
+			       BIT(CONNECT_ERROR) | BIT(REJECTED) | BIT(UNREACHABLE), deadline,
+			       &event);
+	if (r == 0 && event->status < 0)
+		r = fail(-event->status, "%s: %s", call.name,
+			 event->text ?: strerror(-event->status));
+	rdmabroker_free_event(event);
+	if (call.state == CALL_REFUSED)
+		qpstate_to_error(id);
+	return r;
 }
 
 int rdmabroker_establish(struct rdmabroker_id *id)
@@ -155,7 +212,11 @@ int rdmabroker_set_local_ece(struct rdmabroker_id *id, const struct ibv_ece *ece
 	return 0;
 }
 
-int handshake_disconnect(struct rdmabroker_id *id, struct call *call, int timeout_ms)
+/*
+ * CALL is as for idcall_step(). Returns 1 if DISCONNECTED was taken before: no event will come, and CALL is not begun.
+ * Then the disconnect is sent only with RDMABROKER_CONFIRM_DISCONNECT, to reply to the peer's.
+ */
+static int disconnect_id(struct rdmabroker_id *id, struct call *call, int timeout_ms)
 {
 	REQUEST(request, m, Disconnect, DISCONNECT, disconnect);
 	/* No outcomes: DISCONNECTED does not imply success, because the peer can disconnect too. */
@@ -183,7 +244,35 @@ int handshake_disconnect(struct rdmabroker_id *id, struct call *call, int timeou
 
 int rdmabroker_disconnect(struct rdmabroker_id *id)
 {
-	int r = handshake_disconnect(id, NULL, 0);
+	int r = disconnect_id(id, NULL, 0);
 
 	return r < 0 ? r : 0;
+}
+
+int rdmabroker_disconnect_wait(struct rdmabroker_id *id, int timeout_ms)
+{
+	int64_t deadline = deadline_after(timeout_ms);
+	struct call call;
+	int r = disconnect_id(id, &call, timeout_ms);
+
+	if (r != 0)
+		return r < 0 ? r : 0;
+	return take_outcome(id, &call, BIT(DISCONNECTED), 0, deadline);
+}
+
+/* An event that reports a failure of the connection ends the wait too, with the event's error. */
+int rdmabroker_wait_disconnected(struct rdmabroker_id *id, int timeout_ms)
+{
+	struct call call = { .name = "wait_disconnected" };
+	int r = wire_check_process(&id->session->wire);
+
+	if (r < 0)
+		return r;
+	if (idstate_is_datagram(id))
+		return fail(EINVAL, "wait_disconnected: a datagram id has no connection");
+	if (idstate_read(id, &id->disconnected))
+		return 0;
+	return take_outcome(id, &call, BIT(DISCONNECTED),
+			    BIT(CONNECT_ERROR) | BIT(REJECTED) | BIT(UNREACHABLE),
+			    deadline_after(timeout_ms));
 }

@@ -157,7 +157,7 @@ static uint32_t adopt(struct rdmabroker_id *id, struct rdmabroker_id *moved)
 		pump_catch_up(&session->wire);
 	else
 		pump_drain(&session->wire);
-	queue_collect(session->queue, id, &events);
+	queue_collect(session->queue, id, NULL, NULL, &events);
 	idtable_set_dying(session->ids, handle);
 	wire_unlock(&session->wire);
 

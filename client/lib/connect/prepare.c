@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 
-#include "client/lib/connect/prepare.h"
 #include "client/lib/event/receive.h"
+#include "client/lib/event/take.h"
 #include "client/lib/id/idcall.h"
 #include "client/lib/id/idstate.h"
+#include "client/lib/wire/deadline.h"
 #include "client/lib/wire/fail.h"
 #include "client/lib/wire/frame.h"
 #include "client/lib/wire/message.h"
 #include "client/lib/wire/sessionparts.h"
 #include "proto/address.h"
+
+/* The calls that precede a connection: set options, bind, listen, and resolve the address and the route. */
 
 /* A route depends on TOS and ACK_TIMEOUT: if one is set, a route that the broker resolved in advance is not used. */
 static void forget_route(struct rdmabroker_id *id, enum rdmabroker_option option)
@@ -134,8 +137,9 @@ static void expect_route(struct rdmabroker_id *id, bool wanted)
 	wire_unlock(&id->session->wire);
 }
 
-int prepare_resolve_addr(struct rdmabroker_id *id, const struct sockaddr *src,
-			 const struct sockaddr *dst, int timeout_ms, bool route, struct call *call)
+/* ROUTE: resolve the route, too. CALL not NULL: begin CALL, for a caller that waits for the outcome. */
+static int resolve_addr(struct rdmabroker_id *id, const struct sockaddr *src,
+			const struct sockaddr *dst, int timeout_ms, bool route, struct call *call)
 {
 	REQUEST(request, m, ResolveAddr, RESOLVE_ADDR, resolve_addr);
 	/* The name of the program's call, for DONE events and failures. */
@@ -192,7 +196,7 @@ static int take_route(struct rdmabroker_id *id, bool *ret)
 	return r < 0 ? fail(-r, "resolve_route: out of memory") : 0;
 }
 
-int prepare_resolve_route(struct rdmabroker_id *id, int timeout_ms, struct call *call)
+static int resolve_route(struct rdmabroker_id *id, int timeout_ms, struct call *call)
 {
 	REQUEST(request, m, ResolveRoute, RESOLVE_ROUTE, resolve_route);
 	static const struct step step = {
@@ -223,18 +227,51 @@ int prepare_resolve_route(struct rdmabroker_id *id, int timeout_ms, struct call 
 int rdmabroker_resolve_addr(struct rdmabroker_id *id, const struct sockaddr *src,
 			    const struct sockaddr *dst, int timeout_ms)
 {
-	return prepare_resolve_addr(id, src, dst, timeout_ms, /* route= */ false, NULL);
+	return resolve_addr(id, src, dst, timeout_ms, /* route= */ false, NULL);
 }
 
 int rdmabroker_resolve(struct rdmabroker_id *id, const struct sockaddr *src,
 		       const struct sockaddr *dst, int timeout_ms)
 {
-	return prepare_resolve_addr(id, src, dst, timeout_ms, /* route= */ true, NULL);
+	return resolve_addr(id, src, dst, timeout_ms, /* route= */ true, NULL);
 }
 
 int rdmabroker_resolve_route(struct rdmabroker_id *id, int timeout_ms)
 {
-	return prepare_resolve_route(id, timeout_ms, NULL);
+	return resolve_route(id, timeout_ms, NULL);
+}
+
+int rdmabroker_resolve_addr_wait(struct rdmabroker_id *id, const struct sockaddr *src,
+				 const struct sockaddr *dst, int timeout_ms)
+{
+	int64_t deadline = deadline_after(timeout_ms);
+	struct call call;
+	int r = resolve_addr(id, src, dst, timeout_ms, /* route= */ false, &call);
+
+	return r < 0 ? r : take_outcome(id, &call, BIT(ADDR_RESOLVED), BIT(ADDR_ERROR), deadline);
+}
+
+int rdmabroker_resolve_wait(struct rdmabroker_id *id, const struct sockaddr *src,
+			    const struct sockaddr *dst, int timeout_ms)
+{
+	int64_t deadline = deadline_after(timeout_ms);
+	struct call call;
+	int r = resolve_addr(id, src, dst, timeout_ms, /* route= */ true, &call);
+
+	if (r == 0)
+		r = take_outcome(id, &call, BIT(ADDR_RESOLVED), BIT(ADDR_ERROR), deadline);
+	if (r == 0)
+		r = take_outcome(id, &call, BIT(ROUTE_RESOLVED), BIT(ROUTE_ERROR), deadline);
+	return r;
+}
+
+int rdmabroker_resolve_route_wait(struct rdmabroker_id *id, int timeout_ms)
+{
+	int64_t deadline = deadline_after(timeout_ms);
+	struct call call;
+	int r = resolve_route(id, timeout_ms, &call);
+
+	return r < 0 ? r : take_outcome(id, &call, BIT(ROUTE_RESOLVED), BIT(ROUTE_ERROR), deadline);
 }
 
 /* The program has got a route. The broker does not know that, if it has resolved the route in advance. */

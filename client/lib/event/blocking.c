@@ -84,9 +84,6 @@ static int await_direct(struct rdmabroker *session, int cancel_state)
 		if (r == 0)
 			r = wire->reading ? await_reader(wire, cancel_state) :
 					    pump_block(wire, cancel_state);
-		/* It is returned once, ahead of packets that can still be in the socket. */
-		if (r == -ECONNRESET)
-			r = pump_try(wire) ? 0 : -ECONNRESET;
 		lifetime_end_orphans(session);
 	}
 	return wire->dead ? 0 : r;

@@ -75,15 +75,15 @@ static int choose_handle(struct rdmabroker *session, struct rdmabroker_id *id)
  */
 static void forget_events(struct rdmabroker_id *id)
 {
+	struct raw_events events = TAILQ_HEAD_INITIALIZER(events);
 	struct rdmabroker *session = id->session;
-	struct rdmabroker_id *request;
 
 	while (id->n_digesting > 0)
 		wire_wait(&session->wire);
-	while ((request = queue_forget(session->queue, id))) {
-		wire_unlock(&session->wire);
-		rdmabroker_destroy_id(request);
-		wire_lock(&session->wire);
+	while (id->n_queued > 0) {
+		queue_collect(session->queue, id, NULL, NULL, &events);
+		queue_free_events(&events);
+		lifetime_end_orphans(session);
 	}
 	pending_silence_handle(&session->wire, id->handle);
 }

@@ -16,23 +16,26 @@ void queue_init(struct queue *queue)
 
 void queue_done(struct queue *queue)
 {
-	Rdmabroker__Frame *frame;
-	struct raw_event *raw;
-
-	while ((frame = queue_release(queue, 0)))
-		frame_free(frame);
-	while ((raw = TAILQ_FIRST(&queue->events))) {
-		TAILQ_REMOVE(&queue->events, raw, link);
-		queue_free_event(raw); /* raw->request was freed with all ids of the session */
-	}
+	queue_free_events(&queue->held);
+	queue_free_events(
+		&queue->events); /* their requests were freed with all ids of the session */
 }
 
 void queue_free_event(struct raw_event *raw)
 {
-	if (raw->frame)
-		frame_free(raw->frame);
+	frame_free(raw->frame);
 	free(raw->text);
 	free(raw);
+}
+
+void queue_free_events(struct raw_events *events)
+{
+	struct raw_event *raw;
+
+	while ((raw = TAILQ_FIRST(events))) {
+		TAILQ_REMOVE(events, raw, link);
+		queue_free_event(raw);
+	}
 }
 
 static size_t raw_size(const struct raw_event *raw)
@@ -126,46 +129,14 @@ struct raw_event *queue_take_orphan(struct queue *queue)
 	return raw;
 }
 
-struct rdmabroker_id *queue_forget(struct queue *queue, const struct rdmabroker_id *id)
-{
-	struct rdmabroker_id *request;
-	struct raw_event *raw, *next;
-
-	for (raw = TAILQ_FIRST(&queue->events); raw && id->n_queued > 0; raw = next) {
-		next = TAILQ_NEXT(raw, link);
-		if (raw->id != id)
-			continue;
-		request = raw->request;
-		queue_remove(queue, raw);
-		queue_free_event(raw);
-		if (request)
-			return request;
-	}
-	return NULL;
-}
-
-void queue_drop(struct queue *queue, const struct rdmabroker_id *id,
-		bool (*is_unwanted)(const struct raw_event *raw, const void *userdata),
-		const void *userdata)
+void queue_collect(struct queue *queue, const struct rdmabroker_id *id, queue_selects *selects,
+		   const void *userdata, struct raw_events *ret)
 {
 	struct raw_event *raw, *next;
 
 	for (raw = TAILQ_FIRST(&queue->events); raw && id->n_queued > 0; raw = next) {
 		next = TAILQ_NEXT(raw, link);
-		if (raw->id != id || !is_unwanted(raw, userdata))
-			continue;
-		queue_remove(queue, raw);
-		queue_free_event(raw);
-	}
-}
-
-void queue_collect(struct queue *queue, const struct rdmabroker_id *id, struct raw_events *ret)
-{
-	struct raw_event *raw, *next;
-
-	for (raw = TAILQ_FIRST(&queue->events); raw && id->n_queued > 0; raw = next) {
-		next = TAILQ_NEXT(raw, link);
-		if (raw->id != id)
+		if (raw->id != id || (selects && !selects(raw, userdata)))
 			continue;
 		if (raw->request) {
 			count(queue, raw, -1);

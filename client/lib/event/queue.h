@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The events that the program has not taken yet. The functions need the session's lock, except queue_free_event(),
+ * The events that the program has not taken yet. The functions need the session's lock, except those that free,
  * and except while the session is opened or closed.
  */
 
@@ -59,18 +59,14 @@ Rdmabroker__Frame *queue_release(struct queue *queue, uint32_t handle);
 void queue_put_back(struct queue *queue, struct raw_event *raw);
 void queue_remove(struct queue *queue, struct raw_event *raw);
 void queue_free_event(struct raw_event *raw);
+void queue_free_events(struct raw_events *events); /* all of the list */
 /* The first event of ID whose type is in TYPES (bits); ID NULL: the first event of any id. The event stays queued. */
 struct raw_event *queue_find(struct queue *queue, const struct rdmabroker_id *id, uint64_t types);
 /* Remove the first orphan. NULL: there is none. */
 struct raw_event *queue_take_orphan(struct queue *queue);
+typedef bool queue_selects(const struct raw_event *raw, const void *userdata);
 /*
- * Drop the events of ID up to the first CONNECT_REQUEST. Returns that request's id, which the caller has to destroy.
- * NULL: all events of ID are dropped; until then the caller calls again.
+ * Move the events of ID that SELECTS (NULL: all) to RET, in their order. Connection requests stay queued, as orphans.
  */
-struct rdmabroker_id *queue_forget(struct queue *queue, const struct rdmabroker_id *id);
-/* Drop those events of ID for which IS_UNWANTED returns true. It must return false for a CONNECT_REQUEST. */
-void queue_drop(struct queue *queue, const struct rdmabroker_id *id,
-		bool (*is_unwanted)(const struct raw_event *raw, const void *userdata),
-		const void *userdata);
-/* Move the events of ID to RET, in their order. Connection requests stay queued, as orphans. */
-void queue_collect(struct queue *queue, const struct rdmabroker_id *id, struct raw_events *ret);
+void queue_collect(struct queue *queue, const struct rdmabroker_id *id, queue_selects *selects,
+		   const void *userdata, struct raw_events *ret);

@@ -75,14 +75,6 @@ int idcall_wait(struct rdmabroker_id *id, const char *name, Rdmabroker__Request 
 	return idcall_wait_like(id, &call, request, timeout_ms, ret);
 }
 
-/* Begin CALL. On success the caller has to end CALL by call_end(). */
-static int idcall_begin(struct rdmabroker_id *id, struct call *call, const char *name,
-			Rdmabroker__Request *request, int timeout_ms)
-{
-	*call = (struct call){ .name = name };
-	return send_about(id, call_begin, call, request, timeout_ms);
-}
-
 int idcall_post(struct rdmabroker_id *id, struct call *like, Rdmabroker__Request *request,
 		int timeout_ms)
 {
@@ -127,13 +119,15 @@ int idcall_step(struct rdmabroker_id *id, const struct step *step, struct call *
 	posts = flags & RDMABROKER_FAIL_BY_EVENT && step->from & (1U << id->stage);
 	id->stage = step->to;
 	wire_unlock(wire);
-	if (call)
-		r = idcall_begin(id, call, step->name, request, timeout_ms);
-	else if (posts || flags & RDMABROKER_NONBLOCK)
+	if (call) {
+		*call = (struct call){ .name = step->name };
+		r = send_about(id, call_begin, call, request, timeout_ms);
+	} else if (posts || flags & RDMABROKER_NONBLOCK) {
 		r = idcall_post(id, &like, request,
 				flags & RDMABROKER_NONBLOCK ? 0 : wire->call_timeout_ms);
-	else
+	} else {
 		r = idcall_wait(id, step->name, request, wire->call_timeout_ms, NULL);
+	}
 	if (r < 0)
 		idstate_set_stage(id, STAGE_UNKNOWN);
 	return r;

@@ -56,7 +56,7 @@ struct rdmabroker_id {
 	char device_name[64]; /* empty: not bound to a device */
 	struct device *device; /* opened for this id; NULL: not opened */
 	bool listening;
-	/* connect/retry.c needs the next three members to create the broker's id again. */
+	/* connect/connect.c needs the next three members to create the broker's id again. */
 	int options[IDSTATE_OPTIONS]; /* see idstate_option(); -1: not set */
 	bool bound; /* the program has called bind_addr, and the call did not fail */
 	struct sockaddr_storage src; /* the source address of resolve_addr; ss_family 0: none */
@@ -72,7 +72,7 @@ struct rdmabroker_id {
 	LIST_HEAD(, join) joins;
 
 	/* Used by event/ */
-	bool disconnected; /* DISCONNECTED was taken, see handshake_disconnect(); wire.lock */
+	bool disconnected; /* DISCONNECTED was taken, see rdmabroker_disconnect(); wire.lock */
 	unsigned n_queued; /* events of this id in session.queue; wire.lock */
 	bool held; /* another struct takes its place, so its events are held, see struct queue */
 	unsigned n_digesting; /* threads that are applying events to the id; wire.lock */

@@ -101,40 +101,35 @@ int call_exchange(struct wire *wire, struct call *call, Rdmabroker__Request *req
 	return call->state == CALL_REPLIED ? 0 : r;
 }
 
-/* Returns the failure that FRAME reports, and frees FRAME. */
-static int fail_by_reply(Rdmabroker__Frame *frame)
-{
-	const Rdmabroker__Failure *failure = frame->reply->failure;
-	int r = fail_remote(failure->error, failure->text, failure->rule, failure->retry_after_ms);
-
-	frame_free(frame);
-	return r;
-}
-
 int call_take_reply(struct call *call, Rdmabroker__Frame **ret)
 {
-	if (call->frame->reply->failure)
-		return fail_by_reply(call->frame);
-	if (ret)
+	const Rdmabroker__Reply *reply = call->frame->reply;
+	const Rdmabroker__Failure *failure = reply->failure;
+	int r = 0;
+
+	if (failure)
+		r = fail_remote(failure->error, failure->text, failure->rule,
+				failure->retry_after_ms);
+	else if (call->result && reply->result_case != call->result)
+		r = fail(EPROTO, "%s: the broker's reply is of the wrong type", call->name);
+	if (r == 0 && ret)
 		*ret = call->frame;
 	else
 		frame_free(call->frame);
-	return 0;
+	return r;
 }
 
 int call_end(struct wire *wire, struct call *call)
 {
+	int r;
+
 	if (call->state == CALL_PENDING)
 		pending_remove(wire, call);
 	if (call->state != CALL_REPLIED)
 		return 0;
-	if (call->frame->reply->failure) {
-		call->state = CALL_REFUSED;
-		return fail_by_reply(call->frame);
-	}
-	call->state = CALL_IDLE;
-	frame_free(call->frame);
-	return 0;
+	r = call_take_reply(call, NULL);
+	call->state = r < 0 ? CALL_REFUSED : CALL_IDLE;
+	return r;
 }
 
 int call_begin(struct wire *wire, struct call *call, Rdmabroker__Request *request, int timeout_ms)
@@ -235,23 +230,12 @@ int call_wait(struct wire *wire, const char *name, Rdmabroker__Request *request)
 	return call_wait_like(wire, &call, request, wire->call_timeout_ms, NULL);
 }
 
-int call_wait_within(struct wire *wire, const char *name, Rdmabroker__Request *request,
-		     Rdmabroker__Reply__ResultCase result, int timeout_ms, Rdmabroker__Frame **ret)
-{
-	struct call call = { .name = name };
-	int r = call_wait_like(wire, &call, request, timeout_ms, ret);
-
-	if (r == 0 && (*ret)->reply->result_case != result) {
-		frame_free(*ret);
-		r = fail(EPROTO, "%s: the broker's reply is of the wrong type", name);
-	}
-	return r;
-}
-
 int call_wait_for(struct wire *wire, const char *name, Rdmabroker__Request *request,
 		  Rdmabroker__Reply__ResultCase result, Rdmabroker__Frame **ret)
 {
-	return call_wait_within(wire, name, request, result, wire->call_timeout_ms, ret);
+	struct call call = { .name = name, .result = result };
+
+	return call_wait_like(wire, &call, request, wire->call_timeout_ms, ret);
 }
 
 int call_post(struct wire *wire, struct call *like, Rdmabroker__Request *request, int timeout_ms)

@@ -3,7 +3,7 @@
 
 /*
  * Sends requests, and waits for their replies. All functions set REQUEST's serial. *RET is the reply, which the
- * caller has to free; RET may be NULL, except for call_wait_for() and call_wait_within().
+ * caller has to free; RET may be NULL, except for call_wait_for().
  */
 
 #include "client/lib/wire/pending.h"
@@ -18,9 +18,6 @@ int call_wait(struct wire *wire, const char *name, Rdmabroker__Request *request)
 /* Like call_wait(). -EPROTO: the reply is not of kind RESULT. */
 int call_wait_for(struct wire *wire, const char *name, Rdmabroker__Request *request,
 		  Rdmabroker__Reply__ResultCase result, Rdmabroker__Frame **ret);
-/* Like call_wait_for(), but waits at most TIMEOUT_MS. */
-int call_wait_within(struct wire *wire, const char *name, Rdmabroker__Request *request,
-		     Rdmabroker__Reply__ResultCase result, int timeout_ms, Rdmabroker__Frame **ret);
 /* Like call_wait(), but LIKE is the call, in which the caller has set the name and other members. */
 int call_wait_like(struct wire *wire, struct call *like, Rdmabroker__Request *request,
 		   int timeout_ms, Rdmabroker__Frame **ret);

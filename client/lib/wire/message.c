@@ -13,20 +13,6 @@ int message_put_address(Rdmabroker__Address *ret, const struct sockaddr *addr)
 		       fail(EINVAL, "the address is neither IPv4 nor IPv6 nor InfiniBand's");
 }
 
-void message_put_conn_param(Rdmabroker__ConnParam *ret, const struct rdmabroker_conn_param *param)
-{
-	rdmabroker__conn_param__init(ret);
-	ret->private_data.len = param->private_data ? param->private_data_len : 0;
-	ret->private_data.data = (uint8_t *)param->private_data;
-	ret->responder_resources = param->responder_resources;
-	ret->initiator_depth = param->initiator_depth;
-	ret->flow_control = param->flow_control;
-	ret->retry_count = param->retry_count;
-	ret->rnr_retry_count = param->rnr_retry_count;
-	ret->srq = param->srq;
-	ret->qp_num = param->qp_num;
-}
-
 Rdmabroker__Ece *message_put_ece(Rdmabroker__Ece *ret, const struct ibv_ece *ece)
 {
 	if (ece->vendor_id == 0)

@@ -40,7 +40,6 @@ static inline char *message_put_text(const char *text)
 
 /* RET points into ADDR. -EAFNOSUPPORT or -EINVAL: ADDR is not an IP address. */
 int message_put_address(Rdmabroker__Address *ret, const struct sockaddr *addr);
-void message_put_conn_param(Rdmabroker__ConnParam *ret, const struct rdmabroker_conn_param *param);
 /* Returns RET; NULL: ECE has no options (vendor_id 0). */
 Rdmabroker__Ece *message_put_ece(Rdmabroker__Ece *ret, const struct ibv_ece *ece);
 

@@ -67,6 +67,7 @@ struct call {
 	 */
 	bool only_failure;
 	bool must_reply; /* the broker has to reply on success too, even if the reply is dropped */
+	Rdmabroker__Reply__ResultCase result; /* that a reply to a thread has to have; 0: any */
 	Rdmabroker__Frame *frame; /* CALL_REPLIED: the reply */
 	const int *send_fd; /* the descriptor to send with the request; NULL: none */
 	int *ret_fd; /* gets the descriptor that comes with the reply; NULL: none is expected */

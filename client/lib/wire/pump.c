@@ -176,7 +176,7 @@ static void leave_cancelled(void *userdata)
 int pump_block(struct wire *wire, int cancel_state)
 {
 	struct blocked blocked;
-	int ignored, n;
+	int ignored, n, r;
 
 	blocked.wire = wire;
 	packet_prepare(&blocked.in, blocked.buf);
@@ -187,7 +187,9 @@ int pump_block(struct wire *wire, int cancel_state)
 	n = recvmmsg(wire->sock.fd, &blocked.in.msg, 1, MSG_CMSG_CLOEXEC, NULL);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &ignored);
 	pthread_cleanup_pop(0);
-	return leave(&blocked, n);
+	r = leave(&blocked, n);
+	/* It is returned once, ahead of packets that can still be in the socket. */
+	return r == -ECONNRESET && pump_try(wire) ? 0 : r;
 }
 
 /*
@@ -212,10 +214,7 @@ static int block(struct wire *wire)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	r = pump_block(wire, PTHREAD_CANCEL_DISABLE);
 	pthread_setcancelstate(cancel_state, &ignored);
-	/* It is returned once, ahead of packets that can still be in the socket. */
-	if (r == -ECONNRESET)
-		r = pump_try(wire) ? 0 : -ETIMEDOUT;
-	return r == -EAGAIN ? -ETIMEDOUT : r == -EINTR ? 0 : r;
+	return r == -EAGAIN || r == -ECONNRESET ? -ETIMEDOUT : r == -EINTR ? 0 : r;
 }
 
 /*
@@ -243,11 +242,8 @@ int pump_poll(struct wire *wire, short events, int64_t deadline)
 	if (!reader && left > ROOM_SLICE_MS)
 		left = ROOM_SLICE_MS;
 	/* Without a wait, there is no need to ask first whether there is a packet. */
-	if (left <= 0 && events == POLLIN) {
-		r = receive(wire) ? 0 : -ETIMEDOUT;
-		wire_wake(wire);
-		return r;
-	}
+	if (left <= 0 && events == POLLIN)
+		return pump_try(wire) ? 0 : -ETIMEDOUT;
 	wire->reading |= reader;
 	wire_unlock(wire);
 	n = poll(&p, 1, left > 0 ? (int)left : 0);

@@ -128,7 +128,7 @@ void wire_wait_cancellable(struct wire *wire, int cancel_state)
 	pthread_cleanup_pop(0);
 }
 
-int wire_wait_until(struct wire *wire, int64_t deadline)
+static int wait_until(struct wire *wire, pthread_cond_t *cond, int64_t deadline)
 {
 	struct timespec ts = {
 		.tv_sec = deadline / 1000,
@@ -136,9 +136,12 @@ int wire_wait_until(struct wire *wire, int64_t deadline)
 	};
 
 	settle(wire);
-	return pthread_cond_clockwait(&wire->cond, wire->lock, CLOCK_MONOTONIC, &ts) == ETIMEDOUT ?
-		       -ETIMEDOUT :
-		       0;
+	return -pthread_cond_clockwait(cond, wire->lock, CLOCK_MONOTONIC, &ts);
+}
+
+int wire_wait_until(struct wire *wire, int64_t deadline)
+{
+	return wait_until(wire, &wire->cond, deadline);
 }
 
 void wire_wake(struct wire *wire)
@@ -160,18 +163,13 @@ void wire_wake(struct wire *wire)
 int wire_wait_for_call(struct wire *wire, struct call *call, int64_t deadline)
 {
 	pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
-	struct timespec ts = {
-		.tv_sec = deadline / 1000,
-		.tv_nsec = deadline % 1000 * 1000000,
-	};
 	int r;
 
-	settle(wire);
 	call->cond = &cond;
-	r = pthread_cond_clockwait(&cond, wire->lock, CLOCK_MONOTONIC, &ts);
+	r = wait_until(wire, &cond, deadline);
 	call->cond = NULL;
 	pthread_cond_destroy(&cond);
-	return r == ETIMEDOUT ? -ETIMEDOUT : 0;
+	return r;
 }
 
 /*
