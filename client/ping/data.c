@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -221,11 +220,10 @@ enum outcome data_serve(struct conn *conn, bool *ret_bye)
 		return verify(conn, MESSAGE_BYE, conn->n_verified);
 	outcome = verify(conn, MESSAGE_ROUND, round);
 	conn->n_verified += outcome == OUTCOME_OK;
-	/* Post the receive before the answer, after which the client can send its next round. */
-	if (outcome == OUTCOME_OK)
-		outcome = post_receive(conn);
 	done = make_message(conn, SENT, MESSAGE_DONE, round);
-	if (outcome == OUTCOME_OK)
-		outcome = post(conn, done + 1, conn->size, &got);
-	return outcome ?: post(conn, done, sizeof(*done), /* write= */ NULL);
+	/* Post the receive before the answer, after which the client can send its next round. */
+	return outcome                                        ?:
+		       post_receive(conn)                     ?:
+		       post(conn, done + 1, conn->size, &got) ?:
+		       post(conn, done, sizeof(*done), /* write= */ NULL);
 }

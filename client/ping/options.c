@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <getopt.h>
 #include <netdb.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,17 +45,8 @@ static const char help[] =
 	"\n"
 	"Exit status: 0 all data verified, 1 error, 2 usage error, 3 refused or rejected.\n";
 
-__attribute__((format(printf, 1, 2))) static int usage_error(const char *fmt, ...)
-{
-	char text[256];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	complain("%s; see rdmabroker-ping --help", text);
-	return -EINVAL;
-}
+/* Prints an error in the command line. */
+#define usage_error(fmt, ...) (complain(fmt "; see rdmabroker-ping --help", ##__VA_ARGS__), -EINVAL)
 
 /* WHAT and TEXT: for the error. */
 static int resolve(struct sockaddr_storage *ret, const char *host, const char *port,

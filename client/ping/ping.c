@@ -44,19 +44,18 @@ static void explain_reject(const struct conn *conn, const struct rdmabroker_even
 	static const char *const codes[] = { "no code", "denied", "busy", "no-rule", "draining" };
 	const char *data = event->conn->private_data;
 	size_t code = event->reject_code, len = event->conn->private_data_len;
+	char hex[2 * UINT8_MAX + 1] = "", text[UINT8_MAX + 1] = "";
 
 	switch (event->rejected_by) {
 	case RDMABROKER_REJECTED_BY_PEER:
 		/* The transport pads the data with zero bytes. */
 		while (len > 0 && data[len - 1] == 0)
 			len--;
-		fputs("rdmabroker-ping: rejected by the peer program, private data: ", stderr);
-		for (size_t i = 0; i < len; i++)
-			fprintf(stderr, "%02x", (uint8_t)data[i]);
-		fputs(" \"", stderr);
-		for (size_t i = 0; i < len; i++)
-			fputc(data[i] >= ' ' && data[i] <= '~' ? data[i] : '.', stderr);
-		fputs("\"\n", stderr);
+		for (size_t i = 0; i < len && i < UINT8_MAX; i++) {
+			sprintf(&hex[2 * i], "%02x", (uint8_t)data[i]);
+			text[i] = data[i] >= ' ' && data[i] <= '~' ? data[i] : '.';
+		}
+		complain("rejected by the peer program, private data: %s \"%s\"", hex, text);
 		break;
 	case RDMABROKER_REJECTED_BY_POLICY:
 		complain("rejected by policy of the peer's broker (%s): %s",
@@ -298,73 +297,4 @@ void ping_pause(struct ping *ping, int ms)
 	while (!ping->stop && !ping->lost && ping->conn.outcome == OUTCOME_OK &&
 	       ping->conn.state != STEP_DISCONNECTED && pump(ping, deadline))
 		;
-}
-
-enum outcome ping_establish(struct ping *ping, int (*connect)(struct rdmabroker_id *,
-							      const struct rdmabroker_conn_param *))
-{
-	const struct options *options = ping->options;
-	struct conn *conn = &ping->conn;
-	const uint32_t hello[PING_HELLO_LEN] = { PING_MAGIC, PING_VERSION,
-						 htobe32((uint32_t)conn->size) };
-	const struct rdmabroker_conn_param param = {
-		.size = sizeof(param),
-		.private_data = hello,
-		.private_data_len = sizeof(hello),
-		.responder_resources = 1,
-		.initiator_depth = 1,
-		.retry_count = 7,
-		.rnr_retry_count = 7,
-		.qp_num = (uint32_t)options->qpn,
-	};
-	enum outcome outcome = options->use_qpn ? OUTCOME_OK : data_open(conn);
-	int r;
-
-	if (outcome != OUTCOME_OK)
-		return outcome;
-	if (options->verbose && !options->use_qpn)
-		printf("QP number %u on %s\n", rdmabroker_get_qp(conn->id)->qp_num,
-		       ibv_get_device_name(conn->pd->context->device));
-	r = connect(conn->id, &param);
-	if (r == -EINVAL && options->serve) {
-		/* The kernel reports this error if the client gave up while it waited. */
-		complain("%s gave up before it was accepted", conn->peer);
-		return OUTCOME_ENDED;
-	}
-	outcome = r < 0 ? ping_call_failed(r) : ping_await(ping, STEP_ESTABLISHED);
-	if (outcome == OUTCOME_OK && options->use_qpn) {
-		complain("the broker accepted QP number 0x%x, which only a rule with 'qp reserved' "
-			 "allows",
-			 (unsigned)options->qpn);
-		return OUTCOME_FAILED;
-	}
-	if (outcome == OUTCOME_OK && options->verbose)
-		printf("established with %s\n", conn->peer);
-	return outcome;
-}
-
-enum outcome ping_disconnect(struct ping *ping)
-{
-	int r;
-
-	if (ping->lost || ping->conn.outcome != OUTCOME_OK || ping->conn.state != STEP_ESTABLISHED)
-		return OUTCOME_OK;
-	r = rdmabroker_disconnect(ping->conn.id);
-	return r < 0 ? ping_call_failed(r) : ping_await(ping, STEP_DISCONNECTED);
-}
-
-void ping_print_result(const struct conn *conn, int64_t begin)
-{
-	printf("%llu rounds of %zu bytes verified in %.3f s\n",
-	       (unsigned long long)conn->n_verified, conn->size, (double)(now_ms() - begin) / 1000);
-}
-
-void ping_end(struct ping *ping)
-{
-	struct conn *conn = &ping->conn;
-
-	/* The id last, because that closes the device. */
-	data_close(conn);
-	rdmabroker_destroy_id(conn->id);
-	*conn = (struct conn){};
 }

@@ -108,21 +108,6 @@ enum outcome ping_call_failed(int r);
 enum outcome ping_await(struct ping *ping, enum step step);
 /* Waits so long, or until a signal comes, or the session or the connection ends. */
 void ping_pause(struct ping *ping, int ms);
-/*
- * Makes the QP and what belongs to it, unless --qpn is given, and calls CONNECT: rdmabroker_connect() or
- * rdmabroker_accept(). Waits until the connection is established.
- */
-enum outcome ping_establish(struct ping *ping,
-			    int (*connect)(struct rdmabroker_id *,
-					   const struct rdmabroker_conn_param *));
-/* If the connection is established, disconnects it, and waits until it has ended. */
-enum outcome ping_disconnect(struct ping *ping);
-void ping_print_result(const struct conn *conn, int64_t begin);
-/* Frees the connection, and all its objects on the device. */
-void ping_end(struct ping *ping);
-
-enum outcome client_run(struct ping *ping);
-enum outcome server_run(struct ping *ping);
 
 enum message_type {
 	MESSAGE_ROUND = 1, /* from the client: the pattern, and where to write the inverted one */

@@ -171,83 +171,28 @@ void devices_sweep(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Ports. The lock is held, except in device_get_port() and device_get_pkey(). */
-
-static int query_port(const struct device *device, uint8_t number, struct port *ret)
-{
-	struct ibv_port_attr attr;
-	int r = ibv_query_port(device->verbs, number, &attr);
-
-	*ret = (struct port){ .number = number };
-	if (r != 0)
-		return -r;
-	ret->is_ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
-	ret->active_mtu = (uint8_t)attr.active_mtu;
-	return 0;
-}
-
-/* The struct for the port in DEVICE, perhaps still unused. NULL: DEVICE has no room for another port. */
-static struct port *find_port(struct device *device, uint8_t number)
-{
-	for (size_t i = 0; i < PORTS_MAX; i++)
-		if (device->ports[i].number == number || device->ports[i].number == 0)
-			return &device->ports[i];
-	return NULL;
-}
-
-static int get_port(struct device *device, uint8_t number, struct port *ret)
-{
-	struct port *known = find_port(device, number);
-	int r = 0;
-
-	if (known && known->number) {
-		*ret = *known;
-		return 0;
-	}
-	r = query_port(device, number, ret);
-	if (r == 0 && known)
-		*known = *ret;
-	return r;
-}
-
 int device_get_port(struct device *device, uint8_t number, struct port *ret)
 {
-	int r;
+	struct port *known = NULL;
+	struct ibv_port_attr attr = { 0 };
+	int r = 0;
 
 	pthread_mutex_lock(&lock);
-	r = get_port(device, number, ret);
-	pthread_mutex_unlock(&lock);
-	return r;
-}
-
-/* The P_Key is queried each time on InfiniBand, because the subnet manager can change it. */
-static int get_pkey(struct device *device, uint8_t number, uint16_t index, __be16 *ret)
-{
-	struct port *known = find_port(device, number), port;
-	int r = get_port(device, number, &port);
-
-	if (r < 0)
-		return r;
-	if (port.has_pkey && port.pkey_index == index) {
-		*ret = port.pkey;
-		return 0;
+	for (size_t i = 0; i < PORTS_MAX && !known; i++)
+		if (device->ports[i].number == number || device->ports[i].number == 0)
+			known = &device->ports[i];
+	if (known && known->number) {
+		*ret = *known;
+	} else {
+		r = -ibv_query_port(device->verbs, number, &attr);
+		*ret = (struct port){
+			.number = number,
+			.is_ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET,
+			.active_mtu = (uint8_t)attr.active_mtu,
+		};
+		if (r == 0 && known)
+			*known = *ret;
 	}
-	if (ibv_query_pkey(device->verbs, number, index, ret) != 0)
-		return -EIO;
-	if (known && port.is_ethernet) {
-		known->has_pkey = true;
-		known->pkey_index = index;
-		known->pkey = *ret;
-	}
-	return 0;
-}
-
-int device_get_pkey(struct device *device, uint8_t number, uint16_t index, __be16 *ret)
-{
-	int r;
-
-	pthread_mutex_lock(&lock);
-	r = get_pkey(device, number, index, ret);
 	pthread_mutex_unlock(&lock);
 	return r;
 }

@@ -241,9 +241,9 @@ static int learn_port(struct id *id)
 	if (r < 0)
 		return r;
 	id->public.port_num = attr.port_num;
-	if (device_get_port(id->device, attr.port_num, &port) == 0 && port.is_ethernet)
+	if (device_get_port(id->device, attr.port_num, &port) < 0 || port.is_ethernet)
 		return 0;
-	if (device_get_pkey(id->device, attr.port_num, attr.pkey_index, &pkey) == 0)
+	if (ibv_query_pkey(id->device->verbs, attr.port_num, attr.pkey_index, &pkey) == 0)
 		id->public.route.addr.addr.ibaddr.pkey = pkey;
 	return 0;
 }

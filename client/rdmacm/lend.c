@@ -59,11 +59,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
  */
 static bool is_called(void)
 {
-	void *function = dlsym(RTLD_DEFAULT, "ibv_open_device");
-	Dl_info found, own;
-
-	return function && dladdr(function, &found) && dladdr((void *)find_real, &own) &&
-	       found.dli_fbase == own.dli_fbase;
+	return bound_is_own(dlsym(RTLD_DEFAULT, "ibv_open_device"));
 }
 
 /* Whether there is a device whose node this process cannot open. */

@@ -70,11 +70,8 @@
 /* The attributes of a port that do not change on Ethernet. */
 struct port {
 	uint8_t number; /* from 1; 0: this struct is not used yet */
-	bool is_ethernet; /* false: ignore the members below */
+	bool is_ethernet;
 	uint8_t active_mtu; /* enum ibv_mtu */
-	bool has_pkey; /* PKEY is the P_Key at PKEY_INDEX; false: not known */
-	uint16_t pkey_index;
-	__be16 pkey;
 };
 
 #define PORTS_MAX 4 /* further ports are queried each time */
@@ -282,8 +279,6 @@ void devices_sweep(void);
  */
 int device_lend(const char *name);
 int device_get_port(struct device *device, uint8_t number, struct port *ret);
-/* The P_Key at INDEX of port NUMBER. */
-int device_get_pkey(struct device *device, uint8_t number, uint16_t index, __be16 *ret);
 struct ibv_xrcd *device_get_xrcd(struct device *device); /* NULL with errno */
 
 /* channel.c */

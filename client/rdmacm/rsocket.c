@@ -47,8 +47,8 @@ static const struct real *get_rsockets(void)
 	{                                                 \
 		const struct real *real = get_rsockets(); \
                                                           \
-		if (!real)                                \
-			return -1;                        \
+		if (!real || !real->name)                 \
+			return fail(ENOSYS);              \
 		return real->name arguments;              \
 	}
 
@@ -108,22 +108,9 @@ PASS(int, riounmap, (int socket, void *buf, size_t len), (socket, buf, len))
 PASS(size_t, riowrite, (int socket, const void *buf, size_t count, off_t offset, int flags),
      (socket, buf, count, offset, flags))
 
-/* Calls that librdmacm itself can be without. */
-#define PASS_NEWER(name, parameters, arguments)           \
-	int name parameters                               \
-	{                                                 \
-		const struct real *real = get_rsockets(); \
-                                                          \
-		if (!real)                                \
-			return -1;                        \
-		if (!real->name)                          \
-			return fail(ENOSYS);              \
-		return real->name arguments;              \
-	}
-
-PASS_NEWER(repoll_create, (int flags), (flags))
-PASS_NEWER(repoll_ctl, (int epfd, int op, int fd, struct epoll_event *event), (epfd, op, fd, event))
-PASS_NEWER(repoll_wait, (int epfd, struct epoll_event *events, int maxevents, int timeout),
+PASS(int, repoll_create, (int flags), (flags))
+PASS(int, repoll_ctl, (int epfd, int op, int fd, struct epoll_event *event), (epfd, op, fd, event))
+PASS(int, repoll_wait, (int epfd, struct epoll_event *events, int maxevents, int timeout),
 	   (epfd, events, maxevents, timeout))
 
 /* CMD determines whether there is a third argument; if so, it is a number. */
