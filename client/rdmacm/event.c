@@ -7,36 +7,30 @@
 
 /* The functions up to digest() apply an event to its id, and fill in the program's event. The channel is locked. */
 
-static void fill_conn(struct rdma_conn_param *ret, const struct rdmabroker_conn_param *conn)
-{
-	*ret = (struct rdma_conn_param){
-		.private_data = conn->private_data,
-		.private_data_len = conn->private_data_len,
-		.responder_resources = conn->responder_resources,
-		.initiator_depth = conn->initiator_depth,
-		.flow_control = conn->flow_control,
-		.retry_count = conn->retry_count,
-		.rnr_retry_count = conn->rnr_retry_count,
-		.srq = conn->srq,
-		.qp_num = conn->qp_num,
-	};
-}
-
 static void fill_param(struct cm_event *event, bool is_datagram)
 {
 	const struct rdmabroker_event *e = event->event;
 
-	if (!is_datagram) {
-		fill_conn(&event->public.param.conn, e->conn);
-		return;
-	}
-	event->public.param.ud = (struct rdma_ud_param){
-		.private_data = e->conn->private_data,
-		.private_data_len = e->conn->private_data_len,
-		.ah_attr = e->ud->ah_attr,
-		.qp_num = e->ud->qp_num,
-		.qkey = e->ud->qkey,
-	};
+	if (is_datagram)
+		event->public.param.ud = (struct rdma_ud_param){
+			.private_data = e->conn->private_data,
+			.private_data_len = e->conn->private_data_len,
+			.ah_attr = e->ud->ah_attr,
+			.qp_num = e->ud->qp_num,
+			.qkey = e->ud->qkey,
+		};
+	else
+		event->public.param.conn = (struct rdma_conn_param){
+			.private_data = e->conn->private_data,
+			.private_data_len = e->conn->private_data_len,
+			.responder_resources = e->conn->responder_resources,
+			.initiator_depth = e->conn->initiator_depth,
+			.flow_control = e->conn->flow_control,
+			.retry_count = e->conn->retry_count,
+			.rnr_retry_count = e->conn->rnr_retry_count,
+			.srq = e->conn->srq,
+			.qp_num = e->conn->qp_num,
+		};
 }
 
 static void set_outcome(struct cm_event *event, int r, enum rdma_cm_event_type good,

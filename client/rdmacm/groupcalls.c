@@ -6,14 +6,10 @@
 
 /* librdmacm's calls about multicast groups, by the library's. */
 
-static unsigned to_bits(uint32_t flags)
-{
-	return flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER ? 2 : 1;
-}
-
 static int join_group(struct id *id, struct sockaddr *addr, uint32_t flags, void *context)
 {
 	struct channel *channel = to_channel(id->public.channel);
+	unsigned bits = flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER ? 2 : 1;
 	struct join *join;
 	int r;
 
@@ -26,7 +22,7 @@ static int join_group(struct id *id, struct sockaddr *addr, uint32_t flags, void
 	/* Under the lock, so that the join is in the list before its event is taken. */
 	pthread_mutex_lock(&channel->lock);
 	LIST_INSERT_HEAD(&id->joins, join, link);
-	r = BROKER(rdmabroker_join_multicast(id->handle, addr, to_bits(flags), join));
+	r = BROKER(rdmabroker_join_multicast(id->handle, addr, bits, join));
 	if (r < 0) {
 		LIST_REMOVE(join, link);
 		free(join);

@@ -106,28 +106,20 @@ __be16 rdma_get_dst_port(struct rdma_cm_id *public)
 	return htons(addr_port(&public->route.addr.dst_addr));
 }
 
-static int get_number(const void *value, size_t len, size_t expected, int *ret)
-{
-	if (!value || len != expected)
-		return -EINVAL;
-	if (len == 1)
-		*ret = *(const uint8_t *)value;
-	else
-		memcpy(ret, value, sizeof(*ret));
-	return 0;
-}
-
 static int set_option(struct id *id, int option, const void *value, size_t len)
 {
 	bool is_byte = option == RDMA_OPTION_ID_TOS || option == RDMA_OPTION_ID_ACK_TIMEOUT;
-	int number = 0, r;
+	int number;
 
 	if (option < RDMA_OPTION_ID_TOS || option > RDMA_OPTION_ID_ACK_TIMEOUT)
 		return -ENOSYS;
-	r = get_number(value, len, is_byte ? 1 : sizeof(int), &number);
-	return r < 0 ? r :
-		       BROKER(rdmabroker_set_option(id->handle, (enum rdmabroker_option)option,
-						    number));
+	if (!value || len != (is_byte ? 1 : sizeof(int)))
+		return -EINVAL;
+	if (is_byte)
+		number = *(const uint8_t *)value;
+	else
+		memcpy(&number, value, sizeof(number));
+	return BROKER(rdmabroker_set_option(id->handle, (enum rdmabroker_option)option, number));
 }
 
 /* As the kernel, takes the first path that connection requests and packets of both directions can use. */
@@ -155,18 +147,15 @@ static int set_path(struct id *id, const void *value, size_t len)
 	return BROKER(rdmabroker_set_path(id->handle, path, SET_PATH_TIMEOUT_MS));
 }
 
-static int set_ib_option(struct id *id, int option, const void *value, size_t len)
-{
-	return option == RDMA_OPTION_IB_PATH ? set_path(id, value, len) : -ENOSYS;
-}
-
 int rdma_set_option(struct rdma_cm_id *public, int level, int optname, void *optval, size_t optlen)
 {
 	struct id *id = to_id(public);
+	int r = -ENOSYS;
 
 	FORWARD_ID(rdma_set_option, public, level, optname, optval, optlen);
-	return report_result("rdma_set_option",
-			     level == RDMA_OPTION_ID ? set_option(id, optname, optval, optlen) :
-			     level == RDMA_OPTION_IB ? set_ib_option(id, optname, optval, optlen) :
-						       -ENOSYS);
+	if (level == RDMA_OPTION_ID)
+		r = set_option(id, optname, optval, optlen);
+	else if (level == RDMA_OPTION_IB && optname == RDMA_OPTION_IB_PATH)
+		r = set_path(id, optval, optlen);
+	return report_result("rdma_set_option", r);
 }

@@ -14,9 +14,7 @@
 		const struct real *newer_ = real_handling_all(); \
 		if (newer_ && !newer_->call)                     \
 			return fail(ENOSYS);                     \
-		FORWARD(call, public, ##__VA_ARGS__);            \
-		if (!to_id(public)->handle)                      \
-			return fail(EBADF);                      \
+		FORWARD_ID(call, public, ##__VA_ARGS__);         \
 	} while (0)
 
 int rdma_write_cm_event(struct rdma_cm_id *public, enum rdma_cm_event_type event, int status,

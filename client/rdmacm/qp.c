@@ -63,14 +63,11 @@ static int init_ece(struct id *id, struct ibv_qp *qp)
 	return r == EOPNOTSUPP ? 0 : -r;
 }
 
-static int finish_ece(struct id *id, struct ibv_qp *qp)
+static int learn_ece_options(struct id *id, struct ibv_qp *qp)
 {
 	struct ibv_ece ece;
-	int r;
+	int r = get_ece(qp, &ece);
 
-	if (!id->remote_ece.vendor_id)
-		return 0;
-	r = get_ece(qp, &ece);
 	if (r == 0)
 		id->local_ece.options = ece.options;
 	return r;
@@ -96,20 +93,13 @@ static int agree_on_ece(struct id *id, const struct ibv_ece *ece)
 
 static int confirm(struct id *id, const struct ibv_ece *ece)
 {
-	struct ibv_ece agreed = { 0 };
 	int r = agree_on_ece(id, ece);
 
 	if (r == 0)
 		r = qp_to_rts(id, -1, -1);
 	if (r == 0)
 		r = BROKER(rdmabroker_establish(id->handle));
-	if (r < 0)
-		return r;
-	r = ibv_query_ece(id->public.qp, &agreed);
-	if (r != 0 && r != EOPNOTSUPP)
-		return -r;
-	id->local_ece.options = r == 0 ? agreed.options : 0;
-	return 0;
+	return r < 0 ? r : learn_ece_options(id, id->public.qp);
 }
 
 int qp_on_response(struct id *id, const struct ibv_ece *ece)
@@ -242,8 +232,8 @@ static int create_qp(struct id *id, struct ibv_qp_init_attr_ex *attr, struct ibv
 	r = init_ece(id, qp);
 	if (r == 0)
 		r = BROKER(rdmabroker_move_qp(id->handle, qp, IBV_QPS_INIT, -1, -1));
-	if (r == 0)
-		r = finish_ece(id, qp);
+	if (r == 0 && id->remote_ece.vendor_id)
+		r = learn_ece_options(id, qp);
 	if (r < 0)
 		ibv_destroy_qp(qp);
 	else

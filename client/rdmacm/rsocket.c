@@ -111,7 +111,7 @@ PASS(size_t, riowrite, (int socket, const void *buf, size_t count, off_t offset,
 PASS(int, repoll_create, (int flags), (flags))
 PASS(int, repoll_ctl, (int epfd, int op, int fd, struct epoll_event *event), (epfd, op, fd, event))
 PASS(int, repoll_wait, (int epfd, struct epoll_event *events, int maxevents, int timeout),
-	   (epfd, events, maxevents, timeout))
+     (epfd, events, maxevents, timeout))
 
 /* CMD determines whether there is a third argument; if so, it is a number. */
 int rfcntl(int socket, int cmd, ...)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <netinet/in.h>
 
-#include "client/rdmacm/newer.h"
+#include "client/rdmacm/real.h"
 #include "tests/unit/ends.h"
 #include "tests/unit/unit.h"
 

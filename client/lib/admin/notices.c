@@ -137,14 +137,15 @@ int notices_request(struct rdmabroker *session, const char *name, Rdmabroker__Re
 {
 	/* Before the request is sent, because notices can follow directly after its reply. */
 	bool was;
-	int r;
+	int r = wire_check_process(&session->wire);
 
+	if (r < 0)
+		return r;
 	/* Its descriptor is readable once for each event, and a notice is none. */
 	if (wire_is_direct(&session->wire))
 		return fail(EINVAL, "%s: a session with options.replies gets no notices", name);
 	was = set_wanted(session, true);
 	r = call_wait(&session->wire, name, request);
-
 	/* Keep watching after a timeout, because the daemon may have accepted the request. */
 	if (r < 0 && r != -ETIMEDOUT && !was)
 		set_wanted(session, false);
@@ -155,9 +156,9 @@ int rdmabroker_watch(struct rdmabroker *session, const struct rdmabroker_filter 
 {
 	REQUEST(request, m, Watch, WATCH, watch);
 	Rdmabroker__Address peer;
-	int r = wire_check_process(&session->wire);
+	int r = 0;
 
-	if (r == 0 && filter && filter->peer)
+	if (filter && filter->peer)
 		r = message_put_address(m.peer = &peer, filter->peer);
 	if (r < 0)
 		return r;

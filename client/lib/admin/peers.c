@@ -13,9 +13,8 @@
 int rdmabroker_serve_peers(struct rdmabroker *session)
 {
 	REQUEST(request, m, ServePeers, SERVE_PEERS, serve_peers);
-	int r = wire_check_process(&session->wire);
 
-	return r < 0 ? r : notices_request(session, "serve_peers", &request);
+	return notices_request(session, "serve_peers", &request);
 }
 
 int rdmabroker_answer_peer(struct rdmabroker *session, uint64_t question,

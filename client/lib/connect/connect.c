@@ -29,7 +29,7 @@
 static int connect_id(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
 		      struct call *call, int timeout_ms)
 {
-	REQUEST(request, m, Connect, CONNECT, connect);
+	ID_REQUEST(request, m, Connect, CONNECT, connect, id);
 	static const struct step step = {
 		.name = "connect",
 		.outcomes = BIT(CONNECT_RESPONSE) | BIT(ESTABLISHED),
@@ -45,7 +45,6 @@ static int connect_id(struct rdmabroker_id *id, const struct rdmabroker_conn_par
 		r = qpstate_query_ece(id, &id->local_ece);
 	if (r < 0)
 		return r;
-	m.id = id->handle;
 	m.param = &out;
 	m.local_ece = message_put_ece(&ece, &id->local_ece);
 	/* The broker has resolved the route in advance, but the program has not requested the route yet. */

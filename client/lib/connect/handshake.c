@@ -75,7 +75,7 @@ static int ready_to_accept(struct rdmabroker_id *id, const Rdmabroker__ConnParam
 static int accept_id(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
 		     struct call *call, int timeout_ms)
 {
-	REQUEST(request, m, Accept, ACCEPT, accept);
+	ID_REQUEST(request, m, Accept, ACCEPT, accept, id);
 	static const struct step step = {
 		.name = "accept",
 		.outcomes = BIT(ESTABLISHED),
@@ -92,7 +92,6 @@ static int accept_id(struct rdmabroker_id *id, const struct rdmabroker_conn_para
 		r = ready_to_accept(id, &out);
 	if (r < 0)
 		return r;
-	m.id = id->handle;
 	m.param = &out;
 	m.local_ece = message_put_ece(&ece, &id->local_ece);
 	if (call && idstate_is_datagram(id))
@@ -138,7 +137,7 @@ int rdmabroker_accept_wait(struct rdmabroker_id *id, const struct rdmabroker_con
 
 int rdmabroker_establish(struct rdmabroker_id *id)
 {
-	REQUEST(request, m, Establish, ESTABLISH, establish);
+	ID_REQUEST(request, m, Establish, ESTABLISH, establish, id);
 	static const struct step step = {
 		.name = "establish",
 		.from = 1 << STAGE_RESPONDED,
@@ -147,7 +146,6 @@ int rdmabroker_establish(struct rdmabroker_id *id)
 
 	if (id->qp)
 		return fail(EINVAL, "establish: the id has a QP, so the library does this itself");
-	m.id = id->handle;
 	if (id->session->flags & RDMABROKER_FAIL_BY_EVENT)
 		return idcall_step(id, &step, NULL, &request, 0);
 	return idcall_do(id, "establish", &request, ANSWER_AS_EVENT, NULL);
@@ -155,9 +153,8 @@ int rdmabroker_establish(struct rdmabroker_id *id)
 
 int rdmabroker_notify(struct rdmabroker_id *id, enum ibv_event_type event)
 {
-	REQUEST(request, m, Notify, NOTIFY, notify);
+	ID_REQUEST(request, m, Notify, NOTIFY, notify, id);
 
-	m.id = id->handle;
 	m.event = event;
 	return idcall_do(id, "notify", &request, ANSWER_AS_EVENT, NULL);
 }
@@ -167,12 +164,11 @@ static int reject(struct rdmabroker_id *id, const char *name, const void *data, 
 {
 	unsigned max = idstate_is_datagram(id) ? RDMABROKER_LOOKUP_ANSWER_DATA_MAX :
 						 RDMABROKER_REJECT_DATA_MAX;
-	REQUEST(request, m, Reject, REJECT, reject);
+	ID_REQUEST(request, m, Reject, REJECT, reject, id);
 
 	if (data && len > max)
 		return fail(E2BIG, "%s: %zu bytes of private data exceed the limit of %u", name,
 			    len, max);
-	m.id = id->handle;
 	m.private_data.len = data ? len : 0;
 	m.private_data.data = (uint8_t *)data;
 	m.ece = ece;
@@ -218,7 +214,7 @@ int rdmabroker_set_local_ece(struct rdmabroker_id *id, const struct ibv_ece *ece
  */
 static int disconnect_id(struct rdmabroker_id *id, struct call *call, int timeout_ms)
 {
-	REQUEST(request, m, Disconnect, DISCONNECT, disconnect);
+	ID_REQUEST(request, m, Disconnect, DISCONNECT, disconnect, id);
 	/* No outcomes: DISCONNECTED does not imply success, because the peer can disconnect too. */
 	static const struct step step = {
 		.name = "disconnect",
@@ -231,7 +227,6 @@ static int disconnect_id(struct rdmabroker_id *id, struct call *call, int timeou
 		return r;
 	if (!idstate_is_datagram(id))
 		qpstate_to_error(id);
-	m.id = id->handle;
 	if (!idstate_read(id, &id->disconnected))
 		return idcall_step(id, &step, call, &request, timeout_ms);
 	if (!(id->session->flags & RDMABROKER_CONFIRM_DISCONNECT))

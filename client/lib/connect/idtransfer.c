@@ -24,11 +24,10 @@
 
 static int export_id(struct rdmabroker_id *id, int *ret_fd)
 {
-	REQUEST(request, m, ExportId, EXPORT_ID, export_id);
+	ID_REQUEST(request, m, ExportId, EXPORT_ID, export_id, id);
 	int fd = -1, r;
 	struct call like = { .name = "export_id", .ret_fd = &fd };
 
-	m.id = id->handle;
 	r = idcall_wait_like(id, &like, &request, id->session->wire.call_timeout_ms, NULL);
 	if (r == 0 && fd < 0)
 		return fail(EPROTO, "export_id: the broker sent no descriptor");

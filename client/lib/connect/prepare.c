@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <netdb.h>
 
 #include "client/lib/event/receive.h"
 #include "client/lib/event/take.h"
@@ -40,14 +41,13 @@ static bool is_deferred(struct rdmabroker_id *id, enum rdmabroker_option option,
 
 int rdmabroker_set_option(struct rdmabroker_id *id, enum rdmabroker_option option, int value)
 {
-	REQUEST(request, m, SetOption, SET_OPTION, set_option);
+	ID_REQUEST(request, m, SetOption, SET_OPTION, set_option, id);
 	int r;
 
 	if (is_deferred(id, option, value)) {
 		id->options[option] = value;
 		return 0;
 	}
-	m.id = id->handle;
 	m.option = option;
 	m.value = value;
 	forget_route(id, option);
@@ -62,11 +62,10 @@ int rdmabroker_set_option(struct rdmabroker_id *id, enum rdmabroker_option optio
 
 int rdmabroker_get_option(struct rdmabroker_id *id, enum rdmabroker_option option, int *ret)
 {
-	REQUEST(request, m, GetOption, GET_OPTION, get_option);
+	ID_REQUEST(request, m, GetOption, GET_OPTION, get_option, id);
 	Rdmabroker__Frame *frame;
 	int r;
 
-	m.id = id->handle;
 	m.option = option;
 	r = idcall_wait(id, "get_option", &request, id->session->wire.call_timeout_ms, &frame);
 	if (r < 0)
@@ -100,13 +99,12 @@ static int do_and_learn(struct rdmabroker_id *id, const char *name, Rdmabroker__
 
 int rdmabroker_bind_addr(struct rdmabroker_id *id, const struct sockaddr *addr)
 {
-	REQUEST(request, m, BindAddr, BIND_ADDR, bind_addr);
+	ID_REQUEST(request, m, BindAddr, BIND_ADDR, bind_addr, id);
 	Rdmabroker__Address address;
 	int r = message_put_address(&address, addr);
 
 	if (r < 0)
 		return r;
-	m.id = id->handle;
 	m.addr = &address;
 	r = do_and_learn(id, "bind_addr", &request);
 	id->bound |= r == 0;
@@ -115,10 +113,9 @@ int rdmabroker_bind_addr(struct rdmabroker_id *id, const struct sockaddr *addr)
 
 int rdmabroker_listen(struct rdmabroker_id *id, int backlog)
 {
-	REQUEST(request, m, Listen, LISTEN, listen);
+	ID_REQUEST(request, m, Listen, LISTEN, listen, id);
 	int r;
 
-	m.id = id->handle;
 	m.backlog = backlog > 0 ? (uint32_t)backlog : 0;
 	r = do_and_learn(id, "listen", &request);
 	if (r < 0)
@@ -141,7 +138,7 @@ static void expect_route(struct rdmabroker_id *id, bool wanted)
 static int resolve_addr(struct rdmabroker_id *id, const struct sockaddr *src,
 			const struct sockaddr *dst, int timeout_ms, bool route, struct call *call)
 {
-	REQUEST(request, m, ResolveAddr, RESOLVE_ADDR, resolve_addr);
+	ID_REQUEST(request, m, ResolveAddr, RESOLVE_ADDR, resolve_addr, id);
 	/* The name of the program's call, for DONE events and failures. */
 	struct step step = {
 		.name = route ? "resolve" : "resolve_addr",
@@ -157,7 +154,6 @@ static int resolve_addr(struct rdmabroker_id *id, const struct sockaddr *src,
 		r = message_put_address(&to_src, src);
 	if (r < 0)
 		return r;
-	m.id = id->handle;
 	m.src = src ? &to_src : NULL;
 	address_unpack(&id->src, m.src);
 	m.dst = &to_dst;
@@ -198,7 +194,7 @@ static int take_route(struct rdmabroker_id *id, bool *ret)
 
 static int resolve_route(struct rdmabroker_id *id, int timeout_ms, struct call *call)
 {
-	REQUEST(request, m, ResolveRoute, RESOLVE_ROUTE, resolve_route);
+	ID_REQUEST(request, m, ResolveRoute, RESOLVE_ROUTE, resolve_route, id);
 	static const struct step step = {
 		.name = "resolve_route",
 		.outcomes = BIT(ROUTE_RESOLVED),
@@ -219,7 +215,6 @@ static int resolve_route(struct rdmabroker_id *id, int timeout_ms, struct call *
 			*call = (struct call){ .name = step.name };
 		return 0;
 	}
-	m.id = id->handle;
 	m.timeout_ms = (uint32_t)timeout_ms;
 	return idcall_step(id, &step, call, &request, timeout_ms);
 }
@@ -288,14 +283,13 @@ static bool has_route(struct rdmabroker_id *id)
 int rdmabroker_set_path(struct rdmabroker_id *id, const struct ibv_path_record *path,
 			int timeout_ms)
 {
-	REQUEST(request, m, ResolveRoute, RESOLVE_ROUTE, resolve_route);
+	ID_REQUEST(request, m, ResolveRoute, RESOLVE_ROUTE, resolve_route, id);
 	int r;
 
 	if (timeout_ms <= 0)
 		return fail(EINVAL, "set_path: the timeout is not positive");
 	if (has_route(id))
 		return fail(EINVAL, "set_path: id %u is route resolved", id->handle);
-	m.id = id->handle;
 	m.timeout_ms = (uint32_t)timeout_ms;
 	m.path.len = sizeof(*path);
 	m.path.data = (uint8_t *)path;
@@ -304,5 +298,33 @@ int rdmabroker_set_path(struct rdmabroker_id *id, const struct ibv_path_record *
 	r = idcall_do(id, "set_path", &request, ANSWER_AS_EVENT, NULL);
 	if (r < 0)
 		expect_route(id, /* wanted= */ false);
+	return r;
+}
+
+/* As rdma_create_ep(): an id with address, device and queue pair in one call. */
+int rdmabroker_create_ep(struct rdmabroker *session, const struct addrinfo *info,
+			 enum rdmabroker_port_space ps, struct ibv_pd *pd,
+			 struct ibv_qp_init_attr *attr, int timeout_ms, struct rdmabroker_id **ret)
+{
+	int64_t deadline = deadline_after(timeout_ms);
+	struct rdmabroker_id *id;
+	int r = rdmabroker_create_id(session, ps, NULL, &id);
+
+	if (r < 0)
+		return r;
+	if (info->ai_flags & AI_PASSIVE) {
+		r = rdmabroker_bind_addr(id, info->ai_addr);
+	} else {
+		r = rdmabroker_resolve_addr_wait(id, NULL, info->ai_addr,
+						 deadline_timeout_ms(deadline));
+		if (r == 0)
+			r = rdmabroker_resolve_route_wait(id, deadline_timeout_ms(deadline));
+		if (r == 0 && attr)
+			r = rdmabroker_create_qp(id, pd, attr);
+	}
+	if (r < 0)
+		rdmabroker_destroy_id(id);
+	else
+		*ret = id;
 	return r;
 }

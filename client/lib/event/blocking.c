@@ -58,15 +58,6 @@ static bool does_not_block(const struct wire *wire)
 	return fcntl(wire_get_fd(wire), F_GETFL) & O_NONBLOCK;
 }
 
-/* Another thread reads the socket. 0, or a negative errno. */
-static int await_reader(struct wire *wire, int cancel_state)
-{
-	if (does_not_block(wire))
-		return -EAGAIN;
-	wire_wait_cancellable(wire, cancel_state);
-	return 0;
-}
-
 /* Waits until this thread can take an event, which is then reserved for it, or the session is lost. Lock held. */
 static int await_direct(struct rdmabroker *session, int cancel_state)
 {
@@ -81,9 +72,12 @@ static int await_direct(struct rdmabroker *session, int cancel_state)
 			return 0;
 		}
 		r = wire_check_socket(wire);
-		if (r == 0)
-			r = wire->reading ? await_reader(wire, cancel_state) :
-					    pump_block(wire, cancel_state);
+		if (r == 0 && !wire->reading)
+			r = pump_block(wire, cancel_state);
+		else if (r == 0 && does_not_block(wire))
+			r = -EAGAIN;
+		else if (r == 0)
+			wire_wait_cancellable(wire, cancel_state);
 		lifetime_end_orphans(session);
 	}
 	return wire->dead ? 0 : r;

@@ -71,14 +71,13 @@ static int agree_on_ece(struct rdmabroker_id *id)
 /* Waits at most for room in the socket. If the broker replies with a failure, the program gets CONNECT_ERROR. */
 static int establish(struct rdmabroker_id *id)
 {
-	REQUEST(request, m, Establish, ESTABLISH, establish);
+	ID_REQUEST(request, m, Establish, ESTABLISH, establish, id);
 	struct call like = {
 		.name = "establish",
 		.answer = ANSWER_FAILURE_AS_EVENT,
 		.failure_type = RDMABROKER_EVENT_CONNECT_ERROR,
 	};
 
-	m.id = id->handle;
 	return idcall_post(id, &like, &request, id->session->wire.call_timeout_ms);
 }
 

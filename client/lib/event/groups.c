@@ -30,7 +30,7 @@ static bool is_of_group(const struct raw_event *raw, const void *userdata)
 
 int rdmabroker_leave_multicast(struct rdmabroker_id *id, const struct sockaddr *addr)
 {
-	REQUEST(request, m, LeaveMulticast, LEAVE_MULTICAST, leave_multicast);
+	ID_REQUEST(request, m, LeaveMulticast, LEAVE_MULTICAST, leave_multicast, id);
 	struct raw_events events = TAILQ_HEAD_INITIALIZER(events);
 	struct sockaddr_storage copy;
 	Rdmabroker__Address address;
@@ -40,7 +40,6 @@ int rdmabroker_leave_multicast(struct rdmabroker_id *id, const struct sockaddr *
 		return r;
 	address_unpack(&copy, &address);
 	multicast_forget(id, &copy);
-	m.id = id->handle;
 	m.addr = &address;
 	r = idcall_do(id, "leave_multicast", &request, ANSWER_AS_EVENT, NULL);
 	/* The session's descriptor must not be readable because of an event that the program does not get any more. */

@@ -88,44 +88,13 @@ static void forget_events(struct rdmabroker_id *id)
 	pending_silence_handle(&session->wire, id->handle);
 }
 
-static bool is_port_space(enum rdmabroker_port_space ps)
-{
-	switch (ps) {
-	case RDMABROKER_PS_IPOIB:
-	case RDMABROKER_PS_TCP:
-	case RDMABROKER_PS_UDP:
-	case RDMABROKER_PS_IB:
-		return true;
-	}
-	return false;
-}
-
-/* With RDMABROKER_NONBLOCK: creates the id in the broker. A DONE event reports the outcome. */
-static int create_now(struct rdmabroker_id *id)
-{
-	struct rdmabroker *session = id->session;
-	REQUEST(request, m, CreateId, CREATE_ID, create_id);
-	int r;
-
-	m.port_space = id->ps;
-	m.id = id->handle;
-	r = idcall_do(id, "create_id", &request, ANSWER_AS_EVENT, NULL);
-	if (r < 0) {
-		wire_lock(&session->wire);
-		forget_events(id);
-		idtable_free(session->ids, id->handle);
-		wire_unlock(&session->wire);
-		id->handle = 0;
-	}
-	return r;
-}
-
 int lifetime_create(struct rdmabroker_id *id)
 {
 	struct rdmabroker *session = id->session;
 	int r;
 
-	if (!is_port_space(id->ps))
+	if (id->ps != RDMABROKER_PS_IPOIB && id->ps != RDMABROKER_PS_TCP &&
+	    id->ps != RDMABROKER_PS_UDP && id->ps != RDMABROKER_PS_IB)
 		return fail(EINVAL, "create_id: unknown port space 0x%x", id->ps);
 	id->handle = 0;
 	id->disconnected = false;
@@ -139,6 +108,22 @@ int lifetime_create(struct rdmabroker_id *id)
 
 	id->is_new = true;
 	return 0;
+}
+
+/* With RDMABROKER_NONBLOCK: creates the id in the broker. A DONE event reports the outcome. */
+static int create_now(struct rdmabroker_id *id)
+{
+	ID_REQUEST(request, m, CreateId, CREATE_ID, create_id, id);
+	int r;
+
+	m.port_space = id->ps;
+	id->is_new = false;
+	r = idcall_do(id, "create_id", &request, ANSWER_AS_EVENT, NULL);
+	/* It was not sent, so there is nothing to destroy in the broker. */
+	id->is_new = r < 0;
+	if (r < 0)
+		lifetime_give_up(id, 0);
+	return r;
 }
 
 int rdmabroker_create_id(struct rdmabroker *session, enum rdmabroker_port_space ps, void *context,
@@ -156,10 +141,8 @@ int rdmabroker_create_id(struct rdmabroker *session, enum rdmabroker_port_space 
 	id->request_responder_resources = id->request_initiator_depth = 0xff;
 	memset(id->options, -1, sizeof(id->options));
 	r = lifetime_create(id);
-	if (r == 0 && session->flags & RDMABROKER_NONBLOCK) {
-		id->is_new = false;
+	if (r == 0 && session->flags & RDMABROKER_NONBLOCK)
 		r = create_now(id);
-	}
 	if (r < 0)
 		free(id);
 	else
@@ -195,17 +178,6 @@ void lifetime_end_orphans(struct rdmabroker *session)
 		queue_free_event(raw);
 		wire_lock(&session->wire);
 	}
-}
-
-/*
- * The id was destroyed, with the result R, in a session whose replies come by another socket: its events that are still
- * in the socket are dropped, and the number is free then. It is not if no reply has come.
- */
-static void free_number(struct rdmabroker *session, uint32_t handle, int r)
-{
-	pump_catch_up(&session->wire);
-	if (r != -ETIMEDOUT)
-		idtable_free(session->ids, handle);
 }
 
 int lifetime_give_up(struct rdmabroker_id *id, int timeout_ms)
@@ -251,8 +223,12 @@ int lifetime_give_up(struct rdmabroker_id *id, int timeout_ms)
 	}
 	r = call_wait_like(&session->wire, &like, &request, timeout_ms, NULL);
 	wire_lock(&session->wire);
-	if (wire_is_direct(&session->wire))
-		free_number(session, like.handle, r);
+	if (wire_is_direct(&session->wire)) {
+		/* Its events that are still in the socket are dropped, so its number is free, unless no reply has come. */
+		pump_catch_up(&session->wire);
+		if (r != -ETIMEDOUT)
+			idtable_free(session->ids, like.handle);
+	}
 	lifetime_end_orphans(session);
 	wire_unlock(&session->wire);
 	return r;

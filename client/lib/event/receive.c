@@ -7,6 +7,7 @@
 #include "client/lib/event/receive.h"
 #include "client/lib/id/idstate.h"
 #include "client/lib/id/idtable.h"
+#include "client/lib/wire/fail.h"
 #include "client/lib/wire/frame.h"
 #include "client/lib/wire/message.h"
 #include "client/lib/wire/pending.h"
@@ -81,41 +82,44 @@ int receive_event(struct rdmabroker *session, Rdmabroker__Frame *frame)
 	return receive_route(raw->id);
 }
 
-int receive_route(struct rdmabroker_id *id)
-{
-	struct raw_event *raw;
-
-	id->routed = !id->wants_route;
-	if (id->routed)
-		return 0;
-	raw = malloc(sizeof(*raw));
-	if (!raw)
-		return -ENOMEM;
-	*raw = (struct raw_event){ .id = id, .type = RDMABROKER_EVENT_ROUTE_RESOLVED };
-	id->stage = STAGE_ROUTE_RESOLVED;
-	queue_add(id->session->queue, raw);
-	return 0;
-}
-
-static int enqueue_outcome(struct rdmabroker *session, struct rdmabroker_id *id,
-			   const struct call *call, const Rdmabroker__Failure *failure)
+/* Queues an event that the library or the program makes, and takes ownership of its text. */
+static int enqueue(struct raw_event event)
 {
 	struct raw_event *raw = malloc(sizeof(*raw));
 
-	if (!raw)
+	if (!raw) {
+		free(event.text);
 		return -ENOMEM;
-	*raw = (struct raw_event){
+	}
+	*raw = event;
+	queue_add(event.id->session->queue, raw);
+	return 0;
+}
+
+int receive_route(struct rdmabroker_id *id)
+{
+	id->routed = !id->wants_route;
+	if (id->routed)
+		return 0;
+	id->stage = STAGE_ROUTE_RESOLVED;
+	return enqueue((struct raw_event){ .id = id, .type = RDMABROKER_EVENT_ROUTE_RESOLVED });
+}
+
+static int enqueue_outcome(struct rdmabroker_id *id, const struct call *call,
+			   const Rdmabroker__Failure *failure)
+{
+	struct raw_event event = {
 		.id = id,
 		.type = failure ? call->failure_type : RDMABROKER_EVENT_DONE,
 		.call = call->name,
 	};
+
 	if (failure) {
-		raw->status = -(failure->error > 0 ? failure->error : EIO);
-		raw->retry_after_ms = failure->retry_after_ms;
-		raw->text = strdup(failure->text);
+		event.status = -(failure->error > 0 ? failure->error : EIO);
+		event.retry_after_ms = failure->retry_after_ms;
+		event.text = strdup(failure->text);
 	}
-	queue_add(session->queue, raw);
-	return 0;
+	return enqueue(event);
 }
 
 int receive_held(struct rdmabroker *session, uint32_t handle)
@@ -184,6 +188,27 @@ int receive_outcome(struct rdmabroker *session, struct call *call, const Rdmabro
 		message_get_qp_attr(&id->init, reply->init);
 	if (id && (call->answer == ANSWER_AS_EVENT ||
 		   (call->answer == ANSWER_FAILURE_AS_EVENT && reply->failure)))
-		r = enqueue_outcome(session, id, call, reply->failure);
+		r = enqueue_outcome(id, call, reply->failure);
+	return r;
+}
+
+/* An event that the program makes itself. It is never sent to the broker, and comes in its order among its events. */
+int rdmabroker_write_event(struct rdmabroker_id *id, enum rdmabroker_event_type type, int status,
+			   uint64_t arg)
+{
+	struct raw_event event = { .id = id, .type = type, .status = status, .arg = arg };
+	struct wire *wire = &id->session->wire;
+	int r = wire_check_process(wire);
+
+	if (r < 0)
+		return r;
+	if (type != RDMABROKER_EVENT_USER && type != RDMABROKER_EVENT_INTERNAL)
+		return fail(EINVAL, "write_event: %s cannot be written",
+			    rdmabroker_event_str(type));
+	wire_lock(wire);
+	r = wire_check(wire);
+	if (r == 0 && enqueue(event) < 0)
+		r = fail(ENOMEM, "write_event: out of memory");
+	wire_unlock(wire);
 	return r;
 }

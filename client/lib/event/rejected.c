@@ -21,6 +21,8 @@ enum {
 	SIDR_REJECT = 2,
 };
 
+static const char no_listener[] = "the peer has no listener at this port";
+
 /* If the private data is a struct refusal, the peer's broker has rejected, else the peer's program. */
 static void explain_listener(struct eventbuf *event)
 {
@@ -47,7 +49,7 @@ void rejected_explain_lookup(struct eventbuf *event)
 		explain_listener(event);
 	} else if (e->status == SIDR_UNSUPPORTED) {
 		e->rejected_by = RDMABROKER_REJECTED_NO_LISTENER;
-		eventbuf_set_text(event, "the peer has no listener at this port");
+		eventbuf_set_text(event, no_listener);
 	}
 }
 
@@ -55,55 +57,41 @@ void rejected_explain_lookup(struct eventbuf *event)
  * iWARP has no reasons. Its status is -ECONNREFUSED or -ECONNRESET, which of them depends on the driver, and for a missing
  * listener as well as for a program's reject. Only private data tell that it was a reject.
  */
-static void explain_iwarp(struct eventbuf *event)
+void rejected_explain(struct eventbuf *event)
 {
+	static const char iwarp[] = "the peer rejected the connection, or has no listener at this "
+				    "port (iWARP does not tell which)";
+	static const struct {
+		int status;
+		enum rdmabroker_rejecter by;
+		const char *text;
+	} reasons[] = {
+		{ -ECONNREFUSED, RDMABROKER_REJECTED_BY_TRANSPORT, iwarp },
+		{ -ECONNRESET, RDMABROKER_REJECTED_BY_TRANSPORT, iwarp },
+		{ REJ_TIMEOUT, RDMABROKER_REJECTED_TIMEOUT,
+		  "the peer's connection manager timed out" },
+		{ REJ_NO_LISTENER, RDMABROKER_REJECTED_NO_LISTENER, no_listener },
+		{ REJ_STALE, RDMABROKER_REJECTED_STALE,
+		  "the peer still has an earlier connection of this QP number; try again" },
+		{ REJ_VENDOR_OPTION, RDMABROKER_REJECTED_ECE,
+		  "the peer's program rejected the ECE options" },
+	};
 	struct rdmabroker_event *e = &event->public;
+	bool is_iwarp = e->status == -ECONNREFUSED || e->status == -ECONNRESET;
 
-	if (e->conn && e->conn->private_data_len > 0) {
+	if (e->status == REJ_CONSUMER || (is_iwarp && e->conn->private_data_len > 0)) {
 		explain_listener(event);
 		return;
 	}
 	e->rejected_by = RDMABROKER_REJECTED_BY_TRANSPORT;
-	eventbuf_set_text(event,
-			  "the peer rejected the connection, or has no listener at this port "
-			  "(iWARP does not tell which)");
-}
-
-void rejected_explain(struct eventbuf *event)
-{
-	struct rdmabroker_event *e = &event->public;
-
-	if (e->status == -ECONNREFUSED || e->status == -ECONNRESET) {
-		explain_iwarp(event);
-		return;
-	}
-	switch (e->status) {
-	case REJ_CONSUMER:
-		explain_listener(event);
-		return;
-	case REJ_VENDOR_OPTION:
-		e->rejected_by = RDMABROKER_REJECTED_ECE;
-		eventbuf_set_text(event, "the peer's program rejected the ECE options");
-		return;
-	case REJ_TIMEOUT:
-		e->rejected_by = RDMABROKER_REJECTED_TIMEOUT;
-		eventbuf_set_text(event, "the peer's connection manager timed out");
-		return;
-	case REJ_NO_LISTENER:
-		e->rejected_by = RDMABROKER_REJECTED_NO_LISTENER;
-		eventbuf_set_text(event, "the peer has no listener at this port");
-		return;
-	case REJ_STALE:
-		e->rejected_by = RDMABROKER_REJECTED_STALE;
-		eventbuf_set_text(event, "the peer still has an earlier connection of this QP "
-					 "number; try again");
-		return;
-	default:
-		e->rejected_by = RDMABROKER_REJECTED_BY_TRANSPORT;
-		snprintf(event->text, sizeof(event->text), "connection manager reason %d",
-			 e->status);
-		e->text = event->text;
-	}
+	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+		if (reasons[i].status == e->status) {
+			e->rejected_by = reasons[i].by;
+			eventbuf_set_text(event, reasons[i].text);
+			return;
+		}
+	snprintf(event->text, sizeof(event->text), "connection manager reason %d", e->status);
+	e->text = event->text;
 }
 
 bool rejected_is_busy(const struct rdmabroker_event *event)

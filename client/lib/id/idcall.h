@@ -6,6 +6,11 @@
 #include "client/lib/id/idstate.h"
 #include "client/lib/wire/calls.h"
 
+/* Like REQUEST(), for a request about ID. */
+#define ID_REQUEST(request, message, Type, TYPE, field, about) \
+	REQUEST(request, message, Type, TYPE, field);          \
+	message.id = (about)->handle
+
 int idcall_wait(struct rdmabroker_id *id, const char *name, Rdmabroker__Request *request,
 		int timeout_ms, Rdmabroker__Frame **ret);
 int idcall_wait_like(struct rdmabroker_id *id, struct call *like, Rdmabroker__Request *request,

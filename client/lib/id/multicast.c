@@ -92,7 +92,7 @@ static int join_new(struct rdmabroker_id *id, const Rdmabroker__Address *address
 int multicast_join(struct rdmabroker_id *id, const struct sockaddr *addr, unsigned flags,
 		   void *context, bool wait, int timeout_ms)
 {
-	REQUEST(request, m, JoinMulticast, JOIN_MULTICAST, join_multicast);
+	ID_REQUEST(request, m, JoinMulticast, JOIN_MULTICAST, join_multicast, id);
 	Rdmabroker__Address address;
 	struct join *join = NULL;
 	int r = message_put_address(&address, addr);
@@ -101,7 +101,6 @@ int multicast_join(struct rdmabroker_id *id, const struct sockaddr *addr, unsign
 		r = join_new(id, &address, flags, context, &join);
 	if (r < 0)
 		return r;
-	m.id = id->handle;
 	m.addr = &address;
 	m.join_flags = flags;
 	r = wait ? idcall_wait(id, "join_multicast", &request, timeout_ms, NULL) :

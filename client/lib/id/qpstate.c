@@ -13,11 +13,10 @@
 
 static int fetch_attr(struct rdmabroker_id *id, enum ibv_qp_state state, struct qp_attr *ret)
 {
-	REQUEST(request, m, InitQpAttr, INIT_QP_ATTR, init_qp_attr);
+	ID_REQUEST(request, m, InitQpAttr, INIT_QP_ATTR, init_qp_attr, id);
 	Rdmabroker__Frame *frame;
 	int r;
 
-	m.id = id->handle;
 	m.qp_state = state;
 	r = idcall_wait(id, "init_qp_attr", &request, id->session->wire.call_timeout_ms, &frame);
 	if (r < 0)

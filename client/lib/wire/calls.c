@@ -8,6 +8,7 @@
 #include "client/lib/wire/deadline.h"
 #include "client/lib/wire/fail.h"
 #include "client/lib/wire/frame.h"
+#include "client/lib/wire/message.h"
 #include "client/lib/wire/pump.h"
 #include "client/lib/wire/wire.h"
 #include "proto/codec.h"
@@ -151,15 +152,12 @@ int call_begin(struct wire *wire, struct call *call, Rdmabroker__Request *reques
 /* If there are many calls that the broker answers only if they fail, asks something for its reply, which settles them. */
 static int limit_unanswered(struct wire *wire, int timeout_ms)
 {
-	Rdmabroker__Request request = RDMABROKER__REQUEST__INIT;
-	Rdmabroker__ListDevices m = RDMABROKER__LIST_DEVICES__INIT;
+	REQUEST(request, m, ListDevices, LIST_DEVICES, list_devices);
 	struct call call = { .name = "list_devices" };
 	int r;
 
 	if (wire->n_unanswered < UNANSWERED_MAX || timeout_ms == 0)
 		return 0;
-	request.op_case = RDMABROKER__REQUEST__OP_LIST_DEVICES;
-	request.list_devices = &m;
 	r = call_exchange(wire, &call, &request, timeout_ms);
 	if (r == 0)
 		frame_free(call.frame);

@@ -16,51 +16,37 @@
  */
 #define GRACE_MS 500
 
-static void dispatch(struct wire *wire, const uint8_t *data, size_t len, int *fd)
+/* Handles a packet of LEN bytes, with which *FD came; takes *FD if it needs it. */
+static void on_packet(struct wire *wire, const uint8_t *data, size_t len, int *fd)
 {
 	Rdmabroker__Frame *frame = frame_unpack(data, len);
-	struct call *call;
-	int r;
+	struct call *call = NULL;
+	int r = 0;
 
 	if (!frame) {
 		wire_die(wire, -EBADMSG);
 		return;
 	}
 	wire->n_received++;
-	switch (frame->body_case) {
-	case RDMABROKER__FRAME__BODY_WOKEN:
-		wire->woken = false;
-		break;
-	case RDMABROKER__FRAME__BODY_EVENT:
-		r = wire->ops->on_event(wire->session, frame);
-		if (r < 0)
-			wire_die(wire, r);
-		return;
-	case RDMABROKER__FRAME__BODY_NOTICE:
-		wire->ops->on_notice(wire->session, frame);
-		return;
-	case RDMABROKER__FRAME__BODY_REPLY:
+	if (frame->body_case == RDMABROKER__FRAME__BODY_REPLY)
 		call = pending_find(wire, frame->reply->serial);
-		if (call) {
-			if (call->ret_fd) {
-				*call->ret_fd = *fd;
-				*fd = -1;
-			}
-			r = pending_answer(wire, call, frame);
-			if (r < 0)
-				wire_die(wire, r);
-			return;
+	if (call) {
+		if (call->ret_fd) {
+			*call->ret_fd = *fd;
+			*fd = -1;
 		}
-		break;
-	default:
-		break;
+		r = pending_answer(wire, call, frame);
+	} else if (frame->body_case == RDMABROKER__FRAME__BODY_EVENT) {
+		r = wire->ops->on_event(wire->session, frame);
+	} else if (frame->body_case == RDMABROKER__FRAME__BODY_NOTICE) {
+		wire->ops->on_notice(wire->session, frame);
+	} else {
+		if (frame->body_case == RDMABROKER__FRAME__BODY_WOKEN)
+			wire->woken = false;
+		frame_free(frame);
 	}
-	frame_free(frame);
-}
-
-static void on_packet(struct wire *wire, const uint8_t *data, size_t len, int *fd)
-{
-	dispatch(wire, data, len, fd);
+	if (r < 0)
+		wire_die(wire, r);
 	pending_settle_received(wire);
 }
 
