@@ -164,8 +164,7 @@ static int call_hello(struct rdmabroker *session, const struct rdmabroker *repli
 	int r;
 
 	m.version = 1;
-	m.features = RDMABROKER__FEATURE__FEATURE_PROOF;
-	m.features |= RDMABROKER__FEATURE__FEATURE_GOODBYE;
+	m.features = RDMABROKER__FEATURE__FEATURE_PROOF | RDMABROKER__FEATURE__FEATURE_GOODBYE;
 	if (session->flags & RDMABROKER_CONFIRM_DISCONNECT)
 		m.features |= RDMABROKER__FEATURE__FEATURE_CONFIRMS_DISCONNECT;
 	m.replies_to = replies ? replies->number : 0;
@@ -348,14 +347,11 @@ static int open_once(const struct rdmabroker_options *options, int sock, int64_t
 	session->wire.sock = ownfd_of(sock);
 	if (sock < 0)
 		r = connect_to(&session->wire, options->socket, deadline);
-	if (r == 0 && !replies && !(session->flags & RDMABROKER_NO_POLL))
-		r = make_fds(&session->wire);
 	if (r == 0)
 		r = say_hello(session, replies, sock < 0 ? PROOF_OPENS : PROOF_ADOPTS,
 			      (int)deadline_left(deadline));
-	/* The broker does not know how, so replies come by the session's own socket. */
-	if (r == 0 && replies && !wire_is_direct(&session->wire) &&
-	    !(session->flags & RDMABROKER_NO_POLL))
+	/* Not direct with REPLIES: the broker does not know how, so replies come by the session's own socket. */
+	if (r == 0 && !wire_is_direct(&session->wire) && !(session->flags & RDMABROKER_NO_POLL))
 		r = make_fds(&session->wire);
 	if (r < 0) {
 		rdmabroker_close(session);

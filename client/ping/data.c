@@ -222,8 +222,7 @@ enum outcome data_serve(struct conn *conn, bool *ret_bye)
 	conn->n_verified += outcome == OUTCOME_OK;
 	done = make_message(conn, SENT, MESSAGE_DONE, round);
 	/* Post the receive before the answer, after which the client can send its next round. */
-	return outcome                                        ?:
-		       post_receive(conn)                     ?:
-		       post(conn, done + 1, conn->size, &got) ?:
-		       post(conn, done, sizeof(*done), /* write= */ NULL);
+	outcome = outcome ?: post_receive(conn);
+	outcome = outcome ?: post(conn, done + 1, conn->size, &got);
+	return outcome ?: post(conn, done, sizeof(*done), /* write= */ NULL);
 }

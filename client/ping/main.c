@@ -118,9 +118,9 @@ static enum outcome run_rounds(struct ping *ping)
 	for (uint64_t round = 1; !outcome && (options->keep || round <= options->count); round++) {
 		if (ping->stop)
 			return options->keep ? OUTCOME_OK : OUTCOME_STOPPED;
-		outcome = data_send(conn, MESSAGE_ROUND, round)  ?:
-				  ping_await(ping, STEP_MESSAGE) ?:
-								   data_verify_done(conn);
+		outcome = data_send(conn, MESSAGE_ROUND, round);
+		outcome = outcome ?: ping_await(ping, STEP_MESSAGE);
+		outcome = outcome ?: data_verify_done(conn);
 		if (outcome == OUTCOME_OK && options->keep)
 			ping_pause(ping, PAUSE_MS);
 		outcome = outcome ?: conn->outcome;
@@ -241,9 +241,10 @@ static enum outcome serve_one(struct ping *ping)
 	memmove(&ping->waiting[0], &ping->waiting[1], --ping->n_waiting * sizeof(ping->waiting[0]));
 	if (ping->conn.size == 0)
 		refuse = refuse ?: "not a client of rdmabroker-ping";
-	outcome = refuse                             ? reject(ping, refuse) :
-		  establish(ping, rdmabroker_accept) ?:
-						       serve_rounds(ping);
+	if (refuse)
+		outcome = reject(ping, refuse);
+	else
+		outcome = establish(ping, rdmabroker_accept) ?: serve_rounds(ping);
 	end_conn(ping);
 	return outcome;
 }

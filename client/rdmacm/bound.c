@@ -21,14 +21,6 @@ struct library {
 	ElfW(Addr) dynamic[DT_NUM]; /* by tag; 0: there is none */
 };
 
-static void read_library(const struct link_map *map, struct library *ret)
-{
-	*ret = (struct library){ .base = map->l_addr };
-	for (const ElfW(Dyn) *dyn = map->l_ld; dyn->d_tag != DT_NULL; dyn++)
-		if (dyn->d_tag > 0 && dyn->d_tag < DT_NUM)
-			ret->dynamic[dyn->d_tag] = dyn->d_un.d_ptr;
-}
-
 /* On some architectures the loader leaves addresses in the dynamic section as they are in the file. */
 static const void *find_table(const struct library *lib, int tag)
 {
@@ -94,7 +86,10 @@ bool bound_rsockets(void *handle)
 
 	if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0)
 		return false;
-	read_library(map, &lib);
+	lib = (struct library){ .base = map->l_addr };
+	for (const ElfW(Dyn) *dyn = map->l_ld; dyn->d_tag != DT_NULL; dyn++)
+		if (dyn->d_tag > 0 && dyn->d_tag < DT_NUM)
+			lib.dynamic[dyn->d_tag] = dyn->d_un.d_ptr;
 	if (!lib.dynamic[DT_SYMTAB] || !lib.dynamic[DT_STRTAB])
 		return false;
 	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)

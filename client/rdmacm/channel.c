@@ -117,12 +117,6 @@ void channel_leave(struct channel *channel)
 		forget(channel);
 }
 
-/* False: the session's descriptor is no socket, and threads wait without using the session. */
-static bool wake_readers(const struct channel *channel)
-{
-	return shutdown(rdmabroker_get_fd(channel->session.broker), SHUT_RDWR) == 0;
-}
-
 /* Ids that are left on CHANNEL lose their handle, so that they can only be destroyed. */
 void channel_free(struct channel *channel)
 {
@@ -137,12 +131,13 @@ void channel_free(struct channel *channel)
 	}
 	/*
 	 * If a thread still waits for events, as at the end of cmtime, that thread frees the channel. If it waits in the
-	 * session's socket, it wakes up, and closes the session, too.
+	 * session's socket, it wakes up, and closes the session, too. Otherwise the descriptor is no socket, and threads wait
+	 * without using the session.
 	 */
 	pthread_mutex_lock(&channel->lock);
 	channel->closed = true;
 	is_used = channel->n_inside > 0;
-	if (!is_used || !wake_readers(channel))
+	if (!is_used || shutdown(rdmabroker_get_fd(channel->session.broker), SHUT_RDWR) < 0)
 		end_session(channel, /* keep= */ !is_used && !channel->lost);
 	pthread_mutex_unlock(&channel->lock);
 	if (!is_used)

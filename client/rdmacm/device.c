@@ -24,12 +24,6 @@ static void check_process(void)
 		LIST_INIT(&devices);
 }
 
-static void fill(struct librdmacm_device *of, int32_t max_qp_wr)
-{
-	for (size_t i = 0; i < sizeof(of->max_qp_wr) / sizeof(of->max_qp_wr[0]); i++)
-		of->max_qp_wr[i] = max_qp_wr;
-}
-
 static int new_device(struct rdmabroker *session, struct ibv_context *verbs, struct device **ret)
 {
 	struct ibv_device_attr attr;
@@ -48,7 +42,8 @@ static int new_device(struct rdmabroker *session, struct ibv_context *verbs, str
 	device->pid = getpid();
 	device->max_responder_resources = (uint8_t)attr.max_qp_rd_atom;
 	device->max_initiator_depth = (uint8_t)attr.max_qp_init_rd_atom;
-	fill(&device->for_librdmacm, attr.max_qp_wr);
+	for (size_t i = 0; i < sizeof(struct librdmacm_device) / sizeof(int32_t); i++)
+		device->for_librdmacm.max_qp_wr[i] = attr.max_qp_wr;
 	LIST_INSERT_HEAD(&devices, device, link);
 	*ret = device;
 	return 0;

@@ -120,9 +120,7 @@ int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id)
 	FORWARD_ID(rdma_get_request, listen, id);
 	if (!listener->sync)
 		return fail(EINVAL);
-	if (listen->event)
-		rdma_ack_cm_event(listen->event);
-	listen->event = NULL;
+	id_ack_own_event(listener);
 	if (rdma_get_cm_event(listen->channel, &event) < 0)
 		return -1;
 	if (check_request(listener, event) < 0) {

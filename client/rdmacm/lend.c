@@ -19,24 +19,10 @@
  *   - if the program's calls of ibv_open_device() do not come here, it requests all leases at the start, too.
  */
 
-typedef struct ibv_context *open_fn(struct ibv_device *device);
-
-/* libibverbs's own; NULL: not found. */
-static open_fn *find_real(void)
-{
-	static _Atomic(open_fn *) real;
-	open_fn *found = atomic_load(&real);
-
-	if (!found) {
-		found = (open_fn *)dlvsym(RTLD_NEXT, "ibv_open_device", "IBVERBS_1.1");
-		atomic_store(&real, found);
-	}
-	return found;
-}
-
 struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
-	open_fn *real = find_real();
+	__typeof__(ibv_open_device) *real =
+		(__typeof__(real))dlvsym(RTLD_NEXT, "ibv_open_device", "IBVERBS_1.1");
 	struct ibv_context *context;
 
 	if (!real) {

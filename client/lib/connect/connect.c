@@ -87,18 +87,6 @@ static int connect_once(struct rdmabroker_id *id, const struct rdmabroker_conn_p
 	return r;
 }
 
-/*
- * connect_wait retries after two kinds of reject. Stale: the peer still has an earlier connection of this QP number, and
- * soon drops it. Busy: the broker of the peer or of this host rejects for a time; only with RDMABROKER_RETRY_BUSY.
- *
- * The rejects (bits of enum retry) after which a retry is allowed, after STALE_TRIES retries of stale rejects.
- */
-static unsigned get_allowed(const struct rdmabroker_id *id, unsigned stale_tries)
-{
-	return (stale_tries < STALE_TRIES ? RETRY_STALE : 0) |
-	       (id->session->flags & RDMABROKER_RETRY_BUSY ? RETRY_BUSY : 0);
-}
-
 /* The random delay keeps clients that were rejected together from retrying together. */
 static int with_jitter(unsigned ms)
 {
@@ -152,7 +140,11 @@ static int renew_id(struct rdmabroker_id *id, int64_t deadline)
 	return r;
 }
 
-/* A reject that is retried leaves the QP as it is, see id->retries. */
+/*
+ * Retries after two kinds of reject, which leave the QP as it is, see id->retries. Stale: the peer still has an earlier
+ * connection of this QP number, and soon drops it. Busy: the broker of the peer or of this host rejects for a time; only
+ * with RDMABROKER_RETRY_BUSY.
+ */
 int rdmabroker_connect_wait(struct rdmabroker_id *id, const struct rdmabroker_conn_param *param,
 			    int timeout_ms)
 {
@@ -161,7 +153,8 @@ int rdmabroker_connect_wait(struct rdmabroker_id *id, const struct rdmabroker_co
 	int r, delay_ms;
 
 	for (;;) {
-		id->retries = get_allowed(id, stale_tries);
+		id->retries = (stale_tries < STALE_TRIES ? RETRY_STALE : 0) |
+			      (id->session->flags & RDMABROKER_RETRY_BUSY ? RETRY_BUSY : 0);
 		r = connect_once(id, param, deadline);
 		delay_ms = r < 0 ? get_delay_ms(id, r, &stale_tries) : -1;
 		id->retries = 0;

@@ -129,17 +129,12 @@ static int create_now(struct rdmabroker_id *id)
 int rdmabroker_create_id(struct rdmabroker *session, enum rdmabroker_port_space ps, void *context,
 			 struct rdmabroker_id **ret)
 {
-	struct rdmabroker_id *id = calloc(1, sizeof(*id));
+	struct rdmabroker_id *id = idstate_new(session, ps);
 	int r;
 
 	if (!id)
 		return fail(ENOMEM, "create_id: out of memory");
-	id->session = session;
 	id->context = context;
-	id->ps = ps;
-	message_get_caps(&id->caps, NULL);
-	id->request_responder_resources = id->request_initiator_depth = 0xff;
-	memset(id->options, -1, sizeof(id->options));
 	r = lifetime_create(id);
 	if (r == 0 && session->flags & RDMABROKER_NONBLOCK)
 		r = create_now(id);
@@ -237,9 +232,7 @@ int lifetime_give_up(struct rdmabroker_id *id, int timeout_ms)
 void lifetime_free(struct rdmabroker_id *id)
 {
 	multicast_free_all(id);
-	/* In a child process the QP belongs to the parent. */
-	if (wire_check_process(&id->session->wire) == 0)
-		rdmabroker_destroy_qp(id);
+	rdmabroker_destroy_qp(id);
 	if (id->device)
 		opendevice_put(id->session, id->device);
 	rdmabroker_free_event(id->reject);

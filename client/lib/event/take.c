@@ -95,15 +95,6 @@ int rdmabroker_get_event(struct rdmabroker *session, int timeout_ms, struct rdma
 	return take_event(session, NULL, 0, deadline_after(timeout_ms), NULL, ret);
 }
 
-/* Fails with the reason of EVENT, a DEVICE_REMOVAL. If policy or an admin has ended the id, it has a status. */
-static int explain_removal(const struct rdmabroker_event *event, const char *name)
-{
-	if (event->status == 0)
-		return fail(ENODEV, "%s: the device was removed", name);
-	return fail(-event->status, "%s: the broker has ended the id: %s", name,
-		    event->text ?: strerror(-event->status));
-}
-
 static int explain_bad(const struct rdmabroker_event *event, const char *name)
 {
 	int error;
@@ -119,7 +110,11 @@ static int explain_bad(const struct rdmabroker_event *event, const char *name)
 		return fail(ECONNREFUSED, "%s: rejected%s%s", name, event->text ? ": " : "",
 			    event->text ?: "");
 	case RDMABROKER_EVENT_DEVICE_REMOVAL:
-		return explain_removal(event, name);
+		if (event->status == 0)
+			return fail(ENODEV, "%s: the device was removed", name);
+		/* Policy or an admin has ended the id. */
+		return fail(-event->status, "%s: the broker has ended the id: %s", name,
+			    event->text ?: strerror(-event->status));
 	default:
 		error = event->status < 0 ? -event->status : ECONNABORTED;
 		if (event->retry_after_ms > 0)

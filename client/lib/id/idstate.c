@@ -11,19 +11,29 @@
 #include "proto/address.h"
 #include "proto/text.h"
 
+struct rdmabroker_id *idstate_new(struct rdmabroker *session, enum rdmabroker_port_space ps)
+{
+	struct rdmabroker_id *id = calloc(1, sizeof(*id));
+
+	if (!id)
+		return NULL;
+	id->session = session;
+	id->ps = ps;
+	message_get_caps(&id->caps, NULL);
+	id->request_responder_resources = id->request_initiator_depth = 0xff;
+	memset(id->options, -1, sizeof(id->options));
+	return id;
+}
+
 int idstate_new_request(struct rdmabroker *session, uint32_t handle, enum rdmabroker_port_space ps,
 			struct rdmabroker_id **ret)
 {
-	struct rdmabroker_id *id = calloc(1, sizeof(*id));
+	struct rdmabroker_id *id = idstate_new(session, ps);
 	int r;
 
 	if (!id)
 		return -ENOMEM;
-	id->session = session;
 	id->handle = handle;
-	id->ps = ps;
-	message_get_caps(&id->caps, NULL);
-	id->request_responder_resources = id->request_initiator_depth = 0xff;
 	pending_settle_handle(&session->wire, handle);
 	r = idtable_add_request(session->ids, id, handle);
 	if (r < 0) {

@@ -103,6 +103,8 @@ static inline bool idstate_is_datagram(const struct rdmabroker_id *id)
 	return id->ps == RDMABROKER_PS_UDP || id->ps == RDMABROKER_PS_IPOIB;
 }
 
+/* A struct without a number in the broker. NULL: out of memory. */
+struct rdmabroker_id *idstate_new(struct rdmabroker *session, enum rdmabroker_port_space ps);
 /*
  * Make the struct of a connection request or an imported id, which has the number HANDLE in the broker. Returns 0,
  * -ENOMEM, or -EPROTO: HANDLE is not valid, or in use. Needs the lock.

@@ -252,14 +252,8 @@ int rdmabroker_set_qp(struct rdmabroker_id *id, struct ibv_qp *qp)
 
 void rdmabroker_destroy_qp(struct rdmabroker_id *id)
 {
-	struct failure_copy copy;
-	int r;
-
 	/* In a child process the QP belongs to the parent. */
-	fail_save(&copy);
-	r = wire_check_process(&id->session->wire);
-	fail_restore(&copy);
-	if (r < 0)
+	if (wire_is_in_child(&id->session->wire))
 		return;
 	/* A QP that is attached to a group cannot be destroyed. */
 	multicast_detach_all(id);

@@ -187,12 +187,6 @@ int pump_block(struct wire *wire, int cancel_state)
 
 #define BLOCK_LATE_MS 20 /* so much too late a wait can end */
 
-/* Whether a wait of LEFT ms can be one system call. It can also end early. */
-static bool may_block(const struct wire *wire, int64_t left)
-{
-	return wire->block_ms > 0 && left >= wire->block_ms - BLOCK_LATE_MS && left > 0;
-}
-
 static int block(struct wire *wire)
 {
 	int cancel_state, ignored, r;
@@ -223,7 +217,9 @@ int pump_poll(struct wire *wire, short events, int64_t deadline)
 	}
 
 	left = deadline_left(deadline);
-	if (reader && events == POLLIN && may_block(wire, left))
+	/* Such a wait can be one system call. It can also end early. */
+	if (reader && events == POLLIN && wire->block_ms > 0 && left > 0 &&
+	    left >= wire->block_ms - BLOCK_LATE_MS)
 		return block(wire);
 	if (!reader && left > ROOM_SLICE_MS)
 		left = ROOM_SLICE_MS;

@@ -239,7 +239,7 @@ int wire_check_own(struct wire *wire)
 
 int wire_check_process(const struct wire *wire)
 {
-	if (fork_mark_is_child(&wire->fork_mark))
+	if (wire_is_in_child(wire))
 		return fail(EPERM,
 			    "the session belongs to another process: open one in this process");
 	return 0;

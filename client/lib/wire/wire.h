@@ -141,6 +141,11 @@ int wire_check(struct wire *wire);
  */
 int wire_check_socket(struct wire *wire);
 int wire_check_own(struct wire *wire);
+static inline bool wire_is_in_child(const struct wire *wire)
+{
+	return fork_mark_is_child(&wire->fork_mark);
+}
+
 /*
  * -EPERM in a child of the process that opened the session, else 0. Call it before locking: in the child the lock can
  * be a copy that was made while a thread of the parent held it, and that is never released.
