@@ -55,12 +55,6 @@ static bool is_gone(const struct device *device)
 	return BROKER(rdmabroker_check_device(device->session, device->verbs)) < 0;
 }
 
-/* True: nothing can be done with the device, not even with its PD. */
-static bool is_lost(const struct device *device)
-{
-	return BROKER(rdmabroker_check_device(device->session, device->verbs)) == -EBADF;
-}
-
 static int open_device(struct rdmabroker *session, const char *name, struct ibv_context **ret)
 {
 	int r;
@@ -131,8 +125,11 @@ static void unuse(struct device *device)
 {
 	if (--device->n_users > 0 || device->pid != getpid())
 		return;
-	/* If the PD still has memory regions or QPs, ibv_dealloc_pd() fails, and the PD leaks, as in librdmacm. */
-	if (!is_lost(device)) {
+	/*
+	 * -EBADF: nothing can be done with the device, not even with its PD. If the PD still has memory regions or QPs,
+	 * ibv_dealloc_pd() fails, and the PD leaks, as in librdmacm.
+	 */
+	if (BROKER(rdmabroker_check_device(device->session, device->verbs)) != -EBADF) {
 		if (device->xrcd)
 			ibv_close_xrcd(device->xrcd);
 		if (device->pd)

@@ -129,19 +129,10 @@ static void on_failure(struct cm_event *event)
 		id->connected = false;
 }
 
+/* The outcome of rdma_connect() or rdma_accept(), or the end of the connection. */
 static bool is_outcome(enum rdma_cm_event_type type)
 {
-	switch (type) {
-	case RDMA_CM_EVENT_CONNECT_RESPONSE:
-	case RDMA_CM_EVENT_CONNECT_ERROR:
-	case RDMA_CM_EVENT_UNREACHABLE:
-	case RDMA_CM_EVENT_REJECTED:
-	case RDMA_CM_EVENT_ESTABLISHED:
-	case RDMA_CM_EVENT_DISCONNECTED:
-		return true;
-	default:
-		return false;
-	}
+	return type >= RDMA_CM_EVENT_CONNECT_RESPONSE && type <= RDMA_CM_EVENT_DISCONNECTED;
 }
 
 /* False: the program does not get the event. */

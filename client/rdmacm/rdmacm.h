@@ -70,7 +70,7 @@
 /* The attributes of a port that do not change on Ethernet. */
 struct port {
 	uint8_t number; /* from 1; 0: this struct is not used yet */
-	bool is_ethernet;
+	bool is_ethernet; /* false: ignore active_mtu */
 	uint8_t active_mtu; /* enum ibv_mtu */
 };
 

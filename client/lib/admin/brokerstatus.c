@@ -49,15 +49,6 @@ static struct rdmabroker_holder *in_device(struct rdmabroker_device_status *ret,
 	return space;
 }
 
-static size_t count_holders(const Rdmabroker__Status *in)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < in->n_devices; i++)
-		n += in->devices[i]->foreign_ids ? in->devices[i]->foreign_ids->n_holders : 0;
-	return n;
-}
-
 int rdmabroker_get_status(struct rdmabroker *session, struct rdmabroker_status **ret)
 {
 	REQUEST(request, m, GetStatus, GET_STATUS, get_status);
@@ -66,14 +57,18 @@ int rdmabroker_get_status(struct rdmabroker *session, struct rdmabroker_status *
 	struct rdmabroker_status *status;
 	const Rdmabroker__Status *in;
 	struct replies replies;
+	size_t n_holders = 0;
 	int r = replies_get(&replies, session, "get_status", &request,
 			    RDMABROKER__REPLY__RESULT_STATUS, NULL);
 
 	if (r < 0)
 		return r;
 	in = replies.list[0]->reply->status;
+	for (size_t i = 0; i < in->n_devices; i++)
+		n_holders += in->devices[i]->foreign_ids ? in->devices[i]->foreign_ids->n_holders :
+							   0;
 	status = replies_keep(&replies, sizeof(*status) + in->n_devices * sizeof(*devices) +
-						count_holders(in) * sizeof(*holders));
+						n_holders * sizeof(*holders));
 	if (!status)
 		return -ENOMEM;
 	devices = (void *)(status + 1);

@@ -21,12 +21,11 @@ int rdmabroker_get_request(struct rdmabroker_id *listen, int timeout_ms, struct 
 	int r = take_outcome_event(listen, &call, BIT(CONNECT_REQUEST), 0,
 				   deadline_after(timeout_ms), &event);
 
+	if (!event && r == -ETIMEDOUT)
+		r = fail(ETIMEDOUT, "get_request: no connection request came before the timeout");
 	if (r < 0) {
 		rdmabroker_free_event(event);
-		return r != -ETIMEDOUT ?
-			       r :
-			       fail(ETIMEDOUT, "get_request: no connection request came before the "
-					       "timeout");
+		return r;
 	}
 	*ret = event->id;
 	(*ret)->request = event;

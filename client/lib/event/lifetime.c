@@ -156,11 +156,13 @@ void lifetime_give_up_handle(struct rdmabroker *session, uint32_t handle)
 	};
 
 	m.id = handle;
-	/*
-	 * If the broker does not read the request in time, give up the session, so that the broker destroys its ids.
-	 */
-	if (call_post(&session->wire, &like, &request, session->wire.call_timeout_ms) == -ETIMEDOUT)
-		wire_lose(&session->wire, -ETIMEDOUT);
+	if (call_post(&session->wire, &like, &request, session->wire.call_timeout_ms) != -ETIMEDOUT)
+		return;
+	/* The broker does not read: give up the session, so that the broker destroys its ids. */
+	wire_lock(&session->wire);
+	wire_die(&session->wire, -ETIMEDOUT);
+	wire_wake(&session->wire);
+	wire_unlock(&session->wire);
 }
 
 void lifetime_end_orphans(struct rdmabroker *session)

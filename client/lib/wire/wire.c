@@ -205,14 +205,6 @@ void wire_die(struct wire *wire, int r)
 		shutdown(wire->sock.fd, SHUT_RDWR);
 }
 
-void wire_lose(struct wire *wire, int r)
-{
-	wire_lock(wire);
-	wire_die(wire, r);
-	wire_wake(wire);
-	wire_unlock(wire);
-}
-
 int wire_check(struct wire *wire)
 {
 	if (wire->dead == -EBADF)

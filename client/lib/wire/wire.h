@@ -131,8 +131,6 @@ void wire_count_waiting(struct wire *wire, int n);
 
 /* Give the session up because of R, a negative errno. Lock held. */
 void wire_die(struct wire *wire, int r);
-/* Like wire_die(), but also wakes all threads that wait, and takes the lock itself. */
-void wire_lose(struct wire *wire, int r);
 /* -ECONNRESET: the connection is lost; else 0. Lock held. */
 int wire_check(struct wire *wire);
 /*
