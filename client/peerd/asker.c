@@ -18,10 +18,6 @@
 
 /* Another host, while something is asked. An address of this host belongs to it. */
 struct host {
-	struct {
-		char from[64], to[64]; /* the addresses of this host, and of the other one */
-		uint32_t scope; /* of a link-local address */
-	} key;
 	struct exchange_ends ends;
 	struct queue waiting;
 	unsigned n_talks;
@@ -52,7 +48,7 @@ struct asker {
 	struct exchange_tools tools;
 	uint16_t port; /* of the helper on other hosts */
 	struct brokerlink *link;
-	struct host *hosts; /* a uthash table, by key */
+	struct host *hosts; /* a uthash table, by ends */
 	struct user *users; /* a uthash table, by uid */
 	/* hosts with questions for which no talk could begin: there are too many talks, or their users have too many */
 	struct host *queued;
@@ -62,41 +58,34 @@ struct asker {
 
 /* ---- hosts ---- */
 
-static void set_port(struct sockaddr_storage *address, uint16_t port)
+/* Makes RET of FROM, with PORT. An address of IPv4 that is mapped to IPv6 becomes one of IPv4. */
+static void set_address(struct sockaddr_storage *ret, const struct sockaddr *from, uint16_t port)
 {
-	if (address->ss_family == AF_INET6)
-		((struct sockaddr_in6 *)address)->sin6_port = htons(port);
-	else
-		((struct sockaddr_in *)address)->sin_port = htons(port);
+	char host[64];
+
+	addr_parse(ret, message_address(from, host), port);
+	if (ret->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)ret)->sin6_scope_id =
+			((const struct sockaddr_in6 *)from)->sin6_scope_id;
 }
 
-static void copy_address(struct sockaddr_storage *ret, const struct sockaddr *from, uint16_t port)
-{
-	memcpy(ret, from, addr_len(from));
-	set_port(ret, port);
-}
-
+/* NULL: out of memory. */
 static struct host *get_host(struct asker *asker, const struct sockaddr *local,
 			     const struct sockaddr *peer)
 {
-	struct host *host = calloc(1, sizeof(*host)), *found;
+	struct exchange_ends ends;
+	struct host *host;
 
+	set_address(&ends.local, local, 0);
+	set_address(&ends.peer, peer, asker->port);
+	HASH_FIND(hh, asker->hosts, &ends, sizeof(ends), host);
+	if (host)
+		return host;
+	host = calloc(1, sizeof(*host));
 	if (!host)
 		return NULL;
-	message_address(local, host->key.from);
-	message_address(peer, host->key.to);
-	if (peer->sa_family == AF_INET6)
-		host->key.scope = ((const struct sockaddr_in6 *)peer)->sin6_scope_id;
-	HASH_FIND(hh, asker->hosts, &host->key, sizeof(host->key), found);
-	if (found) {
-		free(host);
-		return found;
-	}
-	copy_address(&host->ends.local, local, 0);
-	copy_address(&host->ends.peer, peer, asker->port);
-	strcpy(host->ends.from, host->key.from);
-	strcpy(host->ends.to, host->key.to);
-	HASH_ADD(hh, asker->hosts, key, sizeof(host->key), host);
+	host->ends = ends;
+	HASH_ADD(hh, asker->hosts, ends, sizeof(ends), host);
 	if (host->hh.tbl)
 		return host;
 	free(host);
@@ -181,12 +170,15 @@ static void answer_late(struct asker *asker, struct host *host)
 
 static void answer_known(struct talk *talk, const struct answers *answers)
 {
+	char to[64];
+
+	message_address((struct sockaddr *)&talk->host->ends.peer, to);
 	for (size_t i = 0; i < talk->n; i++) {
 		const struct answer *one = &answers->list[i];
 		char why[EXCHANGE_WHY_MAX] = "";
 
 		if (one->unknown)
-			snprintf(why, sizeof(why), "%s says: %s", talk->host->key.to, one->unknown);
+			snprintf(why, sizeof(why), "%s says: %s", to, one->unknown);
 		answer(talk->asker, talk->asks[i], one->unknown ? NULL : &one->who, why);
 	}
 }
@@ -332,27 +324,29 @@ static void on_exchange(void *userdata, const struct answers *answers, const cha
 	start_queued(asker);
 }
 
-void asker_ask(void *userdata, uint64_t number, uid_t uid, bool listens, int ps,
-	       const struct sockaddr *local, const struct sockaddr *peer, uint32_t qpn)
+void asker_ask(void *userdata, const struct rdmabroker_notice *notice)
 {
+	const struct sockaddr *local = (const struct sockaddr *)&notice->local;
+	const struct sockaddr *peer = (const struct sockaddr *)&notice->peer;
 	struct asker *asker = userdata;
 	struct ask *ask = calloc(1, sizeof(*ask));
 	struct host *host;
 
 	if (!ask)
 		return; /* the broker's deadline ends the wait */
-	ask->number = number;
+	ask->number = notice->question;
 	ask->until_ms = now_ms() + ASKER_MS;
-	ask->uid = uid;
+	ask->uid = notice->who.uid;
 	if (addr_len(local) == 0 || local->sa_family != peer->sa_family) {
 		answer(asker, ask, /* who= */ NULL, "the peer has no IP address");
 		return;
 	}
-	ask->question = (struct question){ .listens = listens,
-					   .ps = ps,
-					   .port = addr_port(peer),
-					   .peer_port = addr_port(local),
-					   .qpn = qpn };
+	ask->question =
+		(struct question){ .listens = strcmp(notice->operation ?: "", "connect") == 0,
+				   .ps = notice->ps,
+				   .port = addr_port(peer),
+				   .peer_port = addr_port(local),
+				   .qpn = notice->peer_qp_num };
 	host = get_host(asker, local, peer);
 	if (!host) {
 		answer(asker, ask, /* who= */ NULL, "out of memory");

@@ -28,6 +28,4 @@ int asker_new(struct asker **ret, sd_event *loop, const struct settings *setting
 struct asker *asker_free(struct asker *asker); /* takes NULL; returns NULL */
 /* Answers go to LINK. To be called before the first question. */
 void asker_set_link(struct asker *asker, struct brokerlink *link);
-/* The broker asks question NUMBER. See brokerlink_asked. */
-void asker_ask(void *asker, uint64_t number, uid_t uid, bool listens, int ps,
-	       const struct sockaddr *local, const struct sockaddr *peer, uint32_t qpn);
+void asker_ask(void *asker, const struct rdmabroker_notice *notice); /* a brokerlink_asked */

@@ -12,6 +12,7 @@
 #include "proto/clock.h"
 #include "proto/notifier.h"
 #include "proto/text.h"
+#include "proto/timer.h"
 
 #define CALL_MS 1000
 #define RETRY_MIN_MS 250
@@ -117,8 +118,7 @@ static void try_again_later(struct brokerlink *link)
 		link->retry_ms = RETRY_MIN_MS;
 	link->opened_ms = 0;
 	close_sessions(link);
-	sd_event_source_set_time_relative(link->timer, link->retry_ms * 1000);
-	sd_event_source_set_enabled(link->timer, SD_EVENT_ONESHOT);
+	timer_start(link->timer, link->retry_ms * 1000);
 	if (link->retry_ms < RETRY_MAX_MS)
 		link->retry_ms *= 2;
 }
@@ -147,10 +147,7 @@ static int on_serving_io(sd_event_source *source, int fd, uint32_t events, void 
 
 	while (get_notice(link, &notice)) {
 		if (strcmp(notice->kind, "question") == 0)
-			link->asked(link->userdata, notice->question, notice->who.uid,
-				    strcmp(notice->operation ?: "", "connect") == 0, notice->ps,
-				    (struct sockaddr *)&notice->local,
-				    (struct sockaddr *)&notice->peer, notice->peer_qp_num);
+			link->asked(link->userdata, notice);
 		rdmabroker_free(notice);
 	}
 	return 0;
@@ -272,7 +269,9 @@ int brokerlink_new(struct brokerlink **ret, sd_event *loop, struct notifier *not
 	link->asked = asked;
 	link->userdata = userdata;
 	pthread_mutex_init(&link->lock, NULL);
-	r = sd_event_add_time_relative(loop, &link->timer, CLOCK_MONOTONIC, 0, 1, on_timer, link);
+	r = timer_new(&link->timer, loop, 1, on_timer, link);
+	if (r == 0)
+		r = timer_start(link->timer, 0);
 	if (r < 0) {
 		brokerlink_free(link);
 		return r;

@@ -15,10 +15,8 @@
 struct brokerlink;
 struct notifier;
 
-/* The broker asks for a program of UID who the peer of LOCAL is. NUMBER is for brokerlink_answer(). */
-typedef void brokerlink_asked(void *userdata, uint64_t number, uid_t uid, bool listens, int ps,
-			      const struct sockaddr *local, const struct sockaddr *peer,
-			      uint32_t qpn);
+/* NOTICE is a question of the broker, which is freed after the call. */
+typedef void brokerlink_asked(void *userdata, const struct rdmabroker_notice *notice);
 
 /*
  * SOCKET NULL: the library's default. A broker that is not there (yet) is no error. The sessions are opened in a thread of

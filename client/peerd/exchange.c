@@ -10,6 +10,7 @@
 #include "exchange.h"
 #include "proto/addr.h"
 #include "proto/clock.h"
+#include "proto/timer.h"
 #include "transfer.h"
 
 /* Bytes, sealed: the identities of QUESTIONS_MAX programs, with 1024 groups each. */
@@ -17,33 +18,28 @@
 #define TRANSFER_MS 10000
 
 struct exchange {
+	struct job job; /* CLOSING and OPENING */
 	struct exchange_tools *tools;
-	struct exchange_ends ends;
+	const struct exchange_ends *ends;
 	struct message_head head;
 	size_t n; /* questions */
 	sd_event_source *timer; /* the deadline */
-	exchange_done *done;
+	exchange_done *done; /* NULL: it was freed meanwhile, and the end of the job frees it */
 	void *userdata;
-	struct sealing *sealing; /* CLOSING and OPENING */
+	bool has_job;
 	struct transfer *transfer; /* from SENDING on */
 	bool is_sent;
-	char *questions;
 	bool was_kept; /* the connection; it can have ended, and then the questions are sealed and sent once more */
 	bool dials; /* the questions go through a new connection */
-};
-
-/* What a thread does: it seals TEXT, or opens the seal. */
-struct sealing {
-	struct job job;
-	struct exchange *exchange; /* NULL: it was freed meanwhile */
-	const struct seal *seal;
-	struct message_head head;
-	size_t n;
-	char *text, *result;
 	struct gate_text gate_text;
-	struct answers answers; /* in RESULT */
-	bool is_right;
-	char error[SEAL_ERROR_MAX];
+
+	/* While there is a job, these are the thread's: */
+	const struct seal *seal;
+	char *questions;
+	char *sealed; /* the questions, or the answers */
+	bool has_seal; /* of the answers: it is right */
+	struct answers answers;
+	char error[SEAL_ERROR_MAX]; /* empty: the job was done */
 };
 
 __attribute__((format(printf, 2, 3))) static void fail(struct exchange *exchange, const char *fmt,
@@ -62,80 +58,68 @@ __attribute__((format(printf, 2, 3))) static void fail(struct exchange *exchange
 
 static void run_closing(struct job *job)
 {
-	struct sealing *sealing = (struct sealing *)job;
+	struct exchange *exchange = (struct exchange *)job;
 
-	sealing->result = seal_close(sealing->seal, sealing->text, sealing->error);
-	sealing->is_right = sealing->result;
+	exchange->sealed = seal_close(exchange->seal, exchange->questions, exchange->error);
 }
 
 static void run_opening(struct job *job)
 {
-	struct sealing *sealing = (struct sealing *)job;
+	struct exchange *exchange = (struct exchange *)job;
+	char *text = seal_open(exchange->seal, exchange->sealed, exchange->error);
 
-	sealing->result = seal_open(sealing->seal, sealing->text, sealing->error);
-	sealing->is_right = sealing->result &&
-			    message_read_answers(sealing->result, &sealing->head, sealing->n,
-						 &sealing->answers, sealing->error);
+	exchange->has_seal = text;
+	if (text)
+		message_read_answers(text, &exchange->head, exchange->n, &exchange->answers,
+				     exchange->error);
+	free(text);
 }
 
 /* ---- in the loop's thread ---- */
 
-static void sealing_free(struct sealing *sealing)
+static bool start_job(struct exchange *exchange, void (*run)(struct job *job),
+		      void (*done)(struct job *job))
 {
-	answers_done(&sealing->answers);
-	free(sealing->text);
-	free(sealing->result);
-	free(sealing);
+	exchange->job.run = run;
+	exchange->job.done = done;
+	exchange->has_job = work_add(exchange->tools->work, &exchange->job) == 0;
+	return exchange->has_job;
 }
 
-/* TEXT is taken. NULL: out of memory. */
-static int start_sealing(struct exchange *exchange, char *text, void (*run)(struct job *job),
-			 void (*done)(struct job *job))
+/* The job has ended. False: the exchange was freed meanwhile. */
+static bool end_job(struct exchange *exchange)
 {
-	struct sealing *sealing = text ? calloc(1, sizeof(*sealing)) : NULL;
+	exchange->has_job = false;
+	if (exchange->done)
+		return true;
+	exchange_free(exchange);
+	return false;
+}
 
-	if (!sealing) {
-		free(text);
-		return -ENOMEM;
-	}
-	sealing->job.run = run;
-	sealing->job.done = done;
-	sealing->exchange = exchange;
-	sealing->seal = exchange->tools->seal;
-	sealing->head = exchange->head;
-	sealing->n = exchange->n;
-	sealing->text = text;
-	if (work_add(exchange->tools->work, &sealing->job) < 0) {
-		sealing_free(sealing);
-		return -EAGAIN;
-	}
-	exchange->sealing = sealing;
-	return 0;
+static void refuse(struct exchange *exchange, const char *why)
+{
+	refusals_print(&exchange->tools->refusals, "answers", exchange->head.to, why);
+	fail(exchange, "the answer of %s was refused: %s", exchange->head.to, why);
 }
 
 static void done_opening(struct job *job)
 {
-	struct sealing *sealing = (struct sealing *)job;
-	struct exchange *exchange = sealing->exchange;
+	struct exchange *exchange = (struct exchange *)job;
 
-	if (exchange && sealing->result)
-		gate_was_right(&exchange->tools->gate, &sealing->gate_text);
-	if (exchange)
-		exchange->sealing = NULL;
-	if (exchange && sealing->is_right) {
-		kept_put(&exchange->tools->kept, &exchange->ends, exchange->transfer);
-		exchange->transfer = NULL;
-		exchange->done(exchange->userdata, &sealing->answers, /* why= */ NULL);
-	} else if (exchange) {
-		refusals_print(&exchange->tools->refusals, "answers", exchange->ends.to,
-			       sealing->error);
-		fail(exchange, "the answer of %s was refused: %s", exchange->ends.to,
-		     sealing->error);
+	if (!end_job(exchange))
+		return;
+	if (exchange->has_seal)
+		gate_was_right(&exchange->tools->gate, &exchange->gate_text);
+	if (*exchange->error) {
+		refuse(exchange, exchange->error);
+		return;
 	}
-	sealing_free(sealing);
+	kept_put(&exchange->tools->kept, exchange->ends, exchange->transfer);
+	exchange->transfer = NULL;
+	exchange->done(exchange->userdata, &exchange->answers, /* why= */ NULL);
 }
 
-static int seal_questions(struct exchange *exchange);
+static void done_closing(struct job *job);
 
 /*
  * The connection that was kept has ended; others that are kept may have, too. The questions get a new seal, because the other
@@ -146,36 +130,30 @@ static void ask_again(struct exchange *exchange)
 	exchange->was_kept = exchange->is_sent = false;
 	exchange->dials = true;
 	exchange->transfer = transfer_free(exchange->transfer);
-	kept_close(&exchange->tools->kept, &exchange->ends);
-	if (seal_questions(exchange) < 0)
+	kept_close(&exchange->tools->kept, exchange->ends);
+	if (!start_job(exchange, run_closing, done_closing))
 		fail(exchange, "too many questions are being sealed already");
 }
 
 /* The answers are here. */
 static void open_answers(struct exchange *exchange)
 {
-	const struct sockaddr *peer = (const struct sockaddr *)&exchange->ends.peer;
-	const char *to = exchange->ends.to, *why;
-	char *text = transfer_take(exchange->transfer);
-	struct gate_text gate_text;
+	const struct sockaddr *peer = (const struct sockaddr *)&exchange->ends->peer;
+	const char *why;
 
-	why = gate_check(&exchange->tools->gate, text, exchange->was_kept ? NULL : peer,
-			 &gate_text);
-	if (why) {
-		free(text);
-		refusals_print(&exchange->tools->refusals, "answers", to, why);
-		fail(exchange, "the answer of %s was refused: %s", to, why);
-	} else if (start_sealing(exchange, text, run_opening, done_opening) < 0) {
+	exchange->sealed = transfer_take(exchange->transfer);
+	why = gate_check(&exchange->tools->gate, exchange->sealed, exchange->was_kept ? NULL : peer,
+			 &exchange->gate_text);
+	if (why)
+		refuse(exchange, why);
+	else if (!start_job(exchange, run_opening, done_opening))
 		fail(exchange, "too many answers are being read already");
-	} else {
-		exchange->sealing->gate_text = gate_text;
-	}
 }
 
 static void on_transfer(void *userdata, int r)
 {
 	struct exchange *exchange = userdata;
-	const char *to = exchange->ends.to;
+	const char *to = exchange->head.to;
 
 	if (r < 0 && r != -EMSGSIZE && exchange->was_kept) {
 		ask_again(exchange);
@@ -213,81 +191,58 @@ static int connect_to(const struct exchange_ends *ends)
 	return r;
 }
 
-/* Takes TEXT. The other host closes connections that do not send their questions at once, if it has too many. */
-static void dial(struct exchange *exchange, char *text)
+/* The other host closes connections that do not send their questions at once, if it has too many. */
+static int connect_transfer(struct exchange *exchange)
 {
-	const struct exchange_ends *ends = &exchange->ends;
-	int fd = connect_to(ends), r = fd;
+	int fd;
 
-	/* The exchange has a deadline of its own, which comes first. */
-	if (fd >= 0)
-		r = transfer_new(&exchange->transfer, exchange->tools->loop, fd, TRANSFER_MS,
-				 on_transfer, exchange);
-	if (r >= 0) {
-		transfer_send(exchange->transfer, text);
-		return;
-	}
-	free(text);
-	fail(exchange, "cannot connect from %s to %s: %s", ends->from, ends->to, strerror(-r));
-}
-
-/* Takes TEXT. */
-static void connect_and_send(struct exchange *exchange, char *text)
-{
 	if (!exchange->dials)
-		exchange->transfer = kept_take(&exchange->tools->kept, &exchange->ends);
-	if (!exchange->transfer) {
-		dial(exchange, text);
-		return;
+		exchange->transfer = kept_take(&exchange->tools->kept, exchange->ends);
+	exchange->was_kept = exchange->transfer;
+	/* The exchange has a deadline of its own, which comes first. */
+	if (exchange->was_kept) {
+		transfer_set_timeout(exchange->transfer, TRANSFER_MS);
+		transfer_pass(exchange->transfer, on_transfer, exchange);
+		return 0;
 	}
-	exchange->was_kept = true;
-	transfer_set_timeout(exchange->transfer, TRANSFER_MS);
-	transfer_pass(exchange->transfer, on_transfer, exchange);
-	transfer_send(exchange->transfer, text);
+	fd = connect_to(exchange->ends);
+	return fd < 0 ? fd :
+			transfer_new(&exchange->transfer, exchange->tools->loop, fd, TRANSFER_MS,
+				     on_transfer, exchange);
 }
 
 static void done_closing(struct job *job)
 {
-	struct sealing *sealing = (struct sealing *)job;
-	struct exchange *exchange = sealing->exchange;
-	char *result = sealing->result;
+	struct exchange *exchange = (struct exchange *)job;
+	int r;
 
-	if (exchange)
-		exchange->sealing = NULL;
-	if (exchange && sealing->is_right) {
-		sealing->result = NULL;
-		connect_and_send(exchange, result);
-	} else if (exchange) {
-		fail(exchange, "%s", sealing->error);
+	if (!end_job(exchange))
+		return;
+	if (!exchange->sealed) {
+		fail(exchange, "%s", exchange->error);
+		return;
 	}
-	sealing_free(sealing);
-}
-
-static int seal_questions(struct exchange *exchange)
-{
-	return start_sealing(exchange, strdup(exchange->questions), run_closing, done_closing);
+	r = connect_transfer(exchange);
+	if (r < 0) {
+		fail(exchange, "cannot connect from %s to %s: %s", exchange->head.from,
+		     exchange->head.to, strerror(-r));
+		return;
+	}
+	transfer_send(exchange->transfer, exchange->sealed);
+	exchange->sealed = NULL;
 }
 
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct exchange *exchange = userdata;
 
-	if (exchange->sealing)
+	if (exchange->has_job)
 		fail(exchange, "munged has not %s in time",
 		     exchange->transfer ? "opened the seal of the answer" : "sealed the question");
 	else
 		fail(exchange, "rdmabroker-peerd of %s has not answered in time",
-		     exchange->ends.to);
+		     exchange->head.to);
 	return 0;
-}
-
-static int start_timer(struct exchange *exchange, int64_t ms)
-{
-	int r = sd_event_add_time_relative(exchange->tools->loop, &exchange->timer, CLOCK_MONOTONIC,
-					   ms > 0 ? (uint64_t)ms * 1000 : 0, 1000, on_timer,
-					   exchange);
-
-	return r < 0 ? r : 0;
 }
 
 int exchange_new(struct exchange **ret, struct exchange_tools *tools,
@@ -295,24 +250,28 @@ int exchange_new(struct exchange **ret, struct exchange_tools *tools,
 		 int64_t until_ms, exchange_done *done, void *userdata)
 {
 	struct exchange *exchange = calloc(1, sizeof(*exchange));
+	int64_t ms = until_ms - now_ms();
 	int r;
 
 	if (!exchange)
 		return -ENOMEM;
 	exchange->tools = tools;
-	exchange->ends = *ends;
+	exchange->seal = tools->seal;
+	exchange->ends = ends;
 	exchange->n = n;
 	exchange->done = done;
 	exchange->userdata = userdata;
-	strcpy(exchange->head.from, ends->from);
-	strcpy(exchange->head.to, ends->to);
+	message_address((const struct sockaddr *)&ends->local, exchange->head.from);
+	message_address((const struct sockaddr *)&ends->peer, exchange->head.to);
 	r = message_set_nonce(&exchange->head) ? 0 : -EIO;
 	if (r == 0)
-		r = start_timer(exchange, until_ms - now_ms());
-	if (r == 0) {
-		exchange->questions = message_ask(&exchange->head, questions, n);
-		r = exchange->questions ? seal_questions(exchange) : -ENOMEM;
-	}
+		r = timer_new(&exchange->timer, tools->loop, 1000, on_timer, exchange);
+	if (r == 0)
+		r = timer_start(exchange->timer, ms > 0 ? (uint64_t)ms * 1000 : 0);
+	if (r == 0 && !(exchange->questions = message_ask(&exchange->head, questions, n)))
+		r = -ENOMEM;
+	if (r == 0 && !start_job(exchange, run_closing, done_closing))
+		r = -EAGAIN;
 	if (r < 0) {
 		exchange_free(exchange);
 		return r;
@@ -325,11 +284,14 @@ struct exchange *exchange_free(struct exchange *exchange)
 {
 	if (!exchange)
 		return NULL;
-	if (exchange->sealing)
-		exchange->sealing->exchange = NULL;
-	transfer_free(exchange->transfer);
+	exchange->transfer = transfer_free(exchange->transfer);
+	exchange->timer = sd_event_source_disable_unref(exchange->timer);
+	exchange->done = NULL;
+	if (exchange->has_job)
+		return NULL;
+	answers_done(&exchange->answers);
 	free(exchange->questions);
-	sd_event_source_disable_unref(exchange->timer);
+	free(exchange->sealed);
 	free(exchange);
 	return NULL;
 }

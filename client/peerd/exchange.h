@@ -33,11 +33,10 @@ struct exchange_tools {
 	struct kept kept;
 };
 
-/* With whom. */
+/* With whom. Those of the same two hosts have the same bytes: those that an address does not need are 0. */
 struct exchange_ends {
-	struct sockaddr_storage local,
-		peer; /* LOCAL without a port; PEER with that of the helper */
-	char from[64], to[64]; /* the addresses of LOCAL and PEER as text */
+	struct sockaddr_storage local; /* without a port */
+	struct sockaddr_storage peer; /* with the helper's port */
 };
 
 #define EXCHANGE_WHY_MAX 160 /* as in rdmabroker.proto */
@@ -46,7 +45,7 @@ struct exchange_ends {
 typedef void exchange_done(void *userdata, const struct answers *answers, const char *why);
 
 /*
- * Begins. DONE is not called from within this call. UNTIL_MS: the deadline, of now_ms(). Returns 0 or a negative errno; -EAGAIN:
+ * Begins. ENDS must outlive the exchange. DONE is not called from within this call. UNTIL_MS: the deadline, of now_ms(). Returns 0 or a negative errno; -EAGAIN:
  * too much is going on already.
  */
 int exchange_new(struct exchange **ret, struct exchange_tools *tools,

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "gate.h"
+#include "proto/addr.h"
 #include "proto/clock.h"
 
 #define BASE64 "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -23,14 +24,10 @@ static bool is_credential(const char *text)
 	return n > 0 && n % 4 == 0 && strcmp(text, ":") == 0;
 }
 
-/* An address of IPv4 is mapped to IPv6. */
+/* The address that ADDR counts as. One of IPv4 is mapped to IPv6. */
 static void set_from(struct in6_addr *ret, const struct sockaddr *addr)
 {
-	*ret = (struct in6_addr){ .s6_addr = { [10] = 0xff, [11] = 0xff } };
-	if (addr->sa_family == AF_INET6)
-		*ret = ((const struct sockaddr_in6 *)addr)->sin6_addr;
-	else
-		memcpy(&ret->s6_addr[12], &((const struct sockaddr_in *)addr)->sin_addr, 4);
+	addr_host(addr, ret->s6_addr);
 	if (!IN6_IS_ADDR_V4MAPPED(ret))
 		memset(&ret->s6_addr[8], 0, 8);
 	else if (ret->s6_addr[12] == 127)

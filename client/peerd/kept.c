@@ -15,17 +15,9 @@ struct kept_line {
 	struct kept_line *prev, *next; /* kept.lines */
 };
 
-static uint32_t scope_of(const struct exchange_ends *ends)
-{
-	return ends->peer.ss_family == AF_INET6 ?
-		       ((const struct sockaddr_in6 *)&ends->peer)->sin6_scope_id :
-		       0;
-}
-
 static bool is_between(const struct kept_line *line, const struct exchange_ends *ends)
 {
-	return strcmp(line->ends.from, ends->from) == 0 && strcmp(line->ends.to, ends->to) == 0 &&
-	       scope_of(&line->ends) == scope_of(ends);
+	return memcmp(&line->ends, ends, sizeof(*ends)) == 0;
 }
 
 /* Returns the line's transfer. */

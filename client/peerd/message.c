@@ -66,6 +66,7 @@ char *message_ask(const struct message_head *head, const struct question *questi
 	return pack(head, "questions", list);
 }
 
+/* Copies the member NAME, a text that fits, to RET. */
 static bool get_text(const json_t *object, const char *name, char *ret, size_t size)
 {
 	const char *text = json_string_value(json_object_get(object, name));
@@ -80,14 +81,12 @@ static bool get_text(const json_t *object, const char *name, char *ret, size_t s
 static bool read_head(const json_t *message, const char *kind, struct message_head *ret,
 		      char error[MESSAGE_ERROR_MAX])
 {
-	char is[16];
-
 	if (!json_is_object(message))
 		return fail(error, "it is no JSON object");
 	if (json_integer_value(json_object_get(message, "version")) != VERSION)
 		return fail(error, "its version is not %d; install the same version on both hosts",
 			    VERSION);
-	if (!get_text(message, "kind", is, sizeof(is)) || strcmp(is, kind) != 0)
+	if (strcmp(json_string_value(json_object_get(message, "kind")) ?: "", kind) != 0)
 		return fail(error, "its kind is not %s", kind);
 	if (!get_text(message, "nonce", ret->nonce, sizeof(ret->nonce)) ||
 	    !get_text(message, "from", ret->from, sizeof(ret->from)) ||
@@ -112,31 +111,21 @@ static json_t *unpack(const char *text, const char *kind, struct message_head *r
 	return NULL;
 }
 
-/* A number from 0 to MAX. */
-static bool get_number(const json_t *object, const char *name, int64_t max, int64_t *ret)
+static bool read_question(json_t *from, struct question *ret)
 {
-	const json_t *number = json_object_get(object, name);
+	json_int_t ps, port, peer_port, qpn;
+	const char *who;
 
-	*ret = json_integer_value(number);
-	return json_is_integer(number) && *ret >= 0 && *ret <= max;
-}
-
-static bool read_question(const json_t *from, struct question *ret)
-{
-	int64_t ps, port, peer_port, qpn;
-	char who[16];
-
-	if (!get_text(from, "who", who, sizeof(who)) || !get_number(from, "ps", INT32_MAX, &ps) ||
-	    !get_number(from, "port", UINT16_MAX, &port) ||
-	    !get_number(from, "peer_port", UINT16_MAX, &peer_port) ||
-	    !get_number(from, "qpn", UINT32_MAX, &qpn))
+	if (json_unpack(from, "{s:s, s:I, s:I, s:I, s:I}", "who", &who, "ps", &ps, "port", &port,
+			"peer_port", &peer_port, "qpn", &qpn) < 0)
 		return false;
 	*ret = (struct question){ .listens = strcmp(who, "listens") == 0,
 				  .ps = (int)ps,
 				  .port = (uint16_t)port,
 				  .peer_port = (uint16_t)peer_port,
 				  .qpn = (uint32_t)qpn };
-	return ret->listens || strcmp(who, "connects") == 0;
+	return ps >= 0 && ret->ps == ps && ret->port == port && ret->peer_port == peer_port &&
+	       ret->qpn == qpn && (ret->listens || strcmp(who, "connects") == 0);
 }
 
 bool message_read_questions(const char *text, struct message_head *ret_head,
@@ -185,12 +174,6 @@ static bool has_names(const struct rdmabroker_who *who)
 	       is_name(who->pod) && is_name(who->job);
 }
 
-/* NULL: there is no such name. */
-static json_t *new_name(const char *name)
-{
-	return name ? json_string(name) : NULL;
-}
-
 json_t *message_new_answer(const struct rdmabroker_who *who)
 {
 	json_t *gids = json_array();
@@ -200,9 +183,10 @@ json_t *message_new_answer(const struct rdmabroker_who *who)
 	if (!has_names(who))
 		return json_pack("{s:I, s:o, s:n}", "uid", (json_int_t)who->uid, "gids", gids,
 				 "unit");
-	return json_pack("{s:I, s:o, s:o*, s:o*, s:o*, s:o*}", "uid", (json_int_t)who->uid, "gids",
-			 gids, "unit", new_name(who->unit), "container", new_name(who->container),
-			 "pod", new_name(who->pod), "job", new_name(who->job));
+	/* A name that is NULL has no member. */
+	return json_pack("{s:I, s:o, s:s*, s:s*, s:s*, s:s*}", "uid", (json_int_t)who->uid, "gids",
+			 gids, "unit", who->unit, "container", who->container, "pod", who->pod,
+			 "job", who->job);
 }
 
 json_t *message_new_unknown(const char *why)
@@ -215,54 +199,46 @@ char *message_answer(const struct message_head *head, json_t *answers)
 	return pack(head, "answers", answers);
 }
 
-/* NULL in *RET: there is no such name. */
-static bool read_name(const json_t *from, const char *member, const char **ret)
-{
-	const json_t *name = json_object_get(from, member);
-
-	*ret = json_string_value(name);
-	if (!name)
-		return true;
-	return *ret && is_name(*ret);
-}
-
 static bool read_gids(const json_t *list, struct answer *ret)
 {
-	size_t n = json_array_size(list);
+	size_t n = json_array_size(list), i;
+	json_t *gid;
 
 	if (!json_is_array(list) || n > GIDS_MAX)
 		return false;
 	ret->gids = calloc(n + 1, sizeof(*ret->gids));
-	for (size_t i = 0; ret->gids && i < n; i++) {
-		const json_t *gid = json_array_get(list, i);
-		json_int_t number = json_integer_value(gid);
-
-		if (!json_is_integer(gid) || number < 0 || number >= UINT32_MAX)
+	if (!ret->gids)
+		return false;
+	json_array_foreach(list, i, gid) {
+		ret->gids[i] = (uint32_t)json_integer_value(gid);
+		if (!json_is_integer(gid) || ret->gids[i] != json_integer_value(gid) ||
+		    ret->gids[i] == UINT32_MAX)
 			return false;
-		ret->gids[i] = (uint32_t)number;
 	}
 	ret->who.gids = ret->gids;
 	ret->who.n_gids = n;
-	return ret->gids;
+	return true;
 }
 
-static bool read_answer(const json_t *from, struct answer *ret)
+static bool read_answer(json_t *from, struct answer *ret)
 {
 	struct rdmabroker_who *who = &ret->who;
-	int64_t uid;
+	json_int_t uid;
+	json_t *gids;
 
 	ret->unknown = json_string_value(json_object_get(from, "unknown"));
 	if (ret->unknown)
 		return is_printable(ret->unknown);
-	if (!get_number(from, "uid", UINT32_MAX - 1, &uid) ||
-	    !read_gids(json_object_get(from, "gids"), ret))
+	if (json_unpack(from, "{s:I, s:o}", "uid", &uid, "gids", &gids) < 0 || uid < 0 ||
+	    uid >= UINT32_MAX || !read_gids(gids, ret))
 		return false;
 	who->uid = (uint32_t)uid;
 	who->knows_workload = !json_is_null(json_object_get(from, "unit"));
-	return !who->knows_workload ||
-	       (read_name(from, "unit", &who->unit) &&
-		read_name(from, "container", &who->container) &&
-		read_name(from, "pod", &who->pod) && read_name(from, "job", &who->job));
+	if (!who->knows_workload)
+		return true;
+	return json_unpack(from, "{s?s, s?s, s?s, s?s}", "unit", &who->unit, "container",
+			   &who->container, "pod", &who->pod, "job", &who->job) == 0 &&
+	       has_names(who);
 }
 
 bool message_read_answers(const char *text, const struct message_head *head, size_t n,

@@ -8,6 +8,7 @@
 #include <utlist.h>
 
 #include "gate.h"
+#include "proto/timer.h"
 #include "refusals.h"
 #include "server.h"
 #include "transfer.h"
@@ -18,28 +19,23 @@
 
 enum state { RECEIVING, WORKING, SENDING, KEPT, ANY_STATE };
 
-/* What a thread does for a connection. */
-struct answering {
-	struct job job;
-	struct connection *connection; /* NULL: it was closed meanwhile */
-	const struct seal *seal;
-	struct brokerlink *link;
-	char from[64], to[64]; /* the connection's addresses: the other host's, and this one's */
-	char *questions; /* sealed */
-	bool is_right; /* their seal */
-	struct gate_text gate_text;
-	char *answers; /* sealed; NULL: ERROR says why there are none */
-	char error[SEAL_ERROR_MAX];
-};
-
 struct connection {
-	struct server *server;
+	struct job job; /* in the state WORKING */
+	struct server *server; /* NULL: it was closed meanwhile, and the end of the job frees it */
 	struct transfer *transfer;
-	struct answering *answering; /* in the state WORKING */
 	enum state state;
 	struct sockaddr_storage address; /* the other host's */
-	char from[64], to[64];
+	struct gate_text gate_text;
 	struct connection *prev, *next; /* server.connections */
+
+	/* While it is WORKING, these are the thread's: */
+	const struct seal *seal;
+	struct brokerlink *link;
+	char from[64], to[64]; /* the addresses: the other host's, and this one's */
+	char *questions; /* sealed */
+	bool is_right; /* their seal */
+	char *answers; /* sealed; NULL: ERROR says why there are none */
+	char error[SEAL_ERROR_MAX];
 };
 
 struct server {
@@ -59,11 +55,16 @@ struct server {
 
 static void connection_free(struct connection *connection)
 {
-	if (connection->answering)
-		connection->answering->connection = NULL;
-	transfer_free(connection->transfer);
-	DL_DELETE(connection->server->connections, connection);
-	connection->server->n_connections--;
+	if (connection->server) {
+		transfer_free(connection->transfer);
+		DL_DELETE(connection->server->connections, connection);
+		connection->server->n_connections--;
+		connection->server = NULL;
+	}
+	if (connection->state == WORKING)
+		return;
+	free(connection->questions);
+	free(connection->answers);
 	free(connection);
 }
 
@@ -75,121 +76,99 @@ static void refuse(struct connection *connection, const char *why)
 
 /* ---- in a thread ---- */
 
-static json_t *find_answers(struct answering *answering, const struct message_head *head,
+static json_t *find_answers(struct brokerlink *link, const struct message_head *head,
 			    const struct question *questions, size_t n)
 {
 	json_t *answers = json_array();
 	bool hangs = false;
 
 	for (size_t i = 0; i < n; i++)
-		json_array_append_new(answers, brokerlink_find(answering->link, head, &questions[i],
-							       &hangs));
+		json_array_append_new(answers, brokerlink_find(link, head, &questions[i], &hangs));
 	if (json_array_size(answers) == n)
 		return answers;
 	json_decref(answers);
 	return NULL;
 }
 
-/* Returns why there are no answers; NULL: they are in *RET. */
-static const char *answer_text(struct answering *answering, const char *text, char **ret)
+/* The answers to the questions in TEXT. NULL: the connection's error says why there are none. */
+static char *answer_text(struct connection *connection, const char *text)
 {
 	struct question questions[QUESTIONS_MAX];
 	struct message_head head;
+	const char *why = "out of memory";
+	char *ret = NULL;
 	json_t *answers;
 	size_t n;
 
-	if (!message_read_questions(text, &head, questions, &n, answering->error))
-		return answering->error;
+	if (!message_read_questions(text, &head, questions, &n, connection->error))
+		return NULL;
 	/* So nobody learns anything about other hosts' connections, and a seal for another host is of no use here. */
-	if (strcmp(head.from, answering->from) != 0)
-		return "its sender is not the host that has sent it";
-	if (strcmp(head.to, answering->to) != 0)
-		return "it is for another host or another address";
-	answers = find_answers(answering, &head, questions, n);
-	*ret = answers ? message_answer(&head, answers) : NULL;
-	return *ret ? NULL : "out of memory";
+	if (strcmp(head.from, connection->from) != 0)
+		why = "its sender is not the host that has sent it";
+	else if (strcmp(head.to, connection->to) != 0)
+		why = "it is for another host or another address";
+	else if ((answers = find_answers(connection->link, &head, questions, n)))
+		ret = message_answer(&head, answers);
+	if (!ret)
+		strcpy(connection->error, why);
+	return ret;
 }
 
 static void run(struct job *job)
 {
-	struct answering *answering = (struct answering *)job;
-	char *text = seal_open(answering->seal, answering->questions, answering->error);
-	char *answers = NULL;
-	const char *why = text ? answer_text(answering, text, &answers) : answering->error;
+	struct connection *connection = (struct connection *)job;
+	char *text = seal_open(connection->seal, connection->questions, connection->error);
+	char *answers = text ? answer_text(connection, text) : NULL;
 
-	answering->is_right = text;
+	connection->is_right = text;
 	if (answers)
-		answering->answers = seal_close(answering->seal, answers, answering->error);
-	else if (why != answering->error)
-		strcpy(answering->error, why);
+		connection->answers = seal_close(connection->seal, answers, connection->error);
 	free(answers);
 	free(text);
 }
 
 /* ---- in the loop's thread ---- */
 
-static void answering_free(struct answering *answering)
-{
-	free(answering->questions);
-	free(answering->answers);
-	free(answering);
-}
-
 static void done(struct job *job)
 {
-	struct answering *answering = (struct answering *)job;
-	struct connection *connection = answering->connection;
+	struct connection *connection = (struct connection *)job;
 
-	if (connection && answering->is_right)
-		gate_was_right(&connection->server->gate, &answering->gate_text);
-	if (connection)
-		connection->answering = NULL;
-	if (connection && answering->answers) {
-		connection->state = SENDING;
-		transfer_send(connection->transfer, answering->answers);
-		answering->answers = NULL;
-	} else if (connection) {
-		refuse(connection, answering->error);
+	connection->state = SENDING;
+	if (!connection->server) {
+		connection_free(connection);
+		return;
 	}
-	answering_free(answering);
+	if (connection->is_right)
+		gate_was_right(&connection->server->gate, &connection->gate_text);
+	if (connection->answers) {
+		transfer_send(connection->transfer, connection->answers);
+		connection->answers = NULL;
+	} else {
+		refuse(connection, connection->error);
+	}
 }
 
 /* All questions are here. */
 static void answer(struct connection *connection)
 {
 	struct server *server = connection->server;
-	const struct sockaddr *from = (const struct sockaddr *)&connection->address;
-	struct answering *answering = calloc(1, sizeof(*answering));
+	bool is_kept = connection->state == KEPT;
 	const char *why;
 
-	if (!answering) {
-		refuse(connection, "out of memory");
-		return;
-	}
-	answering->questions = transfer_take(connection->transfer);
-	why = gate_check(&server->gate, answering->questions,
-			 connection->state == KEPT ? NULL : from, &answering->gate_text);
+	free(connection->questions);
+	connection->questions = transfer_take(connection->transfer);
+	why = gate_check(&server->gate, connection->questions,
+			 is_kept ? NULL : (const struct sockaddr *)&connection->address,
+			 &connection->gate_text);
+	if (!why && work_add(server->work, &connection->job) < 0)
+		why = "too many questions wait";
 	if (why) {
 		refuse(connection, why);
-		answering_free(answering);
 		return;
 	}
-	answering->job.run = run;
-	answering->job.done = done;
-	answering->connection = connection;
-	answering->seal = server->seal;
-	answering->link = server->link;
-	strcpy(answering->from, connection->from);
-	strcpy(answering->to, connection->to);
-	if (connection->state == KEPT)
+	if (is_kept)
 		transfer_set_timeout(connection->transfer, SERVER_MS);
 	connection->state = WORKING;
-	if (work_add(server->work, &answering->job) < 0) {
-		refuse(connection, "too many questions wait");
-		answering_free(answering);
-		return;
-	}
-	connection->answering = answering;
 }
 
 /* Each user of this host can connect from any address of 127.0.0.0/8, so they count as one. */
@@ -298,23 +277,27 @@ static bool make_room(struct server *server, const char *from)
 /* Takes over FD. */
 static void add(struct server *server, int fd, const struct sockaddr_storage *from)
 {
+	struct connection *connection = calloc(1, sizeof(*connection));
 	struct sockaddr_storage to;
 	socklen_t len = sizeof(to);
-	char from_text[64], to_text[64];
-	struct connection *connection = NULL;
 
-	message_address((const struct sockaddr *)from, from_text);
-	if (getsockname(fd, (struct sockaddr *)&to, &len) == 0 && make_room(server, from_text))
-		connection = calloc(1, sizeof(*connection));
 	if (!connection) {
 		close(fd);
 		return;
 	}
-	message_address((struct sockaddr *)&to, to_text);
+	message_address((const struct sockaddr *)from, connection->from);
+	if (getsockname(fd, (struct sockaddr *)&to, &len) < 0 ||
+	    !make_room(server, connection->from)) {
+		close(fd);
+		free(connection);
+		return;
+	}
+	message_address((struct sockaddr *)&to, connection->to);
+	connection->job = (struct job){ .run = run, .done = done };
 	connection->server = server;
 	connection->address = *from;
-	strcpy(connection->from, from_text);
-	strcpy(connection->to, to_text);
+	connection->seal = server->seal;
+	connection->link = server->link;
 	DL_APPEND(server->connections, connection);
 	server->n_connections++;
 	if (transfer_new(&connection->transfer, server->loop, fd, SERVER_MS, on_transfer,
@@ -334,8 +317,7 @@ static void set_listening(struct server *server, int enabled)
 static void pause_listening(struct server *server)
 {
 	set_listening(server, SD_EVENT_OFF);
-	sd_event_source_set_time_relative(server->pause, PAUSE_MS * 1000);
-	sd_event_source_set_enabled(server->pause, SD_EVENT_ONESHOT);
+	timer_start(server->pause, PAUSE_MS * 1000);
 }
 
 static int on_pause(sd_event_source *source, uint64_t usec, void *userdata)
@@ -376,10 +358,7 @@ int server_new(struct server **ret, sd_event *loop, const struct sockets *socket
 	server->seal = seal;
 	server->link = link;
 	server->work = work;
-	r = sd_event_add_time_relative(loop, &server->pause, CLOCK_MONOTONIC, 0, 1, on_pause,
-				       server);
-	if (r >= 0)
-		r = sd_event_source_set_enabled(server->pause, SD_EVENT_OFF);
+	r = timer_new(&server->pause, loop, 1, on_pause, server);
 	for (unsigned i = 0; r >= 0 && i < sockets->n; i++) {
 		r = sd_event_add_io(loop, &server->listening[i], sockets->list[i].fd, EPOLLIN,
 				    on_listening, server);

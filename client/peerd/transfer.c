@@ -9,9 +9,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "proto/timer.h"
 #include "transfer.h"
 
-#define HEADER 4
+#define HEADER sizeof(uint32_t)
 #define CHUNK 4096 /* a text's buffer grows with what arrives, not with what was announced */
 
 /* A transfer does one of these at a time, or nothing between them. Only its timer runs all the time. */
@@ -29,10 +30,10 @@ struct transfer {
 	enum doing doing;
 	/* The header, and then the text, are sent or received; N bytes of both together were. */
 	size_t n;
-	uint8_t header[HEADER];
+	uint32_t header; /* the text's length, in network order */
 	char *text;
 	size_t len; /* of the text; when receiving, known after the header */
-	size_t size; /* of TEXT, when receiving; grows up to LEN */
+	size_t size; /* of TEXT; when receiving, it grows up to LEN */
 	size_t max; /* that LEN can be, when receiving */
 };
 
@@ -43,19 +44,25 @@ static void end(struct transfer *transfer, int r)
 	transfer->done(transfer->userdata, r);
 }
 
+/* What is left of the header, and of TEXT. */
+static struct msghdr get_rest(struct transfer *transfer, struct iovec parts[2])
+{
+	size_t in_header = transfer->n < HEADER ? transfer->n : HEADER;
+	size_t in_text = transfer->n - in_header;
+
+	parts[0] = (struct iovec){ (char *)&transfer->header + in_header, HEADER - in_header };
+	parts[1] = (struct iovec){ transfer->text + in_text, transfer->size - in_text };
+	return (struct msghdr){ .msg_iov = parts, .msg_iovlen = 2 };
+}
+
 /* These three return 0: it goes on when the socket is ready again; 1: done; or a negative errno. */
 
 static int send_more(struct transfer *transfer)
 {
 	while (transfer->n < HEADER + transfer->len) {
-		bool in_header = transfer->n < HEADER;
-		const void *from = in_header ? (void *)(transfer->header + transfer->n) :
-					       (void *)(transfer->text + transfer->n - HEADER);
-		size_t left = in_header ? HEADER - transfer->n :
-					  HEADER + transfer->len - transfer->n;
-		/* The header waits for the text, and goes in the same segment. */
-		ssize_t n =
-			send(transfer->fd, from, left, MSG_NOSIGNAL | (in_header ? MSG_MORE : 0));
+		struct iovec parts[2];
+		const struct msghdr message = get_rest(transfer, parts);
+		ssize_t n = sendmsg(transfer->fd, &message, MSG_NOSIGNAL);
 
 		if (n < 0)
 			return errno == EAGAIN || errno == EINTR ? 0 : -errno;
@@ -64,23 +71,17 @@ static int send_more(struct transfer *transfer)
 	return 1;
 }
 
-static int read_header(struct transfer *transfer)
-{
-	uint32_t len;
-
-	memcpy(&len, transfer->header, HEADER);
-	transfer->len = ntohl(len);
-	return transfer->len == 0 || transfer->len > transfer->max ? -EMSGSIZE : 0;
-}
-
 /* For the next bytes of the text, and a zero after it. */
 static int make_room(struct transfer *transfer)
 {
 	size_t want = transfer->size + CHUNK;
 	char *text;
 
-	if (transfer->n - HEADER < transfer->size)
+	if (transfer->n < HEADER + transfer->size)
 		return 0;
+	transfer->len = ntohl(transfer->header);
+	if (transfer->len == 0 || transfer->len > transfer->max)
+		return -EMSGSIZE;
 	if (want > transfer->len)
 		want = transfer->len;
 	text = realloc(transfer->text, want + 1);
@@ -93,30 +94,21 @@ static int make_room(struct transfer *transfer)
 
 static int receive_more(struct transfer *transfer)
 {
-	for (;;) {
-		bool in_header = transfer->n < HEADER;
-		size_t at = transfer->n - HEADER;
+	while (transfer->n <= HEADER || transfer->n < HEADER + transfer->len) {
+		struct iovec parts[2];
+		struct msghdr message;
 		ssize_t n;
-		int r;
+		int r = make_room(transfer);
 
-		if (!in_header && at == transfer->len)
-			break;
-		r = in_header ? 0 : make_room(transfer);
 		if (r < 0)
 			return r;
-		n = in_header ? recv(transfer->fd, transfer->header + transfer->n,
-				     HEADER - transfer->n, 0) :
-				recv(transfer->fd, transfer->text + at, transfer->size - at, 0);
+		message = get_rest(transfer, parts);
+		n = recvmsg(transfer->fd, &message, 0);
 		if (n == 0)
 			return -ECONNRESET;
 		if (n < 0)
 			return errno == EAGAIN || errno == EINTR ? 0 : -errno;
 		transfer->n += (size_t)n;
-		if (in_header && transfer->n == HEADER) {
-			r = read_header(transfer);
-			if (r < 0)
-				return r;
-		}
 	}
 	transfer->text[transfer->len] = 0;
 	return 1;
@@ -147,9 +139,8 @@ static int go_on(struct transfer *transfer)
 static int on_io(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {
 	struct transfer *transfer = userdata;
-	int r;
+	int r = go_on(transfer);
 
-	r = go_on(transfer);
 	if (r != 0)
 		end(transfer, r < 0 ? r : 0);
 	return 0;
@@ -180,20 +171,19 @@ int transfer_new(struct transfer **ret, sd_event *loop, int fd, uint64_t ms, tra
 	if (r >= 0)
 		r = sd_event_source_set_enabled(transfer->io, SD_EVENT_OFF);
 	if (r >= 0)
-		r = sd_event_add_time_relative(loop, &transfer->timer, CLOCK_MONOTONIC, ms * 1000,
-					       1000, on_timer, transfer);
+		r = timer_new(&transfer->timer, loop, 1000, on_timer, transfer);
 	if (r < 0) {
 		transfer_free(transfer);
 		return r;
 	}
+	transfer_set_timeout(transfer, ms);
 	*ret = transfer;
 	return 0;
 }
 
 void transfer_set_timeout(struct transfer *transfer, uint64_t ms)
 {
-	sd_event_source_set_time_relative(transfer->timer, ms * 1000);
-	sd_event_source_set_enabled(transfer->timer, SD_EVENT_ONESHOT);
+	timer_start(transfer->timer, ms * 1000);
 }
 
 void transfer_pass(struct transfer *transfer, transfer_done *done, void *userdata)
@@ -214,39 +204,33 @@ struct transfer *transfer_free(struct transfer *transfer)
 	return NULL;
 }
 
-static void begin(struct transfer *transfer, enum doing doing)
+/* Takes TEXT, of LEN bytes; NULL: none. */
+static void begin(struct transfer *transfer, enum doing doing, char *text, size_t len)
 {
-	transfer->doing = doing;
+	free(transfer->text);
+	transfer->text = text;
+	transfer->len = transfer->size = len;
+	transfer->header = htonl((uint32_t)len);
 	transfer->n = 0;
+	transfer->doing = doing;
 	sd_event_source_set_io_events(transfer->io, doing == SENDING ? EPOLLOUT : EPOLLIN);
 	sd_event_source_set_enabled(transfer->io, SD_EVENT_ON);
 }
 
 void transfer_send(struct transfer *transfer, char *text)
 {
-	uint32_t len = htonl((uint32_t)strlen(text));
-
-	memcpy(transfer->header, &len, HEADER);
-	free(transfer->text);
-	transfer->text = text;
-	transfer->len = strlen(text);
-	begin(transfer, SENDING);
+	begin(transfer, SENDING, text, strlen(text));
 }
 
 void transfer_receive(struct transfer *transfer, size_t max)
 {
-	free(transfer->text);
-	transfer->text = NULL;
-	transfer->len = transfer->size = 0;
 	transfer->max = max;
-	begin(transfer, RECEIVING);
+	begin(transfer, RECEIVING, /* text= */ NULL, 0);
 }
 
 void transfer_watch(struct transfer *transfer)
 {
-	free(transfer->text);
-	transfer->text = NULL;
-	begin(transfer, WATCHING);
+	begin(transfer, WATCHING, /* text= */ NULL, 0);
 }
 
 void transfer_limit_silence(struct transfer *transfer, unsigned ms)
