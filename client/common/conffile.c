@@ -51,6 +51,6 @@ bool conffile_override(const struct inifile_key *keys, const char *name, const c
 		keys++;
 	if (!value || inifile_set(keys, value, settings) == 0)
 		return true;
-	log_line(LOG_ERR, "%s takes %s", option, keys->takes);
+	log_line(LOG_ERR, "--%s takes %s", option, keys->takes);
 	return false;
 }

@@ -16,6 +16,6 @@
  */
 int conffile_read(const char *path, bool must_exist, const struct inifile_key *keys,
 		  void *settings);
-/* Sets the key NAME to VALUE, the argument of OPTION; NULL: not given. False: it is not valid, which was reported. */
+/* Sets the key NAME to VALUE, the argument of the option --OPTION; NULL: not given. False: it is not valid, which was reported. */
 bool conffile_override(const struct inifile_key *keys, const char *name, const char *option,
 		       const char *value, void *settings);

@@ -1,50 +1,48 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "proto/notifier.h"
 #include "proto/version.h"
 #include "service.h"
 
-/* getopt_long() returns this, plus the index of an option with a value. */
+/* getopt_long() returns this, plus the index of an option of the program. */
 #define OPT_FIRST 0x100
 
-int service_see_help(void)
+struct arguments {
+	const char *config; /* NULL: the default */
+	const char *listen[SOCKETS_MAX];
+	unsigned n_listen;
+	const char *values[SERVICE_OPTIONS_MAX]; /* of the program's options; NULL: not given */
+};
+
+/* Says where help is: the text of --help would scroll the error off the screen. */
+static int see_help(void)
 {
 	fprintf(stderr, "%s: see %s --help\n", program_invocation_short_name,
 		program_invocation_short_name);
 	return EXIT_USAGE;
 }
 
-/* Returns as service_read_arguments(). */
-static int take(const struct service_option *option, const char *value)
+/* Returns as service_read_settings(). */
+static int read_arguments(const struct service *service, int argc, char **argv,
+			  struct arguments *ret)
 {
-	if (!option->n) {
-		*option->values = value;
-		return -1;
-	}
-	if (*option->n == option->max) {
-		fprintf(stderr, "%s: --%s can be given at most %u times\n",
-			program_invocation_short_name, option->name, option->max);
-		return service_see_help();
-	}
-	option->values[(*option->n)++] = value;
-	return -1;
-}
-
-int service_read_arguments(const struct service *service, int argc, char **argv)
-{
-	struct option options[SERVICE_OPTIONS_MAX + 3] = {
+	struct option options[SERVICE_OPTIONS_MAX + 5] = {
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'V' },
+		{ "config", required_argument, NULL, 'c' },
+		{ "listen", required_argument, NULL, 'l' },
 	};
-	int c, status = -1;
+	int c;
 
 	for (int i = 0; service->options[i].name; i++)
-		options[2 + i] = (struct option){ service->options[i].name, required_argument, NULL,
+		options[4 + i] = (struct option){ service->options[i].name, required_argument, NULL,
 						  OPT_FIRST + i };
-	while (status < 0 && (c = getopt_long(argc, argv, "hV", options, NULL)) >= 0) {
+	while ((c = getopt_long(argc, argv, "hV", options, NULL)) >= 0) {
 		switch (c) {
 		case 'h':
 			fputs(service->help, stdout);
@@ -54,40 +52,75 @@ int service_read_arguments(const struct service *service, int argc, char **argv)
 			return EXIT_SUCCESS;
 		case '?':
 			/* getopt_long() has printed the error. */
-			return service_see_help();
+			return see_help();
+		case 'c':
+			ret->config = optarg;
+			break;
+		case 'l':
+			if (ret->n_listen == SOCKETS_MAX) {
+				fprintf(stderr, "%s: --listen can be given at most %d times\n",
+					program_invocation_short_name, SOCKETS_MAX);
+				return see_help();
+			}
+			ret->listen[ret->n_listen++] = optarg;
+			break;
 		default:
-			status = take(&service->options[c - OPT_FIRST], optarg);
+			ret->values[c - OPT_FIRST] = optarg;
 		}
 	}
-	if (status < 0 && optind < argc) {
+	if (optind < argc) {
 		fprintf(stderr, "%s: unexpected argument '%s'\n", program_invocation_short_name,
 			argv[optind]);
-		return service_see_help();
+		return see_help();
 	}
-	return status;
+	return -1;
 }
 
-/*
- * Blocks SIGTERM and SIGINT, which end a service when its loop reads them, and ignores SIGPIPE. *RET: the blocked
- * signals. To be called before any thread is created, because a new thread inherits them.
- */
-static int block_signals(sigset_t *ret)
+int service_read_settings(const struct service *service, int argc, char **argv, void *settings,
+			  struct sockets_addresses *listen)
 {
-	sigemptyset(ret);
-	sigaddset(ret, SIGTERM);
-	sigaddset(ret, SIGINT);
-	if (sigprocmask(SIG_BLOCK, ret, NULL) < 0)
-		return -errno;
-	signal(SIGPIPE, SIG_IGN);
-	return 0;
+	struct arguments arguments = {};
+	int status = read_arguments(service, argc, argv, &arguments);
+
+	if (status >= 0)
+		return status;
+	if (conffile_read(arguments.config ?: service->config, /* must_exist= */ arguments.config,
+			  service->keys, settings) < 0)
+		return EXIT_MISCONFIGURED;
+	if (!sockets_override(listen, arguments.listen, arguments.n_listen, service->may_be_path))
+		return see_help();
+	for (const struct service_option *option = service->options; option->name; option++)
+		if (!conffile_override(service->keys, option->key, option->name,
+				       arguments.values[option - service->options], settings))
+			return see_help();
+	return -1;
 }
 
-int service_add_signals(sd_event *loop)
+/* New threads inherit what is blocked. */
+static int add_signals(sd_event *loop)
 {
 	sigset_t mask;
-	int r = block_signals(&mask);
+	int r;
+
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGTERM);
+	sigaddset(&mask, SIGINT);
+	if (sigprocmask(SIG_BLOCK, &mask, NULL) < 0)
+		return -errno;
+	signal(SIGPIPE, SIG_IGN);
+	r = sd_event_add_signal(loop, NULL, SIGTERM, NULL, NULL);
+	return r < 0 ? r : sd_event_add_signal(loop, NULL, SIGINT, NULL, NULL);
+}
+
+int service_make_loop(sd_event **ret_loop, struct notifier **ret_notifier)
+{
+	int r = sd_event_new(ret_loop);
 
 	if (r >= 0)
-		r = sd_event_add_signal(loop, NULL, SIGTERM, NULL, NULL);
-	return r < 0 ? r : sd_event_add_signal(loop, NULL, SIGINT, NULL, NULL);
+		r = notifier_new(ret_notifier, *ret_loop);
+	if (r >= 0)
+		r = add_signals(*ret_loop);
+	if (r >= 0)
+		r = notifier_add_watchdog(*ret_notifier);
+	return r < 0 ? r : 0;
 }

@@ -1,35 +1,44 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* What the programs that run as services have in common: their command line, signals and exit statuses. */
+/* What the programs that run as services have in common: their command line, their loop, and their exit statuses. */
 
-#include <signal.h>
 #include <sysexits.h>
 #include <systemd/sd-event.h>
+
+#include "conffile.h"
+#include "sockets.h"
 
 /* systemd calls this status CONFIG; its number, 78, is in the units' RestartPreventExitStatus=. */
 #define EXIT_MISCONFIGURED EX_CONFIG
 #define EXIT_USAGE 2
 
-/* An option with a value. The values live as long as the program. */
-struct service_option {
-	const char *name; /* without "--" */
-	const char **values; /* of one value, the last one given counts */
-	unsigned *n; /* how many there are; NULL: the option has one value */
-	unsigned max; /* how many there can be */
-};
+struct notifier;
 
 #define SERVICE_OPTIONS_MAX 8
 
-/* The program's name is program_invocation_short_name. */
+/* The program's name is program_invocation_short_name. Besides OPTIONS it has --config, --listen, --help and --version. */
 struct service {
 	const char *help; /* the text of --help */
-	struct service_option options[SERVICE_OPTIONS_MAX + 1]; /* the last one has no name */
+	const char *
+		config; /* the configuration file, which need not exist unless --config names one */
+	const struct inifile_key *keys; /* in it */
+	bool may_be_path; /* an address of --listen, see sockets_add() */
+	struct service_option {
+		const char *
+			name; /* without "--"; its value overrides the file's; the last one given counts */
+		const char *key;
+	} options[SERVICE_OPTIONS_MAX + 1]; /* the last one has no name */
 };
 
-/* Returns an exit status; -1: the program goes on. Errors are reported. */
-int service_read_arguments(const struct service *service, int argc, char **argv);
-/* Says where help is: the text of --help would scroll the error off the screen. Returns EXIT_USAGE. */
-int service_see_help(void);
-/* The same; the signals end LOOP. */
-int service_add_signals(sd_event *loop);
+/*
+ * Sets SETTINGS from the configuration file and from the command line, which overrides the file; and LISTEN, which is part
+ * of them. Returns an exit status; -1: the program goes on. Errors are reported.
+ */
+int service_read_settings(const struct service *service, int argc, char **argv, void *settings,
+			  struct sockets_addresses *listen);
+/*
+ * Makes the loop and its notifier. SIGTERM and SIGINT end the loop, and SIGPIPE is ignored. To be called before any thread
+ * is created. The caller frees both, also after a failure. Returns 0 or a negative errno.
+ */
+int service_make_loop(sd_event **ret_loop, struct notifier **ret_notifier);

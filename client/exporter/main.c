@@ -21,13 +21,6 @@
 #define EXPORTER_CONFIG "/etc/rdmabroker/exporter.conf"
 #endif
 
-struct arguments {
-	const char *config; /* NULL: the default, which need not exist */
-	const char *socket;
-	const char *listen[SOCKETS_MAX];
-	unsigned n_listen;
-};
-
 static const char help[] =
 	"rdmabroker-exporter [OPTION ...]\n"
 	"\n"
@@ -44,18 +37,13 @@ static const char help[] =
 	"Exit status: 0 stopped, 1 failed, 2 usage error, 78 error in the configuration.\n"
 	"See rdmabroker-exporter(8).\n";
 
-/* Returns 0 or an exit status. */
-static int make_settings(struct settings *settings, const struct arguments *arguments)
-{
-	if (conffile_read(arguments->config ?: EXPORTER_CONFIG, /* must_exist= */ arguments->config,
-			  settings_keys, settings) < 0)
-		return EXIT_MISCONFIGURED;
-	if (!sockets_override(&settings->listen, arguments->listen, arguments->n_listen,
-			      /* may_be_path= */ true) ||
-	    !conffile_override(settings_keys, "Socket", "--socket", arguments->socket, settings))
-		return service_see_help();
-	return 0;
-}
+static const struct service service = {
+	.help = help,
+	.config = EXPORTER_CONFIG,
+	.keys = settings_keys,
+	.may_be_path = true,
+	.options = { { "socket", "Socket" } },
+};
 
 static int serve(sd_event *loop, struct notifier *notifier, const struct sockets *sockets)
 {
@@ -76,19 +64,12 @@ static int run(const struct settings *settings, struct sockets *sockets)
 	struct notifier *notifier = NULL;
 	struct http *http = NULL;
 	bool is_idle;
-	int r;
+	int r = service_make_loop(&loop, &notifier);
 
-	r = sd_event_new(&loop);
-	if (r >= 0)
-		r = notifier_new(&notifier, loop);
-	if (r >= 0)
-		r = service_add_signals(loop);
 	if (r >= 0)
 		r = http_new(&http, loop, notifier, sockets,
 			     *settings->socket ? settings->socket : NULL,
 			     &(struct site_paths){ settings->site, settings->pull });
-	if (r >= 0)
-		r = notifier_add_watchdog(notifier);
 	if (r >= 0)
 		r = serve(loop, notifier, sockets);
 	if (r < 0)
@@ -105,23 +86,11 @@ static int run(const struct settings *settings, struct sockets *sockets)
 
 int main(int argc, char **argv)
 {
-	struct arguments arguments = {};
-	const struct service service = {
-		.help = help,
-		.options = {
-			{ "config", &arguments.config },
-			{ "listen", arguments.listen, &arguments.n_listen, SOCKETS_MAX },
-			{ "socket", &arguments.socket },
-		},
-	};
 	struct settings settings = {};
 	struct sockets sockets = {};
-	int status = service_read_arguments(&service, argc, argv);
+	int status = service_read_settings(&service, argc, argv, &settings, &settings.listen);
 
 	if (status >= 0)
-		return status;
-	status = make_settings(&settings, &arguments);
-	if (status > 0)
 		return status;
 	if (sockets_open(&sockets, &settings.listen) < 0) {
 		sockets_close(&sockets);

@@ -359,8 +359,8 @@ void asker_ask(void *userdata, const struct rdmabroker_notice *notice)
 	put_host(asker, host);
 }
 
-int asker_new(struct asker **ret, sd_event *loop, const struct settings *settings,
-	      const struct seal *seal, struct work *work)
+int asker_new(struct asker **ret, sd_event *loop, uint16_t port, const struct seal *seal,
+	      struct work *work)
 {
 	struct asker *asker = calloc(1, sizeof(*asker));
 
@@ -369,7 +369,7 @@ int asker_new(struct asker **ret, sd_event *loop, const struct settings *setting
 	asker->tools.loop = loop;
 	asker->tools.seal = seal;
 	asker->tools.work = work;
-	asker->port = settings->port;
+	asker->port = port;
 	*ret = asker;
 	return 0;
 }

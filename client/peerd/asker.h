@@ -10,7 +10,6 @@
 
 #include "brokerlink.h"
 #include "common/work.h"
-#include "settings.h"
 
 /* The broker waits 2 s, and should get the reason before. */
 #define ASKER_MS 1800
@@ -22,9 +21,9 @@
 struct asker;
 struct seal;
 
-/* What is passed must outlive the asker, and WORK's last job. */
-int asker_new(struct asker **ret, sd_event *loop, const struct settings *settings,
-	      const struct seal *seal, struct work *work);
+/* PORT: of rdmabroker-peerd on other hosts. What is passed must outlive the asker, and WORK's last job. */
+int asker_new(struct asker **ret, sd_event *loop, uint16_t port, const struct seal *seal,
+	      struct work *work);
 struct asker *asker_free(struct asker *asker); /* takes NULL; returns NULL */
 /* Answers go to LINK. To be called before the first question. */
 void asker_set_link(struct asker *asker, struct brokerlink *link);

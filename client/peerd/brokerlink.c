@@ -19,19 +19,14 @@
 #define RETRY_MAX_MS 1000
 #define STEADY_MS 10000 /* sessions that last longer are no failure */
 
-/* The session of those who find somebody out: the last one who uses it closes it. */
-struct finder {
-	struct rdmabroker *session;
-	unsigned n_refs;
-};
-
-/* What a thread does: it opens both sessions. */
-struct opening {
-	struct job job;
+struct sessions {
+	struct job job; /* a thread opens them */
 	struct brokerlink *link;
 	bool has_run;
 	struct rdmabroker *serving, *finding; /* NULL: it has failed */
 	char error[200];
+	/* The link, and the threads that use FINDING: the last one closes it. */
+	unsigned n_refs;
 };
 
 struct brokerlink {
@@ -41,72 +36,59 @@ struct brokerlink {
 	const char *socket;
 	brokerlink_asked *asked;
 	void *userdata;
-	struct opening opening;
-	struct rdmabroker *serving; /* NULL: lost */
 	sd_event_source *serving_io, *finding_io;
 	sd_event_source *timer; /* to open the sessions again */
 	uint64_t retry_ms; /* doubled with each failure */
-	int64_t opened_ms; /* when SERVING was opened */
+	int64_t opened_ms; /* when SESSIONS were opened */
 	bool has_complained;
-	pthread_mutex_t lock; /* of FINDER, and of its references */
-	struct finder *finder; /* NULL: lost */
+	pthread_mutex_t lock; /* of SESSIONS, and of their references */
+	struct sessions *sessions; /* NULL: lost */
 };
 
-/* ---- the session of the threads ---- */
-
-/* NULL: there is none. */
-static struct finder *get_finder(struct brokerlink *link)
+/* For a thread. NULL: there are none. */
+static struct sessions *get_sessions(struct brokerlink *link)
 {
-	struct finder *finder;
+	struct sessions *sessions;
 
 	pthread_mutex_lock(&link->lock);
-	finder = link->finder;
-	if (finder)
-		finder->n_refs++;
+	sessions = link->sessions;
+	if (sessions)
+		sessions->n_refs++;
 	pthread_mutex_unlock(&link->lock);
-	return finder;
+	return sessions;
 }
 
-static void put_finder(struct brokerlink *link, struct finder *finder)
+static void put_sessions(struct sessions *sessions)
 {
 	bool is_last;
 
-	if (!finder)
-		return;
-	pthread_mutex_lock(&link->lock);
-	is_last = --finder->n_refs == 0;
-	pthread_mutex_unlock(&link->lock);
+	pthread_mutex_lock(&sessions->link->lock);
+	is_last = --sessions->n_refs == 0;
+	pthread_mutex_unlock(&sessions->link->lock);
 	if (!is_last)
 		return;
-	rdmabroker_close(finder->session);
-	free(finder);
+	rdmabroker_close(sessions->finding);
+	free(sessions);
 }
 
-/* Takes SESSION; NULL: there is none any more. Returns 0 or -ENOMEM. */
-static int set_finder(struct brokerlink *link, struct rdmabroker *session)
+static void set_sessions(struct brokerlink *link, struct sessions *sessions)
 {
-	struct finder *finder = session ? calloc(1, sizeof(*finder)) : NULL, *old;
-
-	if (finder)
-		*finder = (struct finder){ .session = session, .n_refs = 1 };
-	else
-		rdmabroker_close(session);
 	pthread_mutex_lock(&link->lock);
-	old = link->finder;
-	link->finder = finder;
+	link->sessions = sessions;
 	pthread_mutex_unlock(&link->lock);
-	put_finder(link, old);
-	return session && !finder ? -ENOMEM : 0;
 }
-
-/* ---- sessions begin and end ---- */
 
 static void close_sessions(struct brokerlink *link)
 {
+	struct sessions *sessions = link->sessions;
+
 	link->serving_io = sd_event_source_disable_unref(link->serving_io);
 	link->finding_io = sd_event_source_disable_unref(link->finding_io);
-	link->serving = rdmabroker_close(link->serving);
-	set_finder(link, NULL);
+	if (!sessions)
+		return;
+	set_sessions(link, NULL);
+	rdmabroker_close(sessions->serving);
+	put_sessions(sessions);
 }
 
 /*
@@ -133,7 +115,7 @@ static void on_end(struct brokerlink *link, const char *why)
 static bool get_notice(struct brokerlink *link, struct rdmabroker_notice **ret)
 {
 	/* The session also ends when an answer has failed. */
-	int r = link->serving ? rdmabroker_get_notice(link->serving, 0, ret) : -EAGAIN;
+	int r = link->sessions ? rdmabroker_get_notice(link->sessions->serving, 0, ret) : -EAGAIN;
 
 	if (r < 0 && r != -EAGAIN)
 		on_end(link, reason_without_call(rdmabroker_last_failure()->text));
@@ -160,7 +142,7 @@ static int on_finding_io(sd_event_source *source, int fd, uint32_t events, void 
 	struct rdmabroker_event *event = NULL;
 	int r;
 
-	r = rdmabroker_get_event(link->finder->session, 0, &event);
+	r = rdmabroker_get_event(link->sessions->finding, 0, &event);
 	if (r == -EAGAIN)
 		return 0;
 	if (r == 0)
@@ -183,45 +165,40 @@ static struct rdmabroker *open_session(const struct brokerlink *link)
 /* In a thread: a broker that hangs lets each call wait. */
 static void run_opening(struct job *job)
 {
-	struct opening *opening = (struct opening *)job;
+	struct sessions *sessions = (struct sessions *)job;
 
-	opening->has_run = true;
-	opening->serving = open_session(opening->link);
-	if (opening->serving && rdmabroker_serve_peers(opening->serving) == 0)
-		opening->finding = open_session(opening->link);
-	if (!opening->finding)
-		text_copy(opening->error, sizeof(opening->error),
+	sessions->has_run = true;
+	sessions->serving = open_session(sessions->link);
+	if (sessions->serving && rdmabroker_serve_peers(sessions->serving) == 0)
+		sessions->finding = open_session(sessions->link);
+	if (!sessions->finding)
+		text_copy(sessions->error, sizeof(sessions->error),
 			  reason_without_call(rdmabroker_last_failure()->text));
 }
 
-/* Takes over the sessions in OPENING. Returns 0 or a negative errno. */
-static int take_sessions(struct brokerlink *link, struct opening *opening)
+/* Returns 0 or a negative errno. */
+static int watch(struct brokerlink *link)
 {
-	int serving_fd = rdmabroker_get_fd(opening->serving);
-	int finding_fd = rdmabroker_get_fd(opening->finding);
-	int r;
+	int r = sd_event_add_io(link->loop, &link->serving_io,
+				rdmabroker_get_fd(link->sessions->serving), EPOLLIN, on_serving_io,
+				link);
 
-	link->serving = opening->serving;
-	opening->serving = NULL;
-	r = set_finder(link, opening->finding);
-	opening->finding = NULL;
-	if (r == 0)
-		r = sd_event_add_io(link->loop, &link->serving_io, serving_fd, EPOLLIN,
-				    on_serving_io, link);
 	if (r >= 0)
-		r = sd_event_add_io(link->loop, &link->finding_io, finding_fd, EPOLLIN,
+		r = sd_event_add_io(link->loop, &link->finding_io,
+				    rdmabroker_get_fd(link->sessions->finding), EPOLLIN,
 				    on_finding_io, link);
 	return r < 0 ? r : 0;
 }
 
 static void done_opening(struct job *job)
 {
-	struct opening *opening = (struct opening *)job;
-	struct brokerlink *link = opening->link;
+	struct sessions *sessions = (struct sessions *)job;
+	struct brokerlink *link = sessions->link;
 	int r;
 
-	if (opening->finding) {
-		r = take_sessions(link, opening);
+	if (sessions->finding) {
+		set_sessions(link, sessions);
+		r = watch(link);
 		if (r == 0) {
 			link->has_complained = false;
 			link->opened_ms = now_ms();
@@ -229,15 +206,18 @@ static void done_opening(struct job *job)
 			notifier_tell(link->notifier, "STATUS=Connected to rdmabrokerd");
 			return;
 		}
-		text_copy(opening->error, sizeof(opening->error), strerror(-r));
+		text_copy(sessions->error, sizeof(sessions->error), strerror(-r));
 	}
-	rdmabroker_close(opening->serving);
 	/* Otherwise the program ends. */
-	if (opening->has_run && !link->has_complained) {
+	if (sessions->has_run && !link->has_complained) {
 		log_line(LOG_WARNING, "Cannot serve rdmabrokerd: %s. It is tried again.",
-			 opening->error);
+			 sessions->error);
 		notifier_tell(link->notifier, "STATUS=Waiting for rdmabrokerd");
 		link->has_complained = true;
+	}
+	if (!link->sessions) {
+		rdmabroker_close(sessions->serving);
+		free(sessions);
 	}
 	try_again_later(link);
 }
@@ -245,11 +225,16 @@ static void done_opening(struct job *job)
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct brokerlink *link = userdata;
+	struct sessions *sessions = calloc(1, sizeof(*sessions));
 
-	link->opening = (struct opening){ .job = { .run = run_opening, .done = done_opening },
-					  .link = link };
-	if (work_add(link->work, &link->opening.job) < 0)
+	if (sessions)
+		*sessions = (struct sessions){ .job = { .run = run_opening, .done = done_opening },
+					       .link = link,
+					       .n_refs = 1 };
+	if (!sessions || work_add(link->work, &sessions->job) < 0) {
+		free(sessions);
 		try_again_later(link);
+	}
 	return 0;
 }
 
@@ -294,7 +279,8 @@ struct brokerlink *brokerlink_free(struct brokerlink *link)
 void brokerlink_answer(struct brokerlink *link, uint64_t number, const struct rdmabroker_who *who,
 		       const char *why)
 {
-	int r = link->serving ? rdmabroker_answer_peer(link->serving, number, who, why) : 0;
+	int r = link->sessions ? rdmabroker_answer_peer(link->sessions->serving, number, who, why) :
+				 0;
 
 	if (r == 0 || r == -EBADF)
 		return;
@@ -317,16 +303,18 @@ json_t *brokerlink_find(struct brokerlink *link, const struct message_head *head
 		.qp_num = question->qpn,
 	};
 	struct rdmabroker_who *who = NULL;
-	struct finder *finder;
+	struct sessions *sessions;
 	json_t *answer;
-	int r;
+	int r = -ENOTCONN;
 
 	if (!addr_parse(&local, head->to, question->port) ||
 	    !addr_parse(&peer, head->from, question->peer_port))
 		return message_new_unknown("the addresses are not valid");
-	finder = *hangs ? NULL : get_finder(link);
-	r = finder ? rdmabroker_find_peer(finder->session, &address, &who) : -ENOTCONN;
-	put_finder(link, finder);
+	sessions = *hangs ? NULL : get_sessions(link);
+	if (sessions) {
+		r = rdmabroker_find_peer(sessions->finding, &address, &who);
+		put_sessions(sessions);
+	}
 	*hangs = *hangs || r == -ETIMEDOUT;
 	if (r == -EBADF)
 		return message_new_unknown("no program of rdmabrokerd has this address there");

@@ -10,7 +10,6 @@
 #include "common/work.h"
 #include "proto/notifier.h"
 #include "server.h"
-#include "settings.h"
 
 /*
  * rdmabroker-peerd: tells other hosts who is behind an address here, and asks them the same for the daemon. It opens
@@ -27,12 +26,25 @@
 /* Threads for each side, so that other hosts' questions do not delay this host's. */
 #define THREADS 2
 
-struct arguments {
-	const char *config; /* NULL: the default, which need not exist */
-	const char *socket, *munge_socket; /* NULL: as in the file */
-	const char *listen[SOCKETS_MAX];
-	unsigned n_listen;
+struct settings {
+	struct sockets_addresses listen; /* only from the command line */
+	unsigned port; /* of rdmabroker-peerd on other hosts */
+	char socket[108]; /* the broker's; empty: the library's default */
+	char munge_socket[108]; /* empty: libmunge's default */
 };
+
+/* clang-format off */
+#define PATH(name, member) \
+	{ "Peers", name, inifile_path, INIFILE_TEXT(struct settings, member), NULL, \
+	  "an absolute path of at most 107 bytes" }
+
+static const struct inifile_key keys[] = {
+	{ "Peers", "Port", inifile_number, offsetof(struct settings, port), 1, 65535, "9472", NULL },
+	PATH("Socket", socket),
+	PATH("MungeSocket", munge_socket),
+	{},
+};
+/* clang-format on */
 
 struct peerd {
 	struct settings settings;
@@ -62,35 +74,25 @@ static const char help[] =
 	"Exit status: 0 stopped, 1 failed, 2 usage error, 78 error in the configuration.\n"
 	"See rdmabroker-peerd(8).\n";
 
-/* The command line overrides the file. Errors are reported. */
-static bool override(struct settings *settings, const struct arguments *arguments)
-{
-	sockets_add(&settings->listen, LISTEN, /* may_be_path= */ false);
-	return sockets_override(&settings->listen, arguments->listen, arguments->n_listen,
-				/* may_be_path= */ false) &&
-	       conffile_override(settings_keys, "Socket", "--socket", arguments->socket,
-				 settings) &&
-	       conffile_override(settings_keys, "MungeSocket", "--munge-socket",
-				 arguments->munge_socket, settings);
-}
+static const struct service service = {
+	.help = help,
+	.config = PEERD_CONFIG,
+	.keys = keys,
+	.options = { { "socket", "Socket" }, { "munge-socket", "MungeSocket" } },
+};
 
 static int start(struct peerd *peerd)
 {
 	const struct settings *settings = &peerd->settings;
-	int r = sd_event_new(&peerd->loop);
+	int r = service_make_loop(&peerd->loop, &peerd->notifier);
 
-	if (r >= 0)
-		r = notifier_new(&peerd->notifier, peerd->loop);
-	if (r >= 0)
-		r = service_add_signals(peerd->loop);
-	if (r >= 0)
-		r = notifier_add_watchdog(peerd->notifier);
 	if (r >= 0)
 		r = work_new(&peerd->asking, peerd->loop, THREADS);
 	if (r >= 0)
 		r = work_new(&peerd->answering, peerd->loop, THREADS);
 	if (r >= 0)
-		r = asker_new(&peerd->asker, peerd->loop, settings, &peerd->seal, peerd->asking);
+		r = asker_new(&peerd->asker, peerd->loop, (uint16_t)settings->port, &peerd->seal,
+			      peerd->asking);
 	if (r >= 0)
 		r = brokerlink_new(&peerd->link, peerd->loop, peerd->notifier, peerd->asking,
 				   *settings->socket ? settings->socket : NULL, asker_ask,
@@ -133,28 +135,16 @@ static int run(struct peerd *peerd)
 
 int main(int argc, char **argv)
 {
-	struct arguments arguments = {};
-	const struct service service = {
-		.help = help,
-		.options = {
-			{ "config", &arguments.config },
-			{ "socket", &arguments.socket },
-			{ "munge-socket", &arguments.munge_socket },
-			{ "listen", arguments.listen, &arguments.n_listen, SOCKETS_MAX },
-		},
-	};
 	struct peerd peerd = {};
-	int status = service_read_arguments(&service, argc, argv);
+	struct settings *settings = &peerd.settings;
+	int status;
 
+	sockets_add(&settings->listen, LISTEN, /* may_be_path= */ false);
+	status = service_read_settings(&service, argc, argv, settings, &settings->listen);
 	if (status >= 0)
 		return status;
-	if (conffile_read(arguments.config ?: PEERD_CONFIG, /* must_exist= */ arguments.config,
-			  settings_keys, &peerd.settings) < 0)
-		return EXIT_MISCONFIGURED;
-	if (!override(&peerd.settings, &arguments))
-		return service_see_help();
-	if (*peerd.settings.munge_socket)
-		peerd.seal.socket = peerd.settings.munge_socket;
+	if (*settings->munge_socket)
+		peerd.seal.socket = settings->munge_socket;
 	status = run(&peerd);
 	stop(&peerd);
 	return status;
