@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
@@ -20,15 +21,11 @@
 
 static bool parse_port(const char *text, uint16_t *ret)
 {
-	unsigned long port;
 	char *end;
+	unsigned long port = strtoul(text, &end, 10);
 
-	/* strtoul() would accept blanks and signs at the beginning. */
-	if (*text < '0' || *text > '9')
-		return false;
-	errno = 0;
-	port = strtoul(text, &end, 10);
-	if (errno || *end || port < 1 || port > 65535)
+	/* strtoul() accepts blanks and signs at the beginning. */
+	if (*text < '0' || *text > '9' || *end || port < 1 || port > 65535)
 		return false;
 	*ret = (uint16_t)port;
 	return true;
@@ -37,10 +34,7 @@ static bool parse_port(const char *text, uint16_t *ret)
 static bool parse_host(struct sockets_address *ret, sa_family_t family, const char *host,
 		       uint16_t port)
 {
-	if (!addr_parse(&ret->addr.storage, host, port) || ret->addr.sa.sa_family != family)
-		return false;
-	ret->len = addr_len(&ret->addr.sa);
-	return true;
+	return addr_parse(&ret->addr, host, port) && ret->addr.ss_family == family;
 }
 
 static bool parse(struct sockets_address *ret, const char *text)
@@ -54,14 +48,8 @@ static bool parse(struct sockets_address *ret, const char *text)
 	if (strlen(text) >= sizeof(ret->text))
 		return false;
 	strcpy(ret->text, text);
-	if (text[0] == '/') {
-		if (strlen(text) >= sizeof(ret->addr.un.sun_path))
-			return false;
-		ret->len = sizeof(ret->addr.un);
-		ret->addr.un.sun_family = AF_UNIX;
-		strcpy(ret->addr.un.sun_path, text);
-		return true;
-	}
+	if (text[0] == '/')
+		return strlen(text) < sizeof(((struct sockaddr_un *)NULL)->sun_path);
 	if (!colon || !parse_port(colon + 1, &port))
 		return false;
 	len = (size_t)(colon - text);
@@ -106,8 +94,9 @@ bool sockets_override(struct sockets_addresses *addresses, const char *const arg
 static int listen_inet(const struct sockets_address *address)
 {
 	/* ":PORT" means all IPv4 and IPv6 addresses. */
+	const struct sockaddr *addr = (const struct sockaddr *)&address->addr;
 	const int on = 1, only6 = address->text[0] != ':';
-	int fd = socket(address->addr.sa.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	bool done;
 	int r;
 
@@ -115,9 +104,9 @@ static int listen_inet(const struct sockets_address *address)
 		return -errno;
 	/* Without SO_REUSEADDR, connections from before a restart of the program could prevent bind(). */
 	done = setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
-	       (address->addr.sa.sa_family != AF_INET6 ||
+	       (addr->sa_family != AF_INET6 ||
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only6, sizeof(only6)) == 0) &&
-	       bind(fd, &address->addr.sa, address->len) == 0 && listen(fd, BACKLOG) == 0;
+	       bind(fd, addr, addr_len(addr)) == 0 && listen(fd, BACKLOG) == 0;
 	if (done)
 		return fd;
 	r = -errno;
@@ -134,7 +123,7 @@ static int listen_everywhere(const struct sockets_address *address)
 	if (fd != -EAFNOSUPPORT)
 		return fd;
 	v4 = *address;
-	parse_host(&v4, AF_INET, "0.0.0.0", addr_port(&address->addr.sa));
+	parse_host(&v4, AF_INET, "0.0.0.0", addr_port((const struct sockaddr *)&address->addr));
 	return listen_inet(&v4);
 }
 
@@ -161,7 +150,7 @@ static int open_sockets(struct sockets *sockets, const struct sockets_addresses 
 	for (unsigned i = 0; i < addresses->n; i++) {
 		const struct sockets_address *address = &addresses->list[i];
 		struct sockets_entry *entry = &sockets->list[sockets->n];
-		bool is_unix = address->addr.sa.sa_family == AF_UNIX;
+		bool is_unix = address->text[0] == '/';
 		int fd = is_unix ? unixsock_listen(address->text, SOCK_STREAM, MODE, BACKLOG) :
 			 address->text[0] == ':' ? listen_everywhere(address) :
 						   listen_inet(address);

@@ -5,7 +5,6 @@
 
 #include <stdbool.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #define SOCKETS_MAX 8
 
@@ -13,12 +12,7 @@ struct sockets_addresses {
 	unsigned n;
 	struct sockets_address {
 		char text[128]; /* as in the settings */
-		socklen_t len;
-		union {
-			struct sockaddr sa;
-			struct sockaddr_un un;
-			struct sockaddr_storage storage;
-		} addr;
+		struct sockaddr_storage addr; /* not of a Unix socket, whose path TEXT is */
 	} list[SOCKETS_MAX];
 };
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,38 +14,28 @@ static bool has_prefix(const char *text, size_t len, const char *prefix)
 	return len >= strlen(prefix) && strncasecmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* Returns the weight of an element of an Accept header, in thousandths: 1000 if the element has no "q=". */
-static unsigned weight_of(const char *element, size_t len)
+/* Returns the weight of an element of an Accept header: 1 if the element has no "q=". */
+static double weight_of(const char *element, size_t len)
 {
 	const char *end = element + len;
 
 	for (const char *p = element; (p = memchr(p, ';', (size_t)(end - p)));) {
-		unsigned weight = 0, unit = 1000;
-
-		for (p++; p < end && (*p == ' ' || *p == '\t'); p++)
-			;
-		if (!has_prefix(p, (size_t)(end - p), "q="))
-			continue;
-		for (p += 2; p < end && (isdigit((unsigned char)*p) || *p == '.') && unit > 0;
-		     p++) {
-			if (*p == '.')
-				continue;
-			weight += (unsigned)(*p - '0') * unit;
-			unit /= 10;
-		}
-		return weight;
+		p += 1 + strspn(p + 1, " \t");
+		/* The number ends at the latest where the element does. */
+		if (has_prefix(p, (size_t)(end - p), "q="))
+			return strtod(p + 2, NULL);
 	}
-	return 1000;
+	return 1;
 }
 
 enum exposition_format exposition_choose(const char *accept)
 {
-	unsigned openmetrics = 0, plain = 0;
+	double openmetrics = 0, plain = 0;
 
 	for (const char *p = accept ?: ""; *p;) {
 		size_t skip = strspn(p, " \t,"), len = strcspn(p + skip, ",");
 		const char *element = p + skip;
-		unsigned weight = weight_of(element, len);
+		double weight = weight_of(element, len);
 
 		if (has_prefix(element, len, "application/openmetrics-text") &&
 		    weight > openmetrics)
@@ -110,38 +99,39 @@ static void print_as_prometheus(FILE *f, const char *text)
 	}
 }
 
+/* Closes F, an open_memstream() of TEXT. Returns *TEXT; NULL: out of memory. */
+static char *end_text(FILE *f, char **text)
+{
+	bool failed = ferror(f);
+
+	if (fclose(f) == 0 && !failed)
+		return *text;
+	free(*text);
+	return NULL;
+}
+
 char *exposition_new(enum exposition_format format, const char *broker, uint64_t n_fetches,
 		     const struct site_paths *site)
 {
-	char *own = NULL, *text = NULL;
+	char *openmetrics = NULL, *prometheus = NULL;
 	size_t size;
-	FILE *f = open_memstream(&text, &size);
-	bool failed;
+	FILE *f = open_memstream(&openmetrics, &size);
 
 	if (!f)
 		return NULL;
-	if (format == EXPOSITION_OPENMETRICS) {
-		print_own(f, broker, n_fetches);
-		site_print(f, site);
-		fputs(broker ?: END, f);
-	} else {
-		FILE *g = open_memstream(&own, &size);
-
-		if (g) {
-			print_own(g, broker, n_fetches);
-			site_print(g, site);
-			fclose(g);
-		}
-		print_as_prometheus(f, own ?: "");
-		print_as_prometheus(f, broker ?: "");
+	print_own(f, broker, n_fetches);
+	site_print(f, site);
+	fputs(broker ?: END, f);
+	openmetrics = end_text(f, &openmetrics);
+	if (format == EXPOSITION_OPENMETRICS || !openmetrics)
+		return openmetrics;
+	f = open_memstream(&prometheus, &size);
+	if (f) {
+		print_as_prometheus(f, openmetrics);
+		prometheus = end_text(f, &prometheus);
 	}
-	failed = ferror(f) || (format == EXPOSITION_PROMETHEUS && !own);
-	if (fclose(f) != 0 || failed) {
-		free(text);
-		text = NULL;
-	}
-	free(own);
-	return text;
+	free(openmetrics);
+	return prometheus;
 }
 
 bool exposition_is_whole(const char *text)

@@ -8,7 +8,6 @@
 
 #include "client/admin.h"
 #include "common/reason.h"
-#include "common/work.h"
 #include "exposition.h"
 #include "fetch.h"
 #include "proto/text.h"
@@ -19,70 +18,45 @@
  */
 #define CALL_MS 2000
 
-struct fetch {
-	struct job job;
-	struct work *work;
-	const char *socket;
-	void (*done)(void *userdata, struct fetched *fetched);
-	void *userdata;
-	char user
-		[64]; /* name or uid of the exporter's user, for the rule that an error message suggests */
-	bool is_running; /* a fetch was begun, and DONE was not called yet */
-
-	/* While it runs, these are the thread's: */
-	struct rdmabroker *session; /* NULL: none is open */
-	struct fetched fetched;
-};
-
 /* Functions that the thread calls */
 
-static void explain(const struct fetch *fetch, struct fetched *fetched, int r, const char *text)
-{
-	if (r == -EACCES || r == -EPERM)
-		snprintf(
-			fetched->reason, sizeof(fetched->reason),
-			"%s; to allow it, add the rule \"allow observe user %s\" to /etc/rdmabroker/policy.d",
-			text, fetch->user);
-	else
-		text_copy(fetched->reason, sizeof(fetched->reason), text);
-}
-
-static void explain_failure(const struct fetch *fetch, struct fetched *fetched, int r)
+static void explain_failure(struct fetch *fetch, int r)
 {
 	const struct rdmabroker_failure *failure = rdmabroker_last_failure();
-	char text[800];
+	bool is_denied = r == -EACCES || r == -EPERM;
 
-	snprintf(text, sizeof(text), "%s%s%s%s", reason_without_call(failure->text),
-		 failure->rule ? " (rule " : "", failure->rule ?: "", failure->rule ? ")" : "");
-	explain(fetch, fetched, r, text);
+	snprintf(fetch->reason, sizeof(fetch->reason), "%.600s%s%.200s%s%s%s%s",
+		 reason_without_call(failure->text), failure->rule ? " (rule " : "",
+		 failure->rule ?: "", failure->rule ? ")" : "",
+		 is_denied ? "; to allow it, add the rule \"allow observe user " : "",
+		 is_denied ? fetch->user : "", is_denied ? "\" to /etc/rdmabroker/policy.d" : "");
 }
 
-static int open_session(struct fetch *fetch, struct fetched *ret)
+static int open_session(struct fetch *fetch)
 {
 	struct rdmabroker_options options = RDMABROKER_OPTIONS_INIT;
-	int r;
 
 	options.socket = fetch->socket;
 	options.flags = RDMABROKER_NO_POLL | RDMABROKER_AS_ADMIN;
 	options.call_timeout_ms = CALL_MS;
-	r = rdmabroker_open(&options, &fetch->session);
-	if (r < 0)
-		explain_failure(fetch, ret, r);
-	return r;
+	return rdmabroker_open(&options, &fetch->session);
 }
 
-static int get_text(struct fetch *fetch, struct fetched *ret)
+static int get_text(struct fetch *fetch)
 {
-	int r = rdmabroker_get_metrics(fetch->session, &ret->text);
+	int r = fetch->session ? 0 : open_session(fetch);
 
+	if (r == 0)
+		r = rdmabroker_get_metrics(fetch->session, &fetch->text);
 	if (r < 0) {
-		ret->text = NULL;
-		explain_failure(fetch, ret, r);
-	} else if (!exposition_is_whole(ret->text)) {
+		fetch->text = NULL;
+		explain_failure(fetch, r);
+	} else if (!exposition_is_whole(fetch->text)) {
 		r = -EPROTO;
-		free(ret->text);
-		ret->text = NULL;
-		explain(fetch, ret, r, "the broker's metrics are incomplete");
+		free(fetch->text);
+		fetch->text = NULL;
+		text_copy(fetch->reason, sizeof(fetch->reason),
+			  "the broker's metrics are incomplete");
 	}
 	return r;
 }
@@ -90,15 +64,12 @@ static int get_text(struct fetch *fetch, struct fetched *ret)
 static void ask_broker(struct job *job)
 {
 	struct fetch *fetch = (struct fetch *)job;
-	struct fetched *ret = &fetch->fetched;
 	bool is_old = fetch->session;
 	int r;
 
-	*ret = (struct fetched){};
+	fetch->text = NULL;
 	do {
-		if (!fetch->session && open_session(fetch, ret) < 0)
-			return;
-		r = get_text(fetch, ret);
+		r = get_text(fetch);
 		/*
 		 * Close the session after a failure. The broker decides only when a session is opened what its user
 		 * can do, so the next request needs a new session to profit from a new policy.
@@ -118,7 +89,7 @@ static void on_done(struct job *job)
 	struct fetch *fetch = (struct fetch *)job;
 
 	fetch->is_running = false;
-	fetch->done(fetch->userdata, &fetch->fetched);
+	fetch->done(fetch->userdata, fetch->text, fetch->reason);
 }
 
 bool fetch_start(struct fetch *fetch)
@@ -139,36 +110,22 @@ static void find_user(struct fetch *fetch)
 		snprintf(fetch->user, sizeof(fetch->user), "%u", geteuid());
 }
 
-int fetch_new(struct fetch **ret, sd_event *loop, const char *socket,
-	      void (*done)(void *userdata, struct fetched *fetched), void *userdata)
+int fetch_init(struct fetch *fetch, sd_event *loop, const char *socket,
+	       void (*done)(void *userdata, char *text, const char *reason), void *userdata)
 {
-	struct fetch *fetch = calloc(1, sizeof(*fetch));
-	int r;
-
-	if (!fetch)
-		return -ENOMEM;
 	fetch->job = (struct job){ .run = ask_broker, .done = on_done };
 	fetch->socket = socket;
 	fetch->done = done;
 	fetch->userdata = userdata;
 	find_user(fetch);
-	r = work_new(&fetch->work, loop, /* n_threads= */ 1);
-	if (r < 0) {
-		free(fetch);
-		return r;
-	}
-	*ret = fetch;
-	return 0;
+	return work_new(&fetch->work, loop, /* n_threads= */ 1);
 }
 
-bool fetch_free(struct fetch *fetch)
+bool fetch_done(struct fetch *fetch)
 {
-	if (!fetch)
-		return true;
 	if (fetch->is_running)
 		return false;
 	work_free(fetch->work);
 	rdmabroker_close(fetch->session);
-	free(fetch);
 	return true;
 }

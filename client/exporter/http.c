@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/log.h"
@@ -13,29 +12,29 @@
 #include "fetch.h"
 #include "http.h"
 #include "proto/addr.h"
+#include "proto/clock.h"
 #include "proto/notifier.h"
 #include "proto/text.h"
+#include "proto/timer.h"
 
 #define MAX_CONNECTIONS 16
 #define MAX_PER_HOST 4u /* of one address; no limit for loopback addresses and Unix sockets */
 /* For so long a connection is not displaced: one that has sent no request, and one that has. */
-#define SILENT_USEC (250 * 1000ULL)
-#define SERVED_USEC (2 * 1000000ULL)
-#define CONNECTION_USEC (10 * 1000000ULL) /* from the start of a connection to its deadline */
+#define SILENT_MS 250
+#define SERVED_MS 2000
+#define CONNECTION_MS 10000 /* from the start of a connection to its deadline */
 #define CONNECTION_MEMORY 16384 /* in bytes, for the request's headers */
-#define PAUSE_USEC (1 * 1000000ULL) /* after accept() has failed */
-#define TICK_USEC (50 * 1000ULL) /* between two looks at the connections and the pause */
-#define FETCH_USEC \
-	(5 * 1000000ULL) /* after this the broker counts as absent; Prometheus waits for 10 s */
-#define FRESH_USEC (1 * 1000000ULL) /* how long an answer is used for later requests */
+#define PAUSE_MS 1000 /* after accept() has failed */
+#define TICK_MS 50 /* between two looks at the connections and the pause */
+#define FETCH_MS 5000 /* after this the broker counts as absent; Prometheus waits for 10 s */
+#define FRESH_MS 1000 /* how long an answer is used for later requests */
 #define OLD_TEXTS_MAX (64 << 20) /* in bytes; responses that slow clients are still reading */
-#define LOG_USEC (60 * 1000000ULL) /* warn_limited() prints one warning in this time */
+#define LOG_MS 60000 /* warn_limited() prints one warning in this time */
 
 /* The result of the last fetch, and the responses made from it so far, by format. */
 struct answer {
 	char *text; /* the broker's metrics; NULL: the broker did not answer */
-	uint64_t n_fetches;
-	uint64_t usec; /* when the answer came; 0: there is none */
+	int64_t ms; /* when the answer came; 0: there is none */
 	struct MHD_Response *responses[_EXPOSITION_MAX];
 };
 
@@ -47,7 +46,7 @@ struct body {
 
 struct connection {
 	struct MHD_Connection *mhd; /* NULL: the place is free */
-	uint64_t begin_usec;
+	int64_t begin_ms;
 	bool has_request; /* the headers of a request have come */
 	bool is_shut_down; /* by shut_down(); libmicrohttpd has not closed it yet */
 	bool is_waiting; /* suspended: it waits for the broker */
@@ -64,11 +63,11 @@ struct http {
 	sd_event_source *io; /* libmicrohttpd's epoll descriptor */
 	sd_event_source *again; /* on while libmicrohttpd has more to do */
 	struct connection connections[MAX_CONNECTIONS];
-	uint64_t accept_usec; /* until then accepting pauses */
-	uint64_t logged_usec; /* time of the last warning of warn_limited() */
+	int64_t accept_ms; /* until then accepting pauses */
+	int64_t logged_ms; /* time of the last warning of warn_limited() */
 
 	struct site_paths site;
-	struct fetch *fetch;
+	struct fetch fetch;
 	sd_event_source *late; /* a timer that ends the wait for the broker */
 	struct answer answer;
 	uint64_t n_fetches;
@@ -77,21 +76,13 @@ struct http {
 	char reason[512]; /* why the last fetch failed; empty: the broker answered */
 };
 
-static uint64_t now_usec(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
 static void warn_limited(struct http *http, const char *what, int error)
 {
-	uint64_t now = now_usec();
+	int64_t now = now_ms();
 
-	if (http->logged_usec && now - http->logged_usec < LOG_USEC)
+	if (http->logged_ms && now - http->logged_ms < LOG_MS)
 		return;
-	http->logged_usec = now;
+	http->logged_ms = now;
 	log_line(LOG_WARNING, "%s: %s.", what, strerror(error));
 }
 
@@ -130,7 +121,7 @@ static struct MHD_Response *new_response(struct http *http, enum exposition_form
 	if (!body)
 		return NULL;
 	body->http = http;
-	body->text = exposition_new(format, http->answer.text, http->answer.n_fetches, &http->site);
+	body->text = exposition_new(format, http->answer.text, http->n_fetches, &http->site);
 	if (body->text) {
 		body->len = strlen(body->text);
 		response = MHD_create_response_from_buffer_with_free_callback_cls(
@@ -151,7 +142,7 @@ static struct MHD_Response *new_response(struct http *http, enum exposition_form
 
 static bool is_fresh(const struct answer *answer)
 {
-	return answer->usec && now_usec() - answer->usec < FRESH_USEC;
+	return answer->ms && now_ms() - answer->ms < FRESH_MS;
 }
 
 static enum MHD_Result respond_text(struct MHD_Connection *connection, unsigned status,
@@ -190,21 +181,15 @@ static enum MHD_Result respond_metrics(struct http *http, struct MHD_Connection 
 	return MHD_queue_response(connection, MHD_HTTP_OK, *response);
 }
 
-static void start_timer(sd_event_source *timer, uint64_t usec)
-{
-	sd_event_source_set_time_relative(timer, usec);
-	sd_event_source_set_enabled(timer, SD_EVENT_ONESHOT);
-}
-
 static void await_broker(struct http *http, struct connection *connection)
 {
 	int enabled = SD_EVENT_OFF;
 
 	sd_event_source_get_enabled(http->late, &enabled);
 	if (enabled == SD_EVENT_OFF) {
-		if (fetch_start(http->fetch))
+		if (fetch_start(&http->fetch))
 			http->n_fetches++;
-		start_timer(http->late, FETCH_USEC);
+		timer_start(http->late, FETCH_MS * 1000);
 	}
 	connection->is_waiting = true;
 	MHD_suspend_connection(connection->mhd);
@@ -270,7 +255,7 @@ static void shut_down(struct connection *c)
  * of loopback, and one of them could take all places with connections that say nothing. First the oldest one goes that has
  * not sent a whole request in its first moments, or else the oldest one that has had its time to take the answer.
  */
-static void make_room(struct http *http, uint64_t now)
+static void make_room(struct http *http, int64_t now)
 {
 	struct connection *silent = NULL, *served = NULL;
 
@@ -282,8 +267,8 @@ static void make_room(struct http *http, uint64_t now)
 			continue;
 		if (c->is_shut_down)
 			return; /* its place is free soon */
-		if (now - c->begin_usec >= (c->has_request ? SERVED_USEC : SILENT_USEC) &&
-		    (!*oldest || c->begin_usec < (*oldest)->begin_usec))
+		if (now - c->begin_ms >= (c->has_request ? SERVED_MS : SILENT_MS) &&
+		    (!*oldest || c->begin_ms < (*oldest)->begin_ms))
 			*oldest = c;
 	}
 	if (silent || served)
@@ -293,15 +278,15 @@ static void make_room(struct http *http, uint64_t now)
 /* Ends the connections that have to end, and accepts further ones while there are places for them. */
 static void tend_connections(struct http *http)
 {
-	uint64_t now = now_usec();
-	bool accepting = now >= http->accept_usec;
+	int64_t now = now_ms();
+	bool accepting = now >= http->accept_ms;
 	unsigned n = 0;
 
 	for (size_t i = 0; i < MAX_CONNECTIONS; i++) {
 		struct connection *c = &http->connections[i];
 
 		/* libmicrohttpd has no deadline, only a timeout that starts again with every byte. */
-		if (c->mhd && now - c->begin_usec >= CONNECTION_USEC)
+		if (c->mhd && now - c->begin_ms >= CONNECTION_MS)
 			shut_down(c);
 		n += c->mhd != NULL;
 	}
@@ -312,7 +297,7 @@ static void tend_connections(struct http *http)
 		sd_event_source_set_enabled(http->listeners[i],
 					    accepting ? SD_EVENT_ON : SD_EVENT_OFF);
 	if (n > 0 || !accepting)
-		start_timer(http->tick, TICK_USEC);
+		timer_start(http->tick, TICK_MS * 1000);
 }
 
 static int on_tick(sd_event_source *source, uint64_t usec, void *userdata)
@@ -330,12 +315,12 @@ static void on_connection_change(void *userdata, struct MHD_Connection *mhd, voi
 	if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
 		*c = (struct connection){};
 		/* A new connection can use the descriptor of the closed one. */
-		http->accept_usec = 0;
+		http->accept_ms = 0;
 	} else {
 		/* One is free, or tend_connections() would have ended accepting. */
 		while (c->mhd)
 			c++;
-		*c = (struct connection){ .mhd = mhd, .begin_usec = now_usec() };
+		*c = (struct connection){ .mhd = mhd, .begin_ms = now_ms() };
 		*state = c;
 	}
 	tend_connections(http);
@@ -379,7 +364,7 @@ static int on_connect(sd_event_source *source, int fd, uint32_t events, void *us
 		if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
 			return 0;
 		warn_limited(http, "Cannot accept a connection, trying again in a second", errno);
-		http->accept_usec = now_usec() + PAUSE_USEC;
+		http->accept_ms = now_ms() + PAUSE_MS;
 		tend_connections(http);
 		return 0;
 	}
@@ -427,33 +412,24 @@ static int give_answer(struct http *http, char *text, const char *reason)
 	drop_answer(http);
 	http->answer = (struct answer){
 		.text = text,
-		.n_fetches = http->n_fetches,
-		.usec = now_usec(),
+		.ms = now_ms(),
 	};
 	notify_change(http, text ? "" : reason);
 	resume_waiting(http);
 	return run_mhd(http);
 }
 
-static void on_fetched(void *userdata, struct fetched *fetched)
+static void on_fetched(void *userdata, char *text, const char *reason)
 {
 	struct http *http = userdata;
 
-	sd_event_source_set_enabled(http->late, SD_EVENT_OFF);
-	give_answer(http, fetched->text, fetched->reason);
+	timer_stop(http->late);
+	give_answer(http, text, reason);
 }
 
 static int on_late(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	return give_answer(userdata, /* text= */ NULL, "no reply within five seconds");
-}
-
-/* Adds a timer that is off. The accuracy is 1 us, because 0 would mean 250 ms to sd-event. */
-static int add_timer(struct http *http, sd_event_source **ret, sd_event_time_handler_t handler)
-{
-	int r = sd_event_add_time_relative(http->loop, ret, CLOCK_MONOTONIC, 0, 1, handler, http);
-
-	return r < 0 ? r : sd_event_source_set_enabled(*ret, SD_EVENT_OFF);
 }
 
 static int start_mhd(struct http *http)
@@ -498,11 +474,11 @@ static int set_up(struct http *http, const struct sockets *sockets, const char *
 	if (r >= 0)
 		r = sd_event_add_defer(http->loop, &http->again, on_again, http);
 	if (r >= 0)
-		r = add_timer(http, &http->tick, on_tick);
+		r = timer_new(&http->tick, http->loop, 1, on_tick, http);
 	if (r >= 0)
-		r = add_timer(http, &http->late, on_late);
+		r = timer_new(&http->late, http->loop, 1, on_late, http);
 	if (r >= 0)
-		r = fetch_new(&http->fetch, http->loop, broker, on_fetched, http);
+		r = fetch_init(&http->fetch, http->loop, broker, on_fetched, http);
 	if (r >= 0)
 		r = add_listeners(http, sockets);
 	return r < 0 ? r : 0;
@@ -516,7 +492,7 @@ int http_new(struct http **ret, sd_event *loop, struct notifier *notifier,
 
 	if (!http)
 		return -ENOMEM;
-	http->loop = sd_event_ref(loop);
+	http->loop = loop;
 	http->notifier = notifier;
 	http->site = *site;
 	r = set_up(http, sockets, broker);
@@ -530,11 +506,10 @@ int http_new(struct http **ret, sd_event *loop, struct notifier *notifier,
 
 bool http_free(struct http *http)
 {
-	bool is_idle;
-
 	if (!http)
 		return true;
-	is_idle = fetch_free(http->fetch);
+	if (!fetch_done(&http->fetch))
+		return false;
 	sd_event_source_disable_unref(http->io);
 	sd_event_source_disable_unref(http->again);
 	if (http->mhd) {
@@ -549,7 +524,6 @@ bool http_free(struct http *http)
 		sd_event_source_disable_unref(http->listeners[i]);
 	sd_event_source_disable_unref(http->tick);
 	sd_event_source_disable_unref(http->late);
-	sd_event_unref(http->loop);
 	free(http);
-	return is_idle;
+	return true;
 }

@@ -19,10 +19,10 @@ struct notifier;
 struct site_paths;
 
 /*
- * BROKER: the broker's socket; NULL: the library's default. SOCKETS and what SITE has must outlive *RET. Returns 0 or a
+ * BROKER: the broker's socket; NULL: the library's default. LOOP, SOCKETS and what SITE has must outlive *RET. Returns 0 or a
  * negative errno.
  */
 int http_new(struct http **ret, sd_event *loop, struct notifier *notifier,
 	     const struct sockets *sockets, const char *broker, const struct site_paths *site);
-/* False: a fetch is in progress, and the process has to end without waiting for it, see fetch_free(). */
+/* False: a fetch is in progress, so nothing was freed, and the process has to end without waiting for it. */
 bool http_free(struct http *http);

@@ -9,7 +9,6 @@
 #include "common/service.h"
 #include "http.h"
 #include "proto/notifier.h"
-#include "settings.h"
 #include "site.h"
 
 /*
@@ -21,13 +20,46 @@
 #define EXPORTER_CONFIG "/etc/rdmabroker/exporter.conf"
 #endif
 
+#define LISTEN "127.0.0.1:9471" /* if no address is set */
+
+struct settings {
+	char socket[108]; /* the broker's socket; empty: the library's default */
+	struct sockets_addresses listen;
+	char site[256], pull[256]; /* directories, of `rdmabrokerctl site` and rdmabroker-pull */
+};
+
+static size_t parse_listen(const struct inifile_key *key, const char *value, void *field)
+{
+	struct sockets_addresses *addresses = field;
+	char word[INIFILE_WORD_SIZE];
+	size_t from, at = 0;
+
+	addresses->n = 0;
+	while ((from = inifile_word(value, " \t", &at, word)) > 0)
+		if (!sockets_add(addresses, word, /* may_be_path= */ true))
+			return from;
+	return addresses->n == 0;
+}
+
+static const struct inifile_key keys[] = {
+	{ "Exporter", "Listen", parse_listen, offsetof(struct settings, listen), 0, 0, LISTEN,
+	  "at most 8 addresses, each " SOCKETS_ANY },
+	{ "Exporter", "Socket", inifile_path, INIFILE_TEXT(struct settings, socket), NULL,
+	  "an absolute path of at most 107 bytes" },
+	{ "Exporter", "SiteDir", inifile_path, INIFILE_TEXT(struct settings, site),
+	  "/var/lib/rdmabroker/site", "an absolute path of at most 255 bytes" },
+	{ "Exporter", "PullDir", inifile_path, INIFILE_TEXT(struct settings, pull),
+	  "/var/lib/rdmabroker-pull", "an absolute path of at most 255 bytes" },
+	{},
+};
+
 static const char help[] =
 	"rdmabroker-exporter [OPTION ...]\n"
 	"\n"
 	"Serves the metrics of rdmabrokerd to Prometheus by HTTP, at /metrics.\n"
 	"\n"
 	"  --listen ADDRESS  HOST:PORT, [HOST]:PORT, :PORT or an absolute path to listen on;\n"
-	"                    can be given several times (default " SETTINGS_LISTEN ")\n"
+	"                    can be given several times (default " LISTEN ")\n"
 	"  --socket PATH     the socket of rdmabrokerd\n"
 	"  --config FILE     the configuration file (default " EXPORTER_CONFIG ")\n"
 	"  -h, --help        print this summary\n"
@@ -40,7 +72,7 @@ static const char help[] =
 static const struct service service = {
 	.help = help,
 	.config = EXPORTER_CONFIG,
-	.keys = settings_keys,
+	.keys = keys,
 	.may_be_path = true,
 	.options = { { "socket", "Socket" } },
 };

@@ -337,26 +337,23 @@ void asker_ask(void *userdata, const struct rdmabroker_notice *notice)
 	ask->number = notice->question;
 	ask->until_ms = now_ms() + ASKER_MS;
 	ask->uid = notice->who.uid;
-	if (addr_len(local) == 0 || local->sa_family != peer->sa_family) {
-		answer(asker, ask, /* who= */ NULL, "the peer has no IP address");
-		return;
-	}
 	ask->question =
 		(struct question){ .listens = strcmp(notice->operation ?: "", "connect") == 0,
 				   .ps = notice->ps,
 				   .port = addr_port(peer),
 				   .peer_port = addr_port(local),
 				   .qpn = notice->peer_qp_num };
-	host = get_host(asker, local, peer);
-	if (!host) {
-		answer(asker, ask, /* who= */ NULL, "out of memory");
+	if (addr_len(local) == 0 || local->sa_family != peer->sa_family) {
+		answer(asker, ask, /* who= */ NULL, "the peer has no IP address");
 		return;
 	}
-	if (queue_add(&host->waiting, ask) < 0)
+	host = get_host(asker, local, peer);
+	if (!host || queue_add(&host->waiting, ask) < 0)
 		answer(asker, ask, /* who= */ NULL, "out of memory");
 	else
 		start_talks(asker, host);
-	put_host(asker, host);
+	if (host)
+		put_host(asker, host);
 }
 
 int asker_new(struct asker **ret, sd_event *loop, uint16_t port, const struct seal *seal,

@@ -111,27 +111,21 @@ static void on_end(struct brokerlink *link, const char *why)
 	try_again_later(link);
 }
 
-/* False: there is no notice, or the session has ended. */
-static bool get_notice(struct brokerlink *link, struct rdmabroker_notice **ret)
-{
-	/* The session also ends when an answer has failed. */
-	int r = link->sessions ? rdmabroker_get_notice(link->sessions->serving, 0, ret) : -EAGAIN;
-
-	if (r < 0 && r != -EAGAIN)
-		on_end(link, reason_without_call(rdmabroker_last_failure()->text));
-	return r == 0;
-}
-
 static int on_serving_io(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {
 	struct brokerlink *link = userdata;
 	struct rdmabroker_notice *notice;
+	int r = -EAGAIN;
 
-	while (get_notice(link, &notice)) {
+	/* The session also ends when an answer has failed. */
+	while (link->sessions &&
+	       (r = rdmabroker_get_notice(link->sessions->serving, 0, &notice)) == 0) {
 		if (strcmp(notice->kind, "question") == 0)
 			link->asked(link->userdata, notice);
 		rdmabroker_free(notice);
 	}
+	if (link->sessions && r != -EAGAIN)
+		on_end(link, reason_without_call(rdmabroker_last_failure()->text));
 	return 0;
 }
 

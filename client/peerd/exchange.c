@@ -201,8 +201,7 @@ static int connect_transfer(struct exchange *exchange)
 	exchange->was_kept = exchange->transfer;
 	/* The exchange has a deadline of its own, which comes first. */
 	if (exchange->was_kept) {
-		transfer_set_timeout(exchange->transfer, TRANSFER_MS);
-		transfer_pass(exchange->transfer, on_transfer, exchange);
+		transfer_pass(exchange->transfer, TRANSFER_MS, on_transfer, exchange);
 		return 0;
 	}
 	fd = connect_to(exchange->ends);

@@ -53,8 +53,7 @@ void kept_put(struct kept *kept, const struct exchange_ends *ends, struct transf
 	DL_APPEND(kept->lines, line);
 	kept->n++;
 	transfer_limit_silence(transfer, KEPT_SILENCE_MS);
-	transfer_set_timeout(transfer, KEPT_MS);
-	transfer_pass(transfer, on_transfer, line);
+	transfer_pass(transfer, KEPT_MS, on_transfer, line);
 	transfer_watch(transfer);
 }
 

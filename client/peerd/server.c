@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -48,7 +49,6 @@ struct server {
 	struct work *work;
 	/* The oldest first. One that is KEPT comes after those that were there before. */
 	struct connection *connections;
-	unsigned n_connections;
 	struct refusals refusals;
 	struct gate gate;
 };
@@ -58,7 +58,6 @@ static void connection_free(struct connection *connection)
 	if (connection->server) {
 		transfer_free(connection->transfer);
 		DL_DELETE(connection->server->connections, connection);
-		connection->server->n_connections--;
 		connection->server = NULL;
 	}
 	if (connection->state == WORKING)
@@ -177,40 +176,35 @@ static bool is_same_address(const char *a, const char *b)
 	return strcmp(a, b) == 0 || (strncmp(a, "127.", 4) == 0 && strncmp(b, "127.", 4) == 0);
 }
 
-/* Whether CONNECTION is in STATE, and of the address FROM; NULL: of any. */
-static bool is_one(const struct connection *connection, enum state state, const char *from)
+/*
+ * The oldest connection that is in STATE, and of the address FROM; NULL: of any. *RET_N: how many there are. NULL: there is
+ * none.
+ */
+static struct connection *find_oldest(const struct server *server, enum state state,
+				      const char *from, unsigned *ret_n)
 {
-	return (state == ANY_STATE || connection->state == state) &&
-	       (!from || is_same_address(connection->from, from));
-}
+	struct connection *connection, *oldest = NULL;
 
-static unsigned count(const struct server *server, enum state state, const char *from)
-{
-	struct connection *connection;
-	unsigned n = 0;
-
-	DL_FOREACH(server->connections, connection)
-		n += is_one(connection, state, from);
-	return n;
-}
-
-/* NULL: there is none. */
-static struct connection *find_first(const struct server *server, enum state state,
-				     const char *from)
-{
-	struct connection *connection;
-
-	DL_FOREACH(server->connections, connection)
-		if (is_one(connection, state, from))
-			return connection;
-	return NULL;
+	*ret_n = 0;
+	DL_FOREACH(server->connections, connection) {
+		if ((state != ANY_STATE && connection->state != state) ||
+		    (from && !is_same_address(connection->from, from)))
+			continue;
+		if (!oldest)
+			oldest = connection;
+		++*ret_n;
+	}
+	return oldest;
 }
 
 /* Of those that are KEPT, of the address FROM or of all, at most MAX stay. */
 static void limit_kept(struct server *server, const char *from, unsigned max)
 {
-	if (count(server, KEPT, from) > max)
-		connection_free(find_first(server, KEPT, from));
+	unsigned n;
+	struct connection *oldest = find_oldest(server, KEPT, from, &n);
+
+	if (n > max)
+		connection_free(oldest);
 }
 
 /* The answers were sent. */
@@ -244,34 +238,28 @@ static void on_transfer(void *userdata, int r)
 }
 
 /*
- * Closes the oldest connection that is RECEIVING; FROM: only of this address; NULL: of all. Any user of another host can
- * open connections from the address of its helper, but the helper sends its questions at once. False: there is none.
+ * Makes room for a connection from FROM, if there are MAX already: of this address, or of all, if OF is NULL. The oldest that
+ * is RECEIVING is closed. Any user of another host can open connections from the address of its helper, but the helper sends
+ * its questions at once. False: there is no room, because of WHY.
  */
-static bool close_oldest(struct server *server, const char *from)
+static bool make_room(struct server *server, const char *from, const char *of, unsigned max,
+		      const char *why)
 {
-	struct connection *oldest = find_first(server, RECEIVING, from);
+	struct connection *oldest;
+	char text[128];
+	unsigned n;
 
-	if (oldest)
-		refuse(oldest,
-		       from ? "too many connections of this address, and this one had not sent its questions" :
-			      "too many connections, and this one had not sent its questions");
-	return oldest;
-}
-
-/* False: there is no room for a connection from the address FROM. */
-static bool make_room(struct server *server, const char *from)
-{
-	const char *why = NULL;
-
-	if (count(server, ANY_STATE, from) >= SERVER_CONNECTIONS_OF_ADDRESS_MAX &&
-	    !close_oldest(server, from))
-		why = "too many connections of this address";
-	else if (server->n_connections >= SERVER_CONNECTIONS_MAX &&
-		 !close_oldest(server, /* from= */ NULL))
-		why = "too many connections";
-	if (why)
+	find_oldest(server, ANY_STATE, of, &n);
+	if (n < max)
+		return true;
+	oldest = find_oldest(server, RECEIVING, of, &n);
+	if (!oldest) {
 		refusals_print(&server->refusals, "connection", from, why);
-	return !why;
+		return false;
+	}
+	snprintf(text, sizeof(text), "%s, and this one had not sent its questions", why);
+	refuse(oldest, text);
+	return true;
 }
 
 /* Takes over FD. */
@@ -287,7 +275,10 @@ static void add(struct server *server, int fd, const struct sockaddr_storage *fr
 	}
 	message_address((const struct sockaddr *)from, connection->from);
 	if (getsockname(fd, (struct sockaddr *)&to, &len) < 0 ||
-	    !make_room(server, connection->from)) {
+	    !make_room(server, connection->from, connection->from,
+		       SERVER_CONNECTIONS_OF_ADDRESS_MAX, "too many connections of this address") ||
+	    !make_room(server, connection->from, /* of= */ NULL, SERVER_CONNECTIONS_MAX,
+		       "too many connections")) {
 		close(fd);
 		free(connection);
 		return;
@@ -299,7 +290,6 @@ static void add(struct server *server, int fd, const struct sockaddr_storage *fr
 	connection->seal = server->seal;
 	connection->link = server->link;
 	DL_APPEND(server->connections, connection);
-	server->n_connections++;
 	if (transfer_new(&connection->transfer, server->loop, fd, SERVER_MS, on_transfer,
 			 connection) < 0)
 		connection_free(connection);

@@ -165,8 +165,6 @@ int transfer_new(struct transfer **ret, sd_event *loop, int fd, uint64_t ms, tra
 	}
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	transfer->fd = fd;
-	transfer->done = done;
-	transfer->userdata = userdata;
 	r = sd_event_add_io(loop, &transfer->io, fd, EPOLLIN, on_io, transfer);
 	if (r >= 0)
 		r = sd_event_source_set_enabled(transfer->io, SD_EVENT_OFF);
@@ -176,7 +174,7 @@ int transfer_new(struct transfer **ret, sd_event *loop, int fd, uint64_t ms, tra
 		transfer_free(transfer);
 		return r;
 	}
-	transfer_set_timeout(transfer, ms);
+	transfer_pass(transfer, ms, done, userdata);
 	*ret = transfer;
 	return 0;
 }
@@ -186,10 +184,11 @@ void transfer_set_timeout(struct transfer *transfer, uint64_t ms)
 	timer_start(transfer->timer, ms * 1000);
 }
 
-void transfer_pass(struct transfer *transfer, transfer_done *done, void *userdata)
+void transfer_pass(struct transfer *transfer, uint64_t ms, transfer_done *done, void *userdata)
 {
 	transfer->done = done;
 	transfer->userdata = userdata;
+	transfer_set_timeout(transfer, ms);
 }
 
 struct transfer *transfer_free(struct transfer *transfer)

@@ -19,8 +19,8 @@ int transfer_new(struct transfer **ret, sd_event *loop, int fd, uint64_t ms, tra
 		 void *userdata);
 /* Moves the deadline: DONE gets -ETIMEDOUT MS after this call. */
 void transfer_set_timeout(struct transfer *transfer, uint64_t ms);
-/* TRANSFER gets another owner: DONE replaces the one of transfer_new(). */
-void transfer_pass(struct transfer *transfer, transfer_done *done, void *userdata);
+/* TRANSFER gets another owner: MS and DONE replace those of transfer_new(). */
+void transfer_pass(struct transfer *transfer, uint64_t ms, transfer_done *done, void *userdata);
 struct transfer *transfer_free(struct transfer *transfer); /* takes NULL; returns NULL */
 void transfer_send(struct transfer *transfer, char *text); /* takes TEXT */
 /* A text that is longer than MAX is -EMSGSIZE; the end of the connection is -ECONNRESET. */
