@@ -31,12 +31,13 @@ enum id_stage {
 	STAGE_ESTABLISHED,
 };
 
+/* See idstate_option(). It is more than there are, so that new ones have room. */
+#define IDSTATE_OPTIONS 12
+
 /*
  * Members with "wire.lock" in their comment are guarded by that lock. The others are written by the thread that calls
  * a function on the id or takes its events.
  */
-#define IDSTATE_OPTIONS 6
-
 struct rdmabroker_id {
 	struct rdmabroker *session;
 	uint32_t handle;
@@ -57,7 +58,7 @@ struct rdmabroker_id {
 	struct device *device; /* opened for this id; NULL: not opened */
 	bool listening;
 	/* connect/connect.c needs the next three members to create the broker's id again. */
-	int options[IDSTATE_OPTIONS]; /* see idstate_option(); -1: not set */
+	int options[IDSTATE_OPTIONS]; /* -1: not set */
 	bool bound; /* the program has called bind_addr, and the call did not fail */
 	struct sockaddr_storage src; /* the source address of resolve_addr; ss_family 0: none */
 
