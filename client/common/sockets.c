@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -19,18 +18,6 @@
 /* Gives access to the owner and the group. To give access to others, use systemd's socket unit. */
 #define MODE 0660
 
-static bool parse_port(const char *text, uint16_t *ret)
-{
-	char *end;
-	unsigned long port = strtoul(text, &end, 10);
-
-	/* strtoul() accepts blanks and signs at the beginning. */
-	if (*text < '0' || *text > '9' || *end || port < 1 || port > 65535)
-		return false;
-	*ret = (uint16_t)port;
-	return true;
-}
-
 static bool parse_host(struct sockets_address *ret, sa_family_t family, const char *host,
 		       uint16_t port)
 {
@@ -39,9 +26,11 @@ static bool parse_host(struct sockets_address *ret, sa_family_t family, const ch
 
 static bool parse(struct sockets_address *ret, const char *text)
 {
+	const struct inifile_key port_key = { .min = 1, .max = 65535 };
 	const char *colon = strrchr(text, ':');
 	char host[INET6_ADDRSTRLEN + 2];
 	size_t len;
+	unsigned number;
 	uint16_t port;
 
 	*ret = (struct sockets_address){};
@@ -50,8 +39,9 @@ static bool parse(struct sockets_address *ret, const char *text)
 	strcpy(ret->text, text);
 	if (text[0] == '/')
 		return strlen(text) < sizeof(((struct sockaddr_un *)NULL)->sun_path);
-	if (!colon || !parse_port(colon + 1, &port))
+	if (!colon || inifile_number(&port_key, colon + 1, &number) != 0)
 		return false;
+	port = (uint16_t)number;
 	len = (size_t)(colon - text);
 	if (len == 0)
 		return parse_host(ret, AF_INET6, "::", port);
