@@ -11,6 +11,7 @@
 
 #include "log.h"
 #include "proto/addr.h"
+#include "proto/inifile.h"
 #include "proto/unixsock.h"
 #include "sockets.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <dirent.h>
-#include <errno.h>
 #include <link.h>
 #include <signal.h>
 #include <stdio.h>
@@ -8,7 +7,6 @@
 #include <string.h>
 #include <systemd/sd-device.h>
 #include <systemd/sd-event.h>
-#include <unistd.h>
 
 #include "cdispec.h"
 #include "ctl.h"
@@ -28,19 +26,14 @@
 #define FILE_NODE "rdmabroker-node.json"
 #define FILE_DROPIN "rdmabroker-dropin.json"
 
-enum {
-	OPTION_DROPIN,
-	OPTION_NODE,
-	OPTION_DIRECTORY,
-	OPTION_WATCH,
-};
+static const char *of_dropin, *of_node, *directory, *watches;
 
 const struct verb_option cdi_options[] = {
-	[OPTION_DROPIN] = { "dropin", NULL, "describe the drop-in for librdmacm instead" },
-	[OPTION_NODE] = { "node", NULL, "describe only the nodes, without the socket" },
-	[OPTION_DIRECTORY] = { "directory", "DIR", "write all files to DIR, such as /run/cdi" },
-	[OPTION_WATCH] = { "watch", NULL,
-			   "write them again when devices come or go, until interrupted" },
+	{ "dropin", NULL, "describe the drop-in for librdmacm instead", .given = &of_dropin },
+	{ "node", NULL, "describe only the nodes, without the socket", .given = &of_node },
+	{ "directory", "DIR", "write all files to DIR, such as /run/cdi", .given = &directory },
+	{ "watch", NULL, "write them again when devices come or go, until interrupted",
+	  .given = &watches },
 	{ NULL },
 };
 
@@ -96,42 +89,31 @@ static int find_devices(struct devices *ret)
 	return 0;
 }
 
-/*
- * Containers see the whole folder of the socket, so it must have nothing else. Returns 0, or prints an error and returns
- * an exit status.
- */
-static int check_socket(const char *path)
+/* Containers see the whole folder of the socket, so it must have nothing else. */
+static void check_socket(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	const struct dirent *entry;
 	char folder[4096];
-	int status = 0;
 	DIR *dir;
 
-	if (path[0] != '/' || slash == path) {
-		complain(
-			"cannot mount the folder of the socket \"%s\" in containers: the path must "
-			"be absolute, and not in the root folder",
-			path);
-		return EXIT_FAILURE;
-	}
+	if (path[0] != '/' || slash == path)
+		die(EXIT_FAILURE,
+		    "cannot mount the folder of the socket \"%s\" in containers: the path must "
+		    "be absolute, and not in the root folder",
+		    path);
 	snprintf(folder, sizeof(folder), "%.*s", (int)(slash - path), path);
 	dir = opendir(folder);
-	if (!dir) {
-		complain("cannot open the folder of the socket %s: %m", path);
-		return EXIT_FAILURE;
-	}
-	while (status == 0 && (entry = readdir(dir))) {
-		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
-		    strcmp(entry->d_name, slash + 1) == 0)
-			continue;
-		complain("cannot mount %s in containers: beside the socket, it has \"%s\", which "
-			 "they would see",
-			 folder, entry->d_name);
-		status = EXIT_FAILURE;
-	}
+	if (!dir)
+		die(EXIT_FAILURE, "cannot open the folder of the socket %s: %m", path);
+	while ((entry = readdir(dir)))
+		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+		    strcmp(entry->d_name, slash + 1) != 0)
+			die(EXIT_FAILURE,
+			    "cannot mount %s in containers: beside the socket, it has \"%s\", which "
+			    "they would see",
+			    folder, entry->d_name);
 	closedir(dir);
-	return status;
 }
 
 static int take_path(struct dl_phdr_info *info, size_t size, void *userdata)
@@ -159,35 +141,12 @@ static bool find_libraries(struct cdispec_library ret[3])
 	       dropin_find(path) && realpath(path, ret[2].path);
 }
 
-/* False: an error was printed. */
-static bool begin_file(struct newfile *ret, const char *folder, const char *name)
-{
-	int r = newfile_begin(ret, folder, name);
-
-	if (r < 0)
-		complain("cannot write %s/%s: %s", folder, name, strerror(-r));
-	return r == 0;
-}
-
-/* Returns 0, or prints an error and returns an exit status. */
-static int end_file(struct newfile *file, const char *folder)
-{
-	int r = newfile_end(file);
-
-	if (r < 0)
-		complain("cannot write %s/%s: %s", folder, file->name, strerror(-r));
-	return r < 0 ? EXIT_FAILURE : 0;
-}
-
 static int remove_file(const char *folder, const char *name)
 {
 	char path[PATH_MAX];
 
 	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	if (unlink(path) == 0 || errno == ENOENT)
-		return 0;
-	complain("cannot remove %s: %m", path);
-	return EXIT_FAILURE;
+	return newfile_remove(path) ? 0 : EXIT_FAILURE;
 }
 
 /*
@@ -203,14 +162,14 @@ static int write_devices(const char *folder, const char *name, const struct devi
 		printf("%s/%s: no RDMA device\n", escaped(folder), name);
 		return remove_file(folder, name);
 	}
-	if (!begin_file(&file, folder, name))
+	if (!newfile_begin(&file, folder, name))
 		return EXIT_FAILURE;
 	cdispec_print_rdma(file.file, devices->devices, devices->n, socket);
 	printf("%s/%s:", escaped(folder), name);
 	for (size_t i = 0; i < devices->n; i++)
 		printf(" %s", devices->devices[i].name);
 	putchar('\n');
-	return end_file(&file, folder);
+	return newfile_end(&file) ? 0 : EXIT_FAILURE;
 }
 
 static int write_rdma(const char *folder, const char *socket)
@@ -232,10 +191,10 @@ static int write_dropin(const char *folder)
 
 	if (!find_libraries(libraries))
 		return remove_file(folder, FILE_DROPIN);
-	if (!begin_file(&file, folder, FILE_DROPIN))
+	if (!newfile_begin(&file, folder, FILE_DROPIN))
 		return EXIT_FAILURE;
 	cdispec_print_dropin(file.file, libraries, 3);
-	return end_file(&file, folder);
+	return newfile_end(&file) ? 0 : EXIT_FAILURE;
 }
 
 struct watch {
@@ -300,12 +259,10 @@ static int print_dropin(void)
 {
 	struct cdispec_library libraries[3];
 
-	if (!find_libraries(libraries)) {
-		complain("%s is not installed", DROPIN);
-		return EXIT_FAILURE;
-	}
+	if (!find_libraries(libraries))
+		die(EXIT_FAILURE, "%s is not installed", DROPIN);
 	cdispec_print_dropin(stdout, libraries, 3);
-	return 0;
+	return EXIT_SUCCESS;
 }
 
 /* For SOCKET see cdispec_print_rdma(). */
@@ -314,10 +271,8 @@ static int print_devices(const char *socket)
 	struct devices devices;
 	int status = find_devices(&devices);
 
-	if (status == 0 && devices.n == 0) {
-		complain("this host has no RDMA device now");
-		status = EXIT_FAILURE;
-	}
+	if (status == 0 && devices.n == 0)
+		die(EXIT_FAILURE, "this host has no RDMA device now");
 	if (status == 0)
 		cdispec_print_rdma(stdout, devices.devices, devices.n, socket);
 	return status;
@@ -325,32 +280,21 @@ static int print_devices(const char *socket)
 
 int verb_cdi(struct ctl *ctl)
 {
-	const char *folder = ctl->given[OPTION_DIRECTORY],
-		   *socket = ctl->socket ?: path_from("RDMABROKER_SOCKET", SOCKET_DEFAULT);
-	bool of_dropin = ctl->given[OPTION_DROPIN], of_node = ctl->given[OPTION_NODE];
-	bool watches = ctl->given[OPTION_WATCH];
-	int status = 0;
+	const char *socket = ctl->socket ?: path_from("RDMABROKER_SOCKET", SOCKET_DEFAULT);
 
-	if (watches && !folder) {
-		complain("--watch needs --directory");
-		return ctl_see_help(ctl->verb);
-	}
-	if (of_dropin + of_node + (folder != NULL) > 1) {
-		complain("--dropin, --node and --directory, which writes all files, exclude each "
-			 "other");
-		return ctl_see_help(ctl->verb);
-	}
+	if (watches && !directory)
+		ctl_misused(ctl, "--watch needs --directory");
+	if (!!of_dropin + !!of_node + !!directory > 1)
+		ctl_misused(ctl, "--dropin, --node and --directory, which writes all files, "
+				 "exclude each other");
 	if (of_dropin)
 		return print_dropin();
 	if (of_node)
 		return print_devices(/* socket= */ NULL);
-	status = check_socket(socket);
-	if (status != 0)
-		return status;
-	if (!folder)
+	check_socket(socket);
+	if (!directory)
 		return print_devices(socket);
-	status = write_dropin(folder);
-	if (status != 0)
-		return status;
-	return watches ? watch_devices(folder, socket) : write_rdma(folder, socket);
+	if (write_dropin(directory) != 0)
+		return EXIT_FAILURE;
+	return watches ? watch_devices(directory, socket) : write_rdma(directory, socket);
 }

@@ -1,29 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "ctl.h"
+#include "grow.h"
 #include "output.h"
-
-#ifndef RDMABROKERD
-#define RDMABROKERD "/usr/sbin/rdmabrokerd"
-#endif
+#include "sitecheck.h"
 
 /* Only rdmabrokerd has the parser, so run rdmabrokerd --check. A running daemon is not involved. */
 int verb_check(struct ctl *ctl)
 {
-	const char *program = path_from("RDMABROKERD", RDMABROKERD);
+	const char *program = sitecheck_program();
 	char **arguments = ctl->arguments, **argv;
 	size_t n = 0, k = 0;
 
 	while (arguments[n])
 		n++;
-	argv = calloc(n + 5, sizeof(*argv));
-	if (!argv) {
-		complain("out of memory");
-		return EXIT_FAILURE;
-	}
+	argv = allocated(calloc(n + 5, sizeof(*argv)));
 	argv[k++] = strdupa("rdmabrokerd");
 	argv[k++] = strdupa("--check");
 	if (ctl->json)
@@ -31,7 +24,5 @@ int verb_check(struct ctl *ctl)
 	argv[k++] = strdupa("--");
 	memcpy(argv + k, arguments, n * sizeof(*argv));
 	execv(program, argv);
-	complain("cannot run %s: %m", program);
-	free(argv);
-	return EXIT_FAILURE;
+	die(EXIT_FAILURE, "cannot run %s: %m", program);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,26 +82,33 @@ int ctl_connect(struct ctl *ctl, bool as_admin)
 	return rdmabroker_open(&options, &ctl->session);
 }
 
-int ctl_open_session(struct ctl *ctl, bool as_admin)
+void ctl_open_session(struct ctl *ctl, bool as_admin)
 {
 	int r = ctl_connect(ctl, as_admin);
 
 	if (r == 0)
-		return 0;
+		return;
 	complain_failure(ctl);
 	if (r == -ENOENT || r == -ECONNREFUSED)
 		complain(
 			"the daemon is not running; start it with \"systemctl start rdmabrokerd\"");
 	else if (as_admin && geteuid() == 0)
 		tell_way(ctl, r);
-	return EXIT_FAILURE;
+	end(EXIT_FAILURE);
 }
 
-int ctl_complain_failure(const struct ctl *ctl, int r)
+void ctl_complain_failure(const struct ctl *ctl, int r)
 {
 	complain_failure(ctl);
 	tell_way(ctl, r);
-	return EXIT_FAILURE;
+}
+
+void ctl_check(const struct ctl *ctl, int r)
+{
+	if (r >= 0)
+		return;
+	ctl_complain_failure(ctl, r);
+	end(EXIT_FAILURE);
 }
 
 volatile sig_atomic_t ctl_interrupted;
@@ -118,8 +126,18 @@ void ctl_catch_signals(void)
 	sigaction(SIGTERM, &stop, NULL);
 }
 
-int ctl_see_help(const struct verb *verb)
+void ctl_see_help(const struct ctl *ctl)
 {
-	complain("see rdmabrokerctl help%s%s", verb ? " " : "", verb ? verb->name : "");
-	return EXIT_USAGE;
+	die(EXIT_USAGE, "see rdmabrokerctl help%s%s", ctl->verb ? " " : "",
+	    ctl->verb ? ctl->verb->name : "");
+}
+
+void ctl_misused(const struct ctl *ctl, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vcomplain(fmt, ap);
+	va_end(ap);
+	ctl_see_help(ctl);
 }

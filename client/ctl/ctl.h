@@ -24,6 +24,7 @@ struct verb_option {
 	const char *argument; /* the argument's name in the help; NULL: no argument */
 	const char *summary;
 	const char *const *values; /* all values of the argument, then NULL; NULL: no fixed list */
+	const char **given; /* gets the argument: "", if it takes none; NULL: not given */
 };
 
 #define CTL_SOCKET_SIZE 108 /* of a socket's path, with the NUL */
@@ -37,9 +38,7 @@ struct ctl {
 	bool json;
 	bool help;
 	bool version;
-	/* the arguments of the verb's own options; "": given, and takes no argument; NULL: not given */
-	const char *given[MAX_OPTIONS];
-	char **arguments; /* the others, which end with NULL */
+	char **arguments; /* those of no option, which end with NULL */
 	struct rdmabroker *session; /* main() closes it; NULL: ctl_connect() has not opened one */
 };
 
@@ -55,11 +54,11 @@ struct verb {
 
 extern const struct verb_option common_options[];
 /*
- * options_read_common() reads the options before the verb, options_read_verb() those after it. False: an option is
- * wrong, and an error was printed.
+ * options_read_common() reads the options before the verb, options_read_verb() those after it. If one is wrong, the
+ * program ends.
  */
-bool options_read_common(struct ctl *ctl, int *argc, char ***argv);
-bool options_read_verb(struct ctl *ctl, int *argc, char ***argv);
+void options_read_common(struct ctl *ctl, int *argc, char ***argv);
+void options_read_verb(struct ctl *ctl, int *argc, char ***argv);
 
 int help_print(const struct ctl *ctl, const struct verb *verb);
 
@@ -98,14 +97,19 @@ const struct verb *ctl_find_verb(const struct ctl *ctl, const char *name);
  * Returns 0 or a negative errno.
  */
 int ctl_connect(struct ctl *ctl, bool as_admin);
-/* As ctl_connect(). Returns 0, or prints an error and returns an exit status. */
-int ctl_open_session(struct ctl *ctl, bool as_admin);
+/* As ctl_connect(), or prints an error and ends the program. */
+void ctl_open_session(struct ctl *ctl, bool as_admin);
+/* Prints the error of the library's last call, which returned R. */
+void ctl_complain_failure(const struct ctl *ctl, int r);
+/* R is what the library's last call has returned. If it is negative, prints the error and ends the program. */
+void ctl_check(const struct ctl *ctl, int r);
 /*
  * SIGINT and SIGTERM set ctl_interrupted, and no call is started again: a signal has to end a write to a full pipe.
  */
 extern volatile sig_atomic_t ctl_interrupted;
 void ctl_catch_signals(void);
-/* Prints a reference to the help, after an error in the command line. Returns the exit status. */
-int ctl_see_help(const struct verb *verb); /* VERB may be NULL */
-/* Prints the error of the library's last call, which returned R. Returns the exit status. */
-int ctl_complain_failure(const struct ctl *ctl, int r);
+/* Prints an error in the command line and a reference to the help, and ends the program. */
+__attribute__((noreturn, format(printf, 2, 3))) void ctl_misused(const struct ctl *ctl,
+								 const char *fmt, ...);
+/* The same, after the error was printed. */
+__attribute__((noreturn)) void ctl_see_help(const struct ctl *ctl);

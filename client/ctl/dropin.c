@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <ctype.h>
 #include <dirent.h>
 #include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
 #include <stdio.h>
@@ -69,7 +66,7 @@ struct cached {
 };
 
 struct cache {
-	struct cached *entries;
+	struct cached entries[CACHED_MAX];
 	size_t n;
 };
 
@@ -96,8 +93,8 @@ static bool cache_read(struct cache *ret)
 	FILE *file = popen("PATH=$PATH:/usr/sbin:/sbin ldconfig -p", "re");
 	char line[2 * PATH_MAX];
 
-	*ret = (struct cache){ .entries = calloc(CACHED_MAX, sizeof(struct cached)) };
-	if (!file || !ret->entries) {
+	ret->n = 0;
+	if (!file) {
 		complain("cannot run ldconfig: %m");
 		return false;
 	}
@@ -111,35 +108,19 @@ static bool cache_read(struct cache *ret)
 	return true;
 }
 
-static void cache_done(struct cache *cache)
-{
-	free(cache->entries);
-}
-
-static const struct cached *find_path(const struct cache *cache, const char *path)
-{
-	for (size_t i = 0; i < cache->n; i++)
-		if (strcmp(cache->entries[i].path, path) == 0)
-			return &cache->entries[i];
-	return NULL;
-}
-
-/* What programs get that are of the kind of ENTRY, on every processor. */
-static const struct cached *find_first(const struct cache *cache, const struct cached *entry)
-{
-	for (size_t i = 0; i < cache->n; i++)
-		if (!cache->entries[i].by_processor &&
-		    strcmp(cache->entries[i].kind, entry->kind) == 0)
-			return &cache->entries[i];
-	return NULL;
-}
-
-/* Whether programs get the drop-in, whose link is LINK. */
+/* Whether programs get the drop-in, whose link is LINK: it is the first of its kind, on every processor. */
 static bool is_default(const struct cache *cache, const char *link)
 {
-	const struct cached *own = find_path(cache, link);
+	const struct cached *end = cache->entries + cache->n, *own = cache->entries, *first;
 
-	return own && find_first(cache, own) == own;
+	while (own < end && strcmp(own->path, link) != 0)
+		own++;
+	if (own == end)
+		return false;
+	for (first = cache->entries; first->by_processor || strcmp(first->kind, own->kind) != 0;)
+		if (++first == end)
+			return false;
+	return first == own;
 }
 
 /* Changes */
@@ -177,36 +158,6 @@ static bool can_load(const char *link)
 	return wait_for(pid) == 0;
 }
 
-static bool write_conf(const char *folder)
-{
-	struct newfile file;
-	int r;
-
-	if (mkdir(CONF_FOLDER, 0755) < 0 && errno != EEXIST) {
-		complain("cannot make %s: %m", CONF_FOLDER);
-		return false;
-	}
-	r = newfile_begin(&file, CONF_FOLDER, CONF_NAME);
-	if (r == 0) {
-		fprintf(file.file,
-			"# The drop-in for librdmacm, before librdmacm itself: see \"dropin\" in rdmabrokerctl(1).\n"
-			"%s\n",
-			folder);
-		r = newfile_end(&file);
-	}
-	if (r < 0)
-		complain("cannot write %s: %s", CONF, strerror(-r));
-	return r == 0;
-}
-
-static bool remove_conf(void)
-{
-	if (unlink(CONF) == 0 || errno == ENOENT)
-		return true;
-	complain("cannot remove %s: %m", CONF);
-	return false;
-}
-
 /* A copy that some processors prefer is not changed by the order of folders. */
 static void warn_of_processors(const struct cache *cache)
 {
@@ -216,37 +167,36 @@ static void warn_of_processors(const struct cache *cache)
 				 cache->entries[i].path);
 }
 
-/* Whether programs get the drop-in now. */
-static bool check_cache(const char *link, bool *ret)
+/* Whether programs get the drop-in now. False also if that cannot be told, after an error. */
+static bool is_in_cache(const char *link)
 {
 	struct cache cache;
-	bool done = cache_read(&cache);
 
-	if (done) {
-		*ret = is_default(&cache, link);
-		if (*ret)
-			warn_of_processors(&cache);
-	}
-	cache_done(&cache);
-	return done;
+	if (!cache_read(&cache) || !is_default(&cache, link))
+		return false;
+	warn_of_processors(&cache);
+	return true;
 }
 
 static int enable(void)
 {
 	char link[PATH_MAX], folder[PATH_MAX];
-	bool is_first = false;
 
-	if (!find_link(link, folder, /* complains= */ true) || !can_load(link) ||
-	    !write_conf(folder))
+	if (!find_link(link, folder, /* complains= */ true) || !can_load(link))
 		return EXIT_FAILURE;
-	if (run_ldconfig() && check_cache(link, &is_first) && is_first) {
+	newfile_configure(
+		CONF_FOLDER, CONF_NAME,
+		"# The drop-in for librdmacm, before librdmacm itself: see \"dropin\" in rdmabrokerctl(1).\n"
+		"%s\n",
+		folder);
+	if (run_ldconfig() && is_in_cache(link)) {
 		puts("Programs that are started from now on use the drop-in in place of librdmacm.");
 		return EXIT_SUCCESS;
 	}
 	complain("ld.so does not find %s first, so the change was taken back; does /etc/ld.so.conf "
 		 "include " CONF_FOLDER "/*.conf?",
 		 link);
-	if (remove_conf())
+	if (newfile_remove(CONF))
 		run_ldconfig();
 	return EXIT_FAILURE;
 }
@@ -254,25 +204,19 @@ static int enable(void)
 static int disable(void)
 {
 	char link[PATH_MAX], folder[PATH_MAX];
-	bool is_first = false;
 
-	if (!remove_conf() || !run_ldconfig())
+	if (!newfile_remove(CONF) || !run_ldconfig())
 		return EXIT_FAILURE;
-	if (find_link(link, folder, /* complains= */ false) && check_cache(link, &is_first) &&
-	    is_first) {
-		complain("ld.so still finds %s first: see the other files in " CONF_FOLDER, link);
-		return EXIT_FAILURE;
-	}
+	if (find_link(link, folder, /* complains= */ false) && is_in_cache(link))
+		die(EXIT_FAILURE, "ld.so still finds %s first: see the other files in " CONF_FOLDER,
+		    link);
 	puts("Programs that are started from now on use librdmacm itself. Those that run go on as they are.");
 	return EXIT_SUCCESS;
 }
 
 /* Status: copies of librdmacm that programs could find before the drop-in, and programs that have. */
 
-static struct {
-	struct table *table;
-	size_t n;
-} search;
+static struct table *copies; /* nftw() passes nothing on */
 
 static const struct column copy_columns[] = {
 	{ "COPY", "path", .type = COLUMN_TEXT },
@@ -286,10 +230,8 @@ static int take_file(const char *path, const struct stat *st, int type, struct F
 	if (type == FTW_D && ftw->level > DEPTH_MAX)
 		return FTW_SKIP_SUBTREE;
 	/* Not the names for linking: no program loads them. */
-	if ((type == FTW_F || type == FTW_SL) && strcmp(name, SONAME) == 0) {
-		table_add(search.table, &path);
-		search.n++;
-	}
+	if ((type == FTW_F || type == FTW_SL) && strcmp(name, SONAME) == 0)
+		table_add(copies, &path);
 	return FTW_CONTINUE;
 }
 
@@ -298,8 +240,7 @@ static void find_copies(struct table *table)
 {
 	static const char *const folders[] = { "/opt", "/usr/local", "/usr/mpi" };
 
-	search.table = table;
-	search.n = 0;
+	copies = table;
 	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
 		nftw(folders[i], take_file, 16, FTW_PHYS | FTW_MOUNT | FTW_ACTIONRETVAL);
 }
@@ -342,13 +283,12 @@ static bool find_loaded(int pid, char ret[PATH_MAX])
 	return found && !has_dropin;
 }
 
-static size_t find_programs(struct table *table)
+static void find_programs(struct table *table)
 {
 	const struct dirent *entry;
 	char library[PATH_MAX];
 	DIR *dir = opendir("/proc");
 	struct maker maker;
-	size_t n = 0;
 
 	while (dir && (entry = readdir(dir))) {
 		int pid = atoi(entry->d_name);
@@ -357,84 +297,64 @@ static size_t find_programs(struct table *table)
 			continue;
 		maker_read(pid, &maker);
 		/* The daemon has to have librdmacm itself. */
-		if (strcmp(maker.name, "rdmabrokerd") == 0)
-			continue;
-		table_add(table, &(struct program){ maker.name, library, pid });
-		n++;
+		if (strcmp(maker.name, "rdmabrokerd") != 0)
+			table_add(table, &(struct program){ maker.name, library, pid });
 	}
 	if (dir)
 		closedir(dir);
-	return n;
 }
 
-static void print_text(const struct cache *cache, const char *link, bool is_first)
+/* A table under a HEADING, or an array KEY in JSON. An empty table is not printed. */
+static void print_found(void (*find)(struct table *table), const struct column *columns,
+			struct jsonout *json, const char *key, const char *heading)
 {
 	struct table table;
 
-	printf("default: %s\n", is_first ? escaped(link) : "librdmacm itself");
-	warn_of_processors(cache);
-	table_begin(&table, program_columns);
-	if (find_programs(&table) > 0) {
-		puts("\nThese programs run with librdmacm itself:");
-		table_print(&table, stdout);
+	table_begin(&table, columns, json, key);
+	find(&table);
+	if (!json && table.n_rows == 0) {
+		table_done(&table);
+		return;
 	}
-	table_done(&table);
-	table_begin(&table, copy_columns);
-	find_copies(&table);
-	if (search.n > 0) {
-		puts("\nPrograms that find one of these copies do not use the drop-in by default:");
-		table_print(&table, stdout);
-	}
-	table_done(&table);
-}
-
-static void print_as_json(const char *link, bool is_first)
-{
-	struct jsonout json = { .file = stdout };
-	struct table programs = { .columns = program_columns, .json = &json };
-	struct table copies = { .columns = copy_columns, .json = &json };
-
-	jsonout_open(&json, NULL, '{');
-	jsonout_bool(&json, "default", is_first);
-	jsonout_string(&json, "link", link[0] ? link : NULL);
-	jsonout_open(&json, "without_dropin", '[');
-	find_programs(&programs);
-	jsonout_close(&json, ']');
-	jsonout_open(&json, "copies", '[');
-	find_copies(&copies);
-	jsonout_close(&json, ']');
-	jsonout_close(&json, '}');
-	putchar('\n');
+	if (!json)
+		puts(heading);
+	table_end(&table, stdout);
 }
 
 static int print_status(const struct ctl *ctl)
 {
-	char link[PATH_MAX] = "", folder[PATH_MAX];
-	bool is_installed = find_link(link, folder, /* complains= */ false);
+	char link[PATH_MAX], folder[PATH_MAX];
+	bool is_installed = find_link(link, folder, /* complains= */ false), is_first;
+	struct jsonout json, *to = ctl->json ? &json : NULL;
 	struct cache cache;
-	bool done = cache_read(&cache);
 
-	if (!is_installed)
-		link[0] = 0;
-	if (done && ctl->json)
-		print_as_json(link, is_installed && is_default(&cache, link));
-	else if (done)
-		print_text(&cache, link, is_installed && is_default(&cache, link));
-	cache_done(&cache);
-	return done ? EXIT_SUCCESS : EXIT_FAILURE;
+	if (!cache_read(&cache))
+		return EXIT_FAILURE;
+	is_first = is_installed && is_default(&cache, link);
+	if (ctl->json) {
+		json_begin(&json);
+		jsonout_bool(&json, "default", is_first);
+		jsonout_string(&json, "link", is_installed ? link : NULL);
+	} else {
+		printf("default: %s\n", is_first ? escaped(link) : "librdmacm itself");
+		warn_of_processors(&cache);
+	}
+	print_found(find_programs, program_columns, to, "without_dropin",
+		    "\nThese programs run with librdmacm itself:");
+	print_found(find_copies, copy_columns, to, "copies",
+		    "\nPrograms that find one of these copies do not use the drop-in by default:");
+	if (ctl->json)
+		json_end(&json);
+	return EXIT_SUCCESS;
 }
 
 int verb_dropin(struct ctl *ctl)
 {
-	int action = read_word("action", ctl->arguments[0], dropin_actions);
+	int action = read_action(ctl);
 
-	if (action < 0)
-		return ctl_see_help(ctl->verb);
 	if (action == STATUS)
 		return print_status(ctl);
-	if (geteuid() != 0) {
-		complain("dropin %s has to be used by root", dropin_actions[action]);
-		return EXIT_FAILURE;
-	}
+	if (geteuid() != 0)
+		die(EXIT_FAILURE, "dropin %s has to be used by root", dropin_actions[action]);
 	return action == ENABLE ? enable() : disable();
 }

@@ -20,78 +20,58 @@
  * options do not want is left out here.
  */
 
-enum {
-	OPTION_KIND,
-	OPTION_OPERATION,
-	OPTION_OUTCOME,
-	OPTION_USER,
-	OPTION_SESSION,
-	OPTION_PEER,
-	OPTION_PORT,
-	OPTION_COUNT,
-};
-
 /* The kinds of notices that a filter can select: all but "lost". */
 static const char *const kinds[] = { "decision", "cm", "session", NULL };
 
+static const char *kind, *operation, *outcome, *user, *session, *peer, *port, *count;
+
 const struct verb_option events_options[] = {
-	[OPTION_KIND] = { "kind", "KIND", "only notices of this kind", kinds },
-	[OPTION_OPERATION] = { "operation", "OPERATION", "only decisions about this operation",
-			       operation_names },
-	[OPTION_OUTCOME] = { "outcome", "OUTCOME", "only decisions with this outcome",
-			     outcome_names },
-	[OPTION_USER] = { "user", "NAME|UID", "only notices about this user" },
-	[OPTION_SESSION] = { "session", "N", "only notices about this session" },
-	[OPTION_PEER] = { "peer", "ADDR", "only notices with this peer address" },
-	[OPTION_PORT] = { "port", "N", "only notices with this port, local or at the peer" },
-	[OPTION_COUNT] = { "count", "N", "end after this many events" },
+	{ "kind", "KIND", "only notices of this kind", kinds, .given = &kind },
+	{ "operation", "OPERATION", "only decisions about this operation", operation_names,
+	  .given = &operation },
+	{ "outcome", "OUTCOME", "only decisions with this outcome", outcome_names,
+	  .given = &outcome },
+	{ "user", "NAME|UID", "only notices about this user", .given = &user },
+	{ "session", "N", "only notices about this session", .given = &session },
+	{ "peer", "ADDR", "only notices with this peer address", .given = &peer },
+	{ "port", "N", "only notices with this port, local or at the peer", .given = &port },
+	{ "count", "N", "end after this many events", .given = &count },
 	{ NULL },
 };
 
-struct wanted {
+static struct {
 	struct rdmabroker_filter filter;
 	uint32_t uid;
 	struct sockaddr_storage peer;
-	unsigned long count; /* end after this many notices, without "lost" ones; 0: no end */
-};
+	unsigned long count; /* of the notices that are printed, without "lost" ones; 0: no end */
+} wanted;
 
-static bool is_good(const struct ctl *ctl, int option, const char *const *names)
+static void read_wanted(const struct ctl *ctl)
 {
-	const char *name = ctl->given[option];
+	unsigned long number = 0;
 
-	return !name || read_word(events_options[option].name, name, names) >= 0;
-}
-
-static int read_wanted(struct wanted *ret, const struct ctl *ctl)
-{
-	const char *const *given = ctl->given;
-	const char *kind = given[OPTION_KIND];
-	unsigned long session = 0;
-
-	*ret = (struct wanted){ .count = 0 };
-	if (!is_good(ctl, OPTION_KIND, kinds) || !is_good(ctl, OPTION_OPERATION, operation_names) ||
-	    !is_good(ctl, OPTION_OUTCOME, outcome_names) ||
-	    read_positive("session", given[OPTION_SESSION], &session) != 0 ||
-	    read_positive("count", given[OPTION_COUNT], &ret->count) != 0)
-		return EXIT_USAGE;
-	if (kind && strcmp(kind, "decision") != 0 &&
-	    (given[OPTION_OPERATION] || given[OPTION_OUTCOME])) {
-		complain("only notices of kind decision have an operation and an outcome: do not "
-			 "combine --operation or --outcome with --kind %s",
-			 kind);
-		return ctl_see_help(ctl->verb);
-	}
-	ret->filter = (struct rdmabroker_filter){
-		.uid = given[OPTION_USER] ? &ret->uid : NULL,
-		.session = session,
-		.peer = given[OPTION_PEER] ? (struct sockaddr *)&ret->peer : NULL,
+	read_word("kind", kind, kinds);
+	read_word("operation", operation, operation_names);
+	read_word("outcome", outcome, outcome_names);
+	read_positive("session", session, &number);
+	read_positive("count", count, &wanted.count);
+	if (kind && strcmp(kind, "decision") != 0 && (operation || outcome))
+		ctl_misused(
+			ctl,
+			"only notices of kind decision have an operation and an outcome: do not "
+			"combine --operation or --outcome with --kind %s",
+			kind);
+	wanted.filter = (struct rdmabroker_filter){
+		.uid = user ? &wanted.uid : NULL,
+		.session = number,
+		.peer = peer ? (struct sockaddr *)&wanted.peer : NULL,
 		.kind = kind,
-		.operation = given[OPTION_OPERATION],
-		.outcome = given[OPTION_OUTCOME],
+		.operation = operation,
+		.outcome = outcome,
 	};
-	return read_user(given[OPTION_USER], &ret->uid)             ?:
-		       read_address(given[OPTION_PEER], &ret->peer) ?:
-		       read_port(given[OPTION_PORT], &ret->filter.port);
+	read_user(user, &wanted.uid);
+	read_address(peer, &wanted.peer);
+	read_port(port, &wanted.filter.port);
 }
 
 /* Prints a string, because many JSON parsers read numbers as floating point, which cannot hold all digits. */
@@ -223,22 +203,22 @@ static const struct column columns[] = {
 	{ NULL },
 };
 
-/* TABLE NULL: as JSON. False: an error was printed. */
-static bool print_notice(const struct rdmabroker_notice *notice, struct table *table)
+/* TABLE NULL: as JSON. */
+static void print_notice(const struct rdmabroker_notice *notice, struct table *table)
 {
 	bool is_lost = is_kind(notice, "lost");
 
 	if (!table) {
 		print_json(is_lost ? lost_columns : columns, notice);
-		return true;
+		return;
 	}
 	if (notice->n_lost > 0)
 		printf("%slost %" PRIu64 " events%s: they arrived faster than they were read\n",
 		       colour(COLOUR_YELLOW), notice->n_lost, colour(COLOUR_NONE));
 	if (is_lost)
-		return true;
+		return;
 	table_add(table, notice);
-	return table_print(table, stdout);
+	table_print(table, stdout);
 }
 
 /* False: the program has to end, because a write failed or a signal came. */
@@ -275,52 +255,45 @@ static bool wait_for_more(struct rdmabroker *session)
 	return !ctl_interrupted && !(fds[1].revents & POLLERR);
 }
 
-static int print_events(const struct ctl *ctl, unsigned long count, struct table *table)
+static void print_events(const struct ctl *ctl, struct table *table)
 {
-	bool good = true;
+	struct rdmabroker_notice *notice;
 
-	for (unsigned long n = 0; good && (count == 0 || n < count);) {
-		struct rdmabroker_notice *notice;
+	for (unsigned long n = 0; wanted.count == 0 || n < wanted.count;) {
 		int r = rdmabroker_get_notice(ctl->session, /* timeout_ms= */ 0, &notice);
 
 		if (r == -EAGAIN) {
 			if (!wait_for_more(ctl->session))
-				break;
+				return;
 			continue;
 		}
 		if (r == -ECONNRESET)
-			complain("the daemon has ended, or has closed this session");
-		if (r < 0)
-			return r == -ECONNRESET ? EXIT_FAILURE : ctl_complain_failure(ctl, r);
+			die(EXIT_FAILURE, "the daemon has ended, or has closed this session");
+		ctl_check(ctl, r);
 		n += !is_kind(notice, "lost");
-		good = print_notice(notice, table);
+		print_notice(notice, table);
 		rdmabroker_free(notice);
 		if (!flush())
-			break;
+			return;
 	}
-	return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 int verb_events(struct ctl *ctl)
 {
-	struct wanted wanted;
 	struct table table;
-	int r, status = read_wanted(&wanted, ctl) ?: ctl_open_session(ctl, /* as_admin= */ true);
 
-	if (status != 0)
-		return status;
+	read_wanted(ctl);
+	ctl_open_session(ctl, /* as_admin= */ true);
 	/* It is no failure if the reader of the output ends. */
 	signal(SIGPIPE, SIG_IGN);
 	ctl_catch_signals();
-	r = rdmabroker_watch(ctl->session, &wanted.filter);
-	if (r < 0)
-		return ctl_complain_failure(ctl, r);
-	table_begin(&table, columns);
+	ctl_check(ctl, rdmabroker_watch(ctl->session, &wanted.filter));
+	table_begin(&table, columns, NULL, NULL);
 	/* The headings show that the watch has begun. */
-	if (!ctl->json && !table_print(&table, stdout))
-		status = EXIT_FAILURE;
-	else if (flush())
-		status = print_events(ctl, wanted.count, ctl->json ? NULL : &table);
+	if (!ctl->json)
+		table_print(&table, stdout);
+	if (flush())
+		print_events(ctl, ctl->json ? NULL : &table);
 	table_done(&table);
-	return status;
+	return EXIT_SUCCESS;
 }

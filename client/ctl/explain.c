@@ -4,10 +4,9 @@
 #include <string.h>
 
 #include "ctl.h"
-#include "output.h"
 #include "proto/addr.h"
-#include "proto/jsonout.h"
 #include "question.h"
+#include "who.h"
 
 /*
  * The verb explain: what policy would decide, asked of the running daemon, and so by the rules in force. question.c
@@ -31,76 +30,57 @@ static const char *get_note(const struct question *question)
 	return NULL;
 }
 
-static void json_rule(struct jsonout *json, const char *key, const struct rdmabroker_rule *rule,
-		      const struct question *question)
+static const struct column rule_columns[] = {
+	{ NULL, "file", COLUMN_OF(struct rdmabroker_rule, file) },
+	{ NULL, "line", COLUMN_OF(struct rdmabroker_rule, line) },
+	{ NULL, "text", COLUMN_OF(struct rdmabroker_rule, text) },
+	{ NULL },
+};
+
+static const struct column peer_columns[] = {
+	{ NULL, "uid", COLUMN_OF(struct rdmabroker_who, uid) },
+	{ NULL, "gids", .json = who_json_gids },
+	{ NULL, "unit", COLUMN_OF(struct rdmabroker_who, unit) },
+	{ NULL, "job", COLUMN_OF(struct rdmabroker_who, job) },
+	{ NULL },
+};
+
+static void json_depends(struct jsonout *json, const struct rdmabroker_rule *depends,
+			 const struct question *question)
 {
 	const char *missing[MAX_OPTIONS];
-	size_t n;
 
-	if (!rule) {
-		jsonout_null(json, key);
+	if (!depends) {
+		jsonout_null(json, "depends");
 		return;
 	}
-	jsonout_open(json, key, '{');
-	jsonout_string(json, "file", rule->file);
-	jsonout_number(json, "line", rule->line);
-	jsonout_string(json, "text", rule->text);
-	if (question) {
-		n = question_find_missing(question, rule->text, missing);
-		jsonout_open(json, "missing", '[');
-		for (size_t i = 0; i < n; i++)
-			jsonout_string(json, NULL, missing[i]);
-		jsonout_close(json, ']');
-	}
+	jsonout_open(json, "depends", '{');
+	json_members(json, rule_columns, depends);
+	json_texts(json, "missing", missing,
+		   question_find_missing(question, depends->text, missing));
 	jsonout_close(json, '}');
 }
 
-static void json_gids(struct jsonout *json, const struct rdmabroker_who *who)
+static void print_as_json(const struct question *question,
+			  const struct rdmabroker_explanation *explanation)
 {
-	jsonout_open(json, "gids", '[');
-	for (size_t i = 0; i < who->n_gids; i++)
-		jsonout_number(json, NULL, who->gids[i]);
-	jsonout_close(json, ']');
-}
+	struct jsonout json;
 
-static void json_peer_identity(struct jsonout *json, const struct rdmabroker_who *who)
-{
-	if (!who) {
-		jsonout_null(json, "peer_identity");
-		return;
-	}
-	jsonout_open(json, "peer_identity", '{');
-	jsonout_number(json, "uid", who->uid);
-	json_gids(json, who);
-	jsonout_string(json, "unit", who->unit);
-	jsonout_string(json, "job", who->job);
-	jsonout_close(json, '}');
-}
-
-static void print_json(const struct question *question,
-		       const struct rdmabroker_explanation *explanation)
-{
-	struct jsonout json = { .file = stdout };
-
-	jsonout_open(&json, NULL, '{');
+	json_begin(&json);
 	jsonout_string(&json, "answer", explanation->allow ? "allow" : "reject");
 	jsonout_bool(&json, "warns", explanation->warns);
 	jsonout_string(&json, "reason", explanation->reason);
 	jsonout_string(&json, "operation", question->public.operation);
 	jsonout_number(&json, "uid", question->public.who.uid);
-	json_gids(&json, &question->public.who);
-	json_peer_identity(&json, question->public.peer_who);
-	json_rule(&json, "rule", explanation->rule, NULL);
-	jsonout_open(&json, "effects", '[');
-	for (size_t i = 0; i < explanation->n_effects; i++)
-		jsonout_string(&json, NULL, explanation->effects[i]);
-	jsonout_close(&json, ']');
-	json_rule(&json, "depends", explanation->depends, question);
+	who_json_gids(&question->public.who, &json, "gids");
+	json_row(&json, "peer_identity", peer_columns, question->public.peer_who);
+	json_row(&json, "rule", rule_columns, explanation->rule);
+	json_texts(&json, "effects", explanation->effects, explanation->n_effects);
+	json_depends(&json, explanation->depends, question);
 	jsonout_bool(&json, "asks", explanation->asks);
 	jsonout_number(&json, "charged_uid", explanation->charged_uid);
 	jsonout_string(&json, "note", get_note(question));
-	jsonout_close(&json, '}');
-	putchar('\n');
+	json_end(&json);
 }
 
 static void print_ids(const char *label, const struct rdmabroker_who *who)
@@ -192,15 +172,12 @@ int verb_explain(struct ctl *ctl)
 {
 	struct rdmabroker_explanation *explanation;
 	struct question question;
-	int r, status = question_read(&question, ctl, ctl->arguments[0]) ?:
-				ctl_open_session(ctl, /* as_admin= */ true);
+	int status;
 
-	if (status != 0)
-		return status;
-	r = rdmabroker_explain(ctl->session, &question.public, &explanation);
-	if (r < 0)
-		return ctl_complain_failure(ctl, r);
-	(ctl->json ? print_json : print_text)(&question, explanation);
+	question_read(&question, ctl, ctl->arguments[0]);
+	ctl_open_session(ctl, /* as_admin= */ true);
+	ctl_check(ctl, rdmabroker_explain(ctl->session, &question.public, &explanation));
+	(ctl->json ? print_as_json : print_text)(&question, explanation);
 	status = explanation->allow ? EXIT_SUCCESS : EXIT_REJECT;
 	rdmabroker_free(explanation);
 	return status;

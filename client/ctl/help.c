@@ -48,17 +48,17 @@ static void print_verbs(const struct ctl *ctl, const struct verb *only)
 		{ NULL },
 	};
 	const struct verb_option *common = common_options;
-	struct jsonout json = { .file = stdout };
+	struct jsonout json;
+	struct table table;
 
-	jsonout_open(&json, NULL, '{');
-	jsonout_open(&json, "verbs", '[');
+	json_begin(&json);
+	table_begin(&table, columns, &json, "verbs");
 	for (const struct verb *verb = ctl->verbs; verb->name; verb++)
 		if (!only || only == verb)
-			json_row(&json, NULL, columns, verb);
-	jsonout_close(&json, ']');
+			table_add(&table, verb);
+	table_end(&table, stdout);
 	json_options(&common, &json, "options");
-	jsonout_close(&json, '}');
-	putchar('\n');
+	json_end(&json);
 }
 
 static void print_row(int indent, const char *prefix, const char *left, const char *argument,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <systemd/sd-login.h>
 #include <time.h>
 
+#include "grow.h"
 #include "holding.h"
 #include "proto/addr.h"
 #include "proto/cmdump.h"
@@ -20,9 +20,7 @@ struct held {
 	const char *device;
 	pid_t pid;
 	bool is_qp;
-	uint8_t state;
-	uint32_t ps;
-	struct sockaddr_storage local, peer;
+	struct cmdump_id id;
 };
 
 struct device {
@@ -43,30 +41,13 @@ struct reading {
 	uint8_t listens[UINT16_MAX + 1]; /* for each port the port spaces, as bit_of() has them */
 };
 
-/* Makes room for one more in LIST. NULL: out of memory. */
-static void *grow(struct reading *reading, void *list, size_t n, size_t size)
-{
-	void *more;
-
-	/* By powers of two. */
-	if (n > 0 && (n & (n - 1)) != 0)
-		return list;
-	more = realloc(list, (n > 0 ? 2 * n : 1) * size);
-	if (!more)
-		reading->out->failed = true;
-	return more;
-}
-
 static int add_device(void *userdata, const char *name, const struct nldev_device *nldev)
 {
 	struct reading *reading = userdata;
 	struct holding *out = reading->out;
-	void *more = grow(reading, out->devices, reading->n_devices, sizeof(struct device));
 	struct device *device;
 
-	if (!more)
-		return -ENOMEM;
-	out->devices = more;
+	out->devices = grow(out->devices, reading->n_devices, sizeof(struct device));
 	device = &out->devices[reading->n_devices++];
 	text_copy(device->name, sizeof(device->name), name);
 	device->nldev = *nldev;
@@ -86,21 +67,17 @@ static char *find_unit(pid_t pid)
 	return unit;
 }
 
-static struct holder *add_holder(struct reading *reading, const struct maker *maker)
+static struct holder *add_holder(struct holding *out, const struct maker *maker)
 {
-	struct holding *out = reading->out;
-	void *more = grow(reading, out->holders, out->n_holders, sizeof(struct holder));
 	struct holder *holder;
 
-	if (!more)
-		return NULL;
-	out->holders = more;
+	out->holders = grow(out->holders, out->n_holders, sizeof(struct holder));
 	holder = &out->holders[out->n_holders++];
 	*holder = (struct holder){
 		.who = { .pid = maker->pid, .uid = maker->uid, .charged_uid = maker->uid },
+		.is_daemon = maker->pid > 0 && strcmp(maker->name, DAEMON) == 0,
 	};
 	text_copy(holder->name, sizeof(holder->name), maker->name);
-	holder->is_daemon = maker->pid > 0 && strcmp(maker->name, DAEMON) == 0;
 	if (maker->pid > 0) {
 		holder->who.unit = find_unit(maker->pid);
 		holder->who.n_gids = maker_read_gids(maker->pid, holder->gids, HOLDER_GIDS);
@@ -119,8 +96,8 @@ static struct holder *find_holder(const struct holding *holding, pid_t pid, cons
 	return NULL;
 }
 
-/* NULL: out of memory, or the thread has ended. */
-static struct holder *holder_of(struct reading *reading, const struct cmdump_id *id)
+/* NULL: the thread has ended. */
+static struct holder *holder_of(struct holding *out, const struct cmdump_id *id)
 {
 	struct maker maker = { .uid = UINT32_MAX };
 	struct holder *holder;
@@ -132,11 +109,11 @@ static struct holder *holder_of(struct reading *reading, const struct cmdump_id 
 		maker_read((pid_t)id->tid, &maker);
 	}
 	if (!id->kernel && maker.uid == UINT32_MAX) {
-		reading->out->n_nameless++;
+		out->n_nameless++;
 		return NULL;
 	}
-	holder = find_holder(reading->out, maker.pid, maker.name);
-	return holder ?: add_holder(reading, &maker);
+	holder = find_holder(out, maker.pid, maker.name);
+	return holder ?: add_holder(out, &maker);
 }
 
 /* The kernel makes QPs of its own for each port of each device. */
@@ -166,32 +143,26 @@ static int take(void *userdata, const struct cmdump_id *id)
 {
 	struct reading *reading = userdata;
 	struct holder *holder;
-	void *more;
 
 	if (is_special(reading, id))
 		return 0;
-	holder = holder_of(reading, id);
+	holder = holder_of(reading->out, id);
 	if (!holder)
-		return reading->out->failed ? -ENOMEM : 0;
+		return 0;
 	if (reading->reads_qps)
 		holder->n_qps++;
 	else
 		holder->n_ids++;
 	if (!reading->reads_qps && id->state == CMDUMP_LISTEN)
 		reading->listens[port_of(&id->local)] |= bit_of(id->ps);
-	more = id->kernel ? NULL :
-			    grow(reading, reading->held, reading->n_held, sizeof(struct held));
-	if (!more)
-		return reading->out->failed ? -ENOMEM : 0;
-	reading->held = more;
+	if (id->kernel)
+		return 0;
+	reading->held = grow(reading->held, reading->n_held, sizeof(struct held));
 	reading->held[reading->n_held++] = (struct held){
 		.device = reading->device->name,
 		.pid = holder->who.pid,
 		.is_qp = reading->reads_qps,
-		.state = id->state,
-		.ps = id->ps,
-		.local = id->local,
-		.peer = id->peer,
+		.id = *id,
 	};
 	return 0;
 }
@@ -222,30 +193,27 @@ static bool is_chosen(const struct reading *reading, uint16_t port)
  */
 static bool is_accepted(const struct reading *reading, const struct held *held)
 {
-	uint16_t local = port_of(&held->local), peer = port_of(&held->peer);
+	uint16_t local = port_of(&held->id.local), peer = port_of(&held->id.peer);
 
-	return (reading->listens[local] & bit_of(held->ps)) ||
+	return (reading->listens[local] & bit_of(held->id.ps)) ||
 	       (!is_chosen(reading, local) && is_chosen(reading, peer));
 }
 
 static bool has_peer(const struct held *held)
 {
-	const struct sockaddr *peer = (const struct sockaddr *)&held->peer;
+	const struct sockaddr *peer = (const struct sockaddr *)&held->id.peer;
 
 	return addr_len(peer) > 0 && !addr_is_wildcard(peer);
 }
 
-/* It points into OUT, whose holders and devices are complete. NULL: out of memory. */
+/* It points into OUT, whose holders and devices are complete. */
 static struct rdmabroker_refusal *new_row(struct reading *reading, const struct held *held,
 					  const char *operation)
 {
 	struct rdmabroker_refusals *all = &reading->out->refusals;
 	const struct holder *holder = find_holder(reading->out, held->pid, "");
-	void *more = grow(reading, all->list, all->n, sizeof(*all->list));
 
-	if (!more)
-		return NULL;
-	all->list = more;
+	all->list = grow(all->list, all->n, sizeof(*all->list));
 	all->list[all->n] = (struct rdmabroker_refusal){
 		.operation = operation,
 		.outcome = "no-rule",
@@ -265,15 +233,13 @@ static void add_row(struct reading *reading, const struct held *held, const char
 {
 	struct rdmabroker_refusal *row = new_row(reading, held, operation);
 
-	if (!row)
-		return;
-	row->ps = held->ps;
-	row->local = held->local;
+	row->ps = held->id.ps;
+	row->local = held->id.local;
 	row->any_port = strcmp(operation, "connect") != 0 && is_chosen(reading, port);
 	row->port = row->any_port ? 0 : port;
 	if (has_peer(held) && strcmp(operation, "listen") != 0) {
-		row->peer = held->peer;
-		row->peer_prefix = (uint8_t)addr_bits((const struct sockaddr *)&held->peer);
+		row->peer = held->id.peer;
+		row->peer_prefix = (uint8_t)addr_bits((const struct sockaddr *)&held->id.peer);
 	}
 }
 
@@ -283,12 +249,12 @@ static void add_rows(struct reading *reading, const struct held *held)
 	new_row(reading, held, "device");
 	if (held->is_qp)
 		return;
-	if (held->state == CMDUMP_LISTEN)
-		add_row(reading, held, "listen", port_of(&held->local));
+	if (held->id.state == CMDUMP_LISTEN)
+		add_row(reading, held, "listen", port_of(&held->id.local));
 	else if (has_peer(held) && is_accepted(reading, held))
-		add_row(reading, held, "accept", port_of(&held->local));
+		add_row(reading, held, "accept", port_of(&held->id.local));
 	else if (has_peer(held))
-		add_row(reading, held, "connect", port_of(&held->peer));
+		add_row(reading, held, "connect", port_of(&held->id.peer));
 }
 
 const char *holding_read(struct holding *ret, uint16_t first_port, uint16_t last_port)
@@ -310,11 +276,9 @@ const char *holding_read(struct holding *ret, uint16_t first_port, uint16_t last
 		failed = i % 2 ? "list the QPs" : "list the connection manager's ids";
 		r = read_device(&reading, &ret->devices[i / 2], i % 2 == 1);
 	}
-	for (size_t i = 0; i < reading.n_held && !ret->failed && r >= 0; i++)
+	for (size_t i = 0; i < reading.n_held && r >= 0; i++)
 		if (!find_holder(ret, reading.held[i].pid, "")->is_daemon)
 			add_rows(&reading, &reading.held[i]);
-	if (ret->failed)
-		r = -ENOMEM;
 	nldev_free(reading.nl);
 	free(reading.held);
 	errno = -r;

@@ -29,7 +29,6 @@ struct holding {
 	struct device *devices; /* their names are in REFUSALS */
 	unsigned
 		n_nameless; /* ids and QPs of threads that have ended: the kernel does not report their processes */
-	bool failed; /* out of memory */
 };
 
 /*

@@ -24,7 +24,7 @@ static const struct column columns[] = {
 };
 
 /* Parses "7" (session 7) or "7:2" (its id 2). Neither number can be 0. */
-static int read_target(const char *text, struct target *ret)
+static void read_target(const char *text, struct target *ret)
 {
 	size_t len = strcspn(text, ":");
 	const char *behind = text[len] ? text + len + 1 : NULL;
@@ -34,35 +34,31 @@ static int read_target(const char *text, struct target *ret)
 	if (len < sizeof(number))
 		memcpy(number, text, len);
 	if (!read_number(number, ULONG_MAX, &session) || session == 0 ||
-	    (behind && (!read_number(behind, UINT32_MAX, &id) || id == 0))) {
-		complain(
-			"invalid session or id \"%s\": it must be SESSION or SESSION:ID, as \"list\" prints them",
-			text);
-		return EXIT_USAGE;
-	}
+	    (behind && (!read_number(behind, UINT32_MAX, &id) || id == 0)))
+		die(EXIT_USAGE,
+		    "invalid session or id \"%s\": it must be SESSION or SESSION:ID, as \"list\" prints them",
+		    text);
 	*ret = (struct target){ session, (uint32_t)id };
-	return 0;
 }
 
 int verb_kick(struct ctl *ctl)
 {
 	struct target target;
-	int r, status = read_target(ctl->arguments[0], &target) ?:
-				ctl_open_session(ctl, /* as_admin= */ true);
+	int r;
 
-	if (status != 0)
-		return status;
+	read_target(ctl->arguments[0], &target);
+	ctl_open_session(ctl, /* as_admin= */ true);
 	r = rdmabroker_kick(ctl->session, target.session, target.id);
-	if (r < 0) {
-		status = ctl_complain_failure(ctl, r);
-		if (r == -EBADF)
-			complain("run \"rdmabrokerctl list\" for the sessions and ids");
-	} else if (ctl->json) {
-		print_json(columns, &target);
-	} else if (target.id > 0) {
-		printf("id %" PRIu32 " of session %" PRIu64 " ended\n", target.id, target.session);
-	} else {
-		printf("session %" PRIu64 " ended\n", target.session);
+	if (r == -EBADF) {
+		ctl_complain_failure(ctl, r);
+		die(EXIT_FAILURE, "run \"rdmabrokerctl list\" for the sessions and ids");
 	}
-	return status;
+	ctl_check(ctl, r);
+	if (ctl->json)
+		print_json(columns, &target);
+	else if (target.id > 0)
+		printf("id %" PRIu32 " of session %" PRIu64 " ended\n", target.id, target.session);
+	else
+		printf("session %" PRIu64 " ended\n", target.session);
+	return EXIT_SUCCESS;
 }

@@ -44,17 +44,12 @@ static const struct column columns[] = {
 
 int verb_limits(struct ctl *ctl)
 {
-	int r, status = ctl_open_session(ctl, /* as_admin= */ false);
 	struct rdmabroker_limits *limits;
 
-	if (status != 0)
-		return status;
-	r = rdmabroker_get_limits(ctl->session, &limits);
-	if (r < 0)
-		return ctl_complain_failure(ctl, r);
-	if (!print_rows(ctl->json ? "limits" : NULL, columns, limits->list, limits->n,
-			sizeof(*limits->list), 0))
-		status = EXIT_FAILURE;
+	ctl_open_session(ctl, /* as_admin= */ false);
+	ctl_check(ctl, rdmabroker_get_limits(ctl->session, &limits));
+	print_rows(ctl->json ? "limits" : NULL, columns, limits->list, limits->n,
+		   sizeof(*limits->list), 0);
 	rdmabroker_free(limits);
-	return status;
+	return EXIT_SUCCESS;
 }

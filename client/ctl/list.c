@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "ctl.h"
+#include "grow.h"
 #include "list.h"
-#include "proto/addr.h"
 #include "read.h"
 #include "who.h"
 
@@ -17,18 +17,6 @@
  */
 
 #define WATCH_MS 2000
-
-enum {
-	OPTION_SESSIONS,
-	OPTION_LISTENERS,
-	OPTION_CONNECTIONS,
-	OPTION_SESSION,
-	OPTION_USER,
-	OPTION_STATE,
-	OPTION_PEER,
-	OPTION_PORT,
-	OPTION_WATCH,
-};
 
 static const char *const states[] = {
 	"idle",
@@ -57,64 +45,51 @@ static const char *const connection_states[] = {
 	"connecting", "responded", "request", "accepted", "established", "disconnecting", NULL,
 };
 
+static const char *sessions, *listeners, *connections, *session_number, *user, *state, *peer, *port,
+	*watch;
+
 const struct verb_option list_options[] = {
-	[OPTION_SESSIONS] = { "sessions", NULL, "only sessions" },
-	[OPTION_LISTENERS] = { "listeners", NULL, "only ids that listen" },
-	[OPTION_CONNECTIONS] = { "connections", NULL,
-				 "only connections, including those being set up or ended" },
-	[OPTION_SESSION] = { "session", "N", "only this session and its ids" },
-	[OPTION_USER] = { "user", "NAME|UID", "only sessions and ids of this user" },
-	[OPTION_STATE] = { "state", "STATE", "only ids in this state", states },
-	[OPTION_PEER] = { "peer", "ADDR", "only ids with this peer address" },
-	[OPTION_PORT] = { "port", "N", "only ids with this port, local or at the peer" },
-	[OPTION_WATCH] = { "watch", NULL, "print the list again every 2 s, until interrupted" },
+	{ "sessions", NULL, "only sessions", .given = &sessions },
+	{ "listeners", NULL, "only ids that listen", .given = &listeners },
+	{ "connections", NULL, "only connections, including those being set up or ended",
+	  .given = &connections },
+	{ "session", "N", "only this session and its ids", .given = &session_number },
+	{ "user", "NAME|UID", "only sessions and ids of this user", .given = &user },
+	{ "state", "STATE", "only ids in this state", states, .given = &state },
+	{ "peer", "ADDR", "only ids with this peer address", .given = &peer },
+	{ "port", "N", "only ids with this port, local or at the peer", .given = &port },
+	{ "watch", NULL, "print the list again every 2 s, until interrupted", .given = &watch },
 	{ NULL },
 };
 
-struct filter {
+static struct {
 	bool sessions, ids;
 	const char *const *states; /* NULL: all */
-	const char *state; /* NULL: all */
-	bool by_user, by_peer;
 	uint32_t uid;
 	unsigned long session; /* 0: all */
 	struct sockaddr_storage peer;
 	uint16_t port; /* 0: all */
-};
+} wanted;
 
-static int filter_read(struct filter *ret, const struct ctl *ctl)
+static void read_wanted(const struct ctl *ctl)
 {
 	static const char *const listening[] = { "listening", NULL };
-	const char *const *given = ctl->given;
 
-	*ret = (struct filter){ 0 };
-	if (!!given[OPTION_SESSIONS] + !!given[OPTION_LISTENERS] + !!given[OPTION_CONNECTIONS] >
-	    1) {
-		complain(
+	if (!!sessions + !!listeners + !!connections > 1)
+		ctl_misused(
+			ctl,
 			"--sessions, --listeners and --connections exclude each other: give only one");
-		return ctl_see_help(ctl->verb);
-	}
-	if (given[OPTION_WATCH] && (ctl->json || !isatty(STDOUT_FILENO))) {
-		complain("--watch needs a terminal, and excludes --json");
-		return ctl_see_help(ctl->verb);
-	}
-	if (given[OPTION_LISTENERS])
-		ret->states = listening;
-	if (given[OPTION_CONNECTIONS])
-		ret->states = connection_states;
-	if (given[OPTION_STATE] && read_word("state", given[OPTION_STATE], states) < 0)
-		return EXIT_USAGE;
-	ret->state = given[OPTION_STATE];
-	ret->by_user = given[OPTION_USER] != NULL;
-	ret->by_peer = given[OPTION_PEER] != NULL;
-	ret->ids = !given[OPTION_SESSIONS];
+	if (watch && (ctl->json || !isatty(STDOUT_FILENO)))
+		ctl_misused(ctl, "--watch needs a terminal, and excludes --json");
+	wanted.states = listeners ? listening : connections ? connection_states : NULL;
+	read_word("state", state, states);
+	wanted.ids = !sessions;
 	/* A session has no state, peer or port, so options for these select only ids, except with --sessions. */
-	ret->sessions = given[OPTION_SESSIONS] ||
-			!(ret->states || ret->state || ret->by_peer || given[OPTION_PORT]);
-	return read_positive("session", given[OPTION_SESSION], &ret->session) ?:
-		       read_user(given[OPTION_USER], &ret->uid)               ?:
-		       read_address(given[OPTION_PEER], &ret->peer)           ?:
-		       read_port(given[OPTION_PORT], &ret->port);
+	wanted.sessions = sessions || !(wanted.states || state || peer || port);
+	read_positive("session", session_number, &wanted.session);
+	read_user(user, &wanted.uid);
+	read_address(peer, &wanted.peer);
+	read_port(port, &wanted.port);
 }
 
 static bool has_word(const char *const *words, const char *word)
@@ -130,36 +105,33 @@ static uint16_t port_of(const struct sockaddr_storage *addr)
 	return addr->ss_family ? addr_port((const struct sockaddr *)addr) : 0;
 }
 
-static bool wants_owner(const struct filter *filter,
-			const struct rdmabroker_listed_session *session)
+static bool wants_owner(const struct rdmabroker_listed_session *session)
 {
-	return !(filter->by_user && session->who.uid != filter->uid) &&
-	       !(filter->session && session->number != filter->session);
+	return !(user && session->who.uid != wanted.uid) &&
+	       !(wanted.session && session->number != wanted.session);
 }
 
-static bool wants_id(const struct filter *filter, const struct rdmabroker_listed_id *id)
+static bool wants_id(const struct rdmabroker_listed_id *id)
 {
-	const struct sockaddr *peer = (const struct sockaddr *)&id->peer;
-
-	return wants_owner(filter, id->session) &&
-	       !(filter->states && !has_word(filter->states, id->state)) &&
-	       !(filter->state && strcmp(filter->state, id->state) != 0) &&
-	       !(filter->by_peer &&
-		 !addr_is_same_host((const struct sockaddr *)&filter->peer, peer)) &&
-	       !(filter->port && port_of(&id->local) != filter->port &&
-		 port_of(&id->peer) != filter->port);
+	return wants_owner(id->session) &&
+	       !(wanted.states && !has_word(wanted.states, id->state)) &&
+	       !(state && strcmp(state, id->state) != 0) &&
+	       !(peer && !addr_is_same_host((const struct sockaddr *)&wanted.peer,
+					    (const struct sockaddr *)&id->peer)) &&
+	       !(wanted.port && port_of(&id->local) != wanted.port &&
+		 port_of(&id->peer) != wanted.port);
 }
 
-static bool wants_session(const struct filter *filter, const struct rdmabroker_list *list,
+static bool wants_session(const struct rdmabroker_list *list,
 			  const struct rdmabroker_listed_session *session)
 {
-	if (!filter->sessions || !wants_owner(filter, session))
+	if (!wanted.sessions || !wants_owner(session))
 		return false;
-	if (!(filter->state || filter->by_peer || filter->port))
+	if (!(state || peer || port))
 		return true;
 	/* Select the sessions that have an id which the filter selects. */
 	for (size_t i = 0; i < list->n_ids; i++)
-		if (list->ids[i].session == session && wants_id(filter, &list->ids[i]))
+		if (list->ids[i].session == session && wants_id(&list->ids[i]))
 			return true;
 	return false;
 }
@@ -170,12 +142,19 @@ struct row {
 	struct rdmabroker_listed_id id;
 };
 
+/* With its two largest units: "12s", "4m05s", "3h04m", "12d03h". */
 static void print_age(const void *at, FILE *file)
 {
-	char text[AGE_TEXT_MAX];
+	unsigned long s = (unsigned long)(*(const uint64_t *)at / 1000);
 
-	age_text(text, (unsigned long)(*(const uint64_t *)at / 1000));
-	fputs(text, file);
+	if (s < 60)
+		fprintf(file, "%lus", s);
+	else if (s < 60 * 60)
+		fprintf(file, "%lum%02lus", s / 60, s % 60);
+	else if (s < 24 * 60 * 60)
+		fprintf(file, "%luh%02lum", s / 3600, s / 60 % 60);
+	else
+		fprintf(file, "%lud%02luh", s / 86400, s / 3600 % 24);
 }
 
 #define OF(member) COLUMN_OF(struct row, member)
@@ -242,15 +221,9 @@ static struct row make_row(const struct rdmabroker_listed_session *session,
 	return (struct row){ .session = *session, .id = id ? *id : none };
 }
 
-/* What is printed. */
-struct view {
-	const struct rdmabroker_list *list;
-	const struct filter *filter;
-};
-
-static void add_rows(const struct view *view, struct table *table, bool sessions, bool ids)
+static void add_rows(const struct rdmabroker_list *list, struct table *table, bool with_sessions,
+		     bool with_ids)
 {
-	const struct rdmabroker_list *list = view->list;
 	const struct rdmabroker_listed_id *id = list->ids, *end = id + list->n_ids;
 	struct row row;
 
@@ -258,109 +231,96 @@ static void add_rows(const struct view *view, struct table *table, bool sessions
 		const struct rdmabroker_listed_session *session = &list->sessions[i];
 
 		row = make_row(session, NULL);
-		if (sessions && wants_session(view->filter, list, session))
+		if (with_sessions && wants_session(list, session))
 			table_add(table, &row);
 		for (; id < end && id->session == session; id++) {
 			row = make_row(session, id);
-			if (ids && view->filter->ids && wants_id(view->filter, id))
+			if (with_ids && wanted.ids && wants_id(id))
 				table_add(table, &row);
 		}
 	}
 }
 
-static void print_objects(const struct view *view)
+static void print_objects(const struct rdmabroker_list *list)
 {
-	struct jsonout json = { .file = stdout };
+	struct jsonout json;
+	struct table table;
 
-	jsonout_open(&json, NULL, '{');
-	jsonout_open(&json, "sessions", '[');
-	add_rows(view, &(struct table){ .columns = session_columns, .json = &json }, true,
-		 /* ids= */ false);
-	jsonout_close(&json, ']');
-	jsonout_open(&json, "ids", '[');
-	add_rows(view, &(struct table){ .columns = columns, .json = &json }, /* sessions= */ false,
-		 true);
-	jsonout_close(&json, ']');
-	jsonout_close(&json, '}');
-	putchar('\n');
+	json_begin(&json);
+	table_begin(&table, session_columns, &json, "sessions");
+	add_rows(list, &table, /* with_sessions= */ true, /* with_ids= */ false);
+	table_end(&table, stdout);
+	table_begin(&table, columns, &json, "ids");
+	add_rows(list, &table, /* with_sessions= */ false, /* with_ids= */ true);
+	table_end(&table, stdout);
+	json_end(&json);
 }
 
-static int print_table(const void *arg, FILE *file)
+static void print_table(const struct rdmabroker_list *list, FILE *file)
 {
 	struct table table;
 
-	table_begin(&table, columns);
-	add_rows(arg, &table, /* sessions= */ true, /* ids= */ true);
-	return table_end(&table, file) ? EXIT_SUCCESS : EXIT_FAILURE;
+	table_begin(&table, columns, NULL, NULL);
+	add_rows(list, &table, /* with_sessions= */ true, /* with_ids= */ true);
+	table_end(&table, file);
 }
 
-static int print_list(const struct ctl *ctl, const struct filter *filter)
+static void print_on_screen(const struct rdmabroker_list *list)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *file = allocated(open_memstream(&text, &len));
+
+	print_table(list, file);
+	allocated(fclose(file) == 0 ? text : NULL);
+	draw_screen(text);
+	free(text);
+}
+
+static void print_list(const struct ctl *ctl)
 {
 	struct rdmabroker_list *list;
-	struct view view = { .filter = filter };
-	int r, status = EXIT_SUCCESS;
 
-	r = rdmabroker_get_list(ctl->session, 0, &list);
-	if (r < 0)
-		return ctl_complain_failure(ctl, r);
-	view.list = list;
+	ctl_check(ctl, rdmabroker_get_list(ctl->session, 0, &list));
 	if (ctl->json)
-		print_objects(&view);
-	else if (ctl->given[OPTION_WATCH])
-		status = print_on_screen(print_table, &view);
+		print_objects(list);
+	else if (watch)
+		print_on_screen(list);
 	else
-		status = print_table(&view, stdout);
+		print_table(list, stdout);
 	rdmabroker_free(list);
-	return status;
 }
 
-static size_t add_denied(const struct rdmabroker_list *list, struct table *table)
+void list_print_denied(const struct rdmabroker_list *list, struct jsonout *json)
 {
-	size_t n = 0;
+	struct table table;
 
+	table_begin(&table, denied_columns, json, "denied");
 	for (size_t i = 0; i < list->n_sessions + list->n_ids; i++) {
 		const struct rdmabroker_listed_id *id =
 			i < list->n_sessions ? NULL : &list->ids[i - list->n_sessions];
 		struct row row = make_row(id ? id->session : &list->sessions[i], id);
 
-		if (!row.id.denied)
-			continue;
-		table_add(table, &row);
-		n++;
+		if (row.id.denied)
+			table_add(&table, &row);
 	}
-	return n;
-}
-
-void list_json_denied(const struct rdmabroker_list *list, struct jsonout *json)
-{
-	add_denied(list, &(struct table){ .columns = denied_columns, .json = json });
-}
-
-int list_print_denied(const struct rdmabroker_list *list)
-{
-	struct table table;
-
-	table_begin(&table, denied_columns);
-	if (add_denied(list, &table) > 0)
-		return table_end(&table, stdout) ? EXIT_SUCCESS : EXIT_FAILURE;
-	table_done(&table);
-	printf("they allow all sessions and ids that there are now\n");
-	return EXIT_SUCCESS;
+	if (json || table.n_rows > 0) {
+		table_end(&table, stdout);
+	} else {
+		table_done(&table);
+		puts("they allow all sessions and ids that there are now");
+	}
 }
 
 int verb_list(struct ctl *ctl)
 {
-	struct filter filter;
-	int status = filter_read(&filter, ctl) ?: ctl_open_session(ctl, /* as_admin= */ true);
-
-	if (status != 0)
-		return status;
+	read_wanted(ctl);
+	ctl_open_session(ctl, /* as_admin= */ true);
 	/* After a signal the current list is still printed. */
-	if (ctl->given[OPTION_WATCH])
+	if (watch)
 		ctl_catch_signals();
 	do
-		status = print_list(ctl, &filter);
-	while (ctl->given[OPTION_WATCH] && status == 0 && !ctl_interrupted &&
-	       (poll(NULL, 0, WATCH_MS), !ctl_interrupted));
-	return status;
+		print_list(ctl);
+	while (watch && !ctl_interrupted && (poll(NULL, 0, WATCH_MS), !ctl_interrupted));
+	return EXIT_SUCCESS;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "ctl.h"
@@ -9,7 +8,7 @@
 
 /*
  * rdmabrokerctl: its verbs, and the choice of the socket. A verb opens its session by ctl_open_session(), and main()
- * closes it.
+ * closes it. A verb that fails ends the program where it does, by die() and the like.
  */
 
 static const struct verb verbs[] = {
@@ -164,78 +163,62 @@ static const struct verb verbs[] = {
 };
 
 /* The socket of the instance that --instance names. */
-static bool choose_socket(struct ctl *ctl)
+static void choose_socket(struct ctl *ctl)
 {
 	size_t size = sizeof(ctl->instance_socket);
 
 	if (!ctl->instance)
-		return true;
-	if (ctl->socket) {
-		complain("--instance and --socket exclude each other");
-		return false;
-	}
+		return;
+	if (ctl->socket)
+		ctl_misused(ctl, "--instance and --socket exclude each other");
 	if (!ctl->instance[0] || strchr(ctl->instance, '/') ||
 	    snprintf(ctl->instance_socket, size, "/run/rdmabroker@%s/rdmabroker.sock",
-		     ctl->instance) >= (int)size) {
-		complain("invalid name of an instance \"%s\"", ctl->instance);
-		return false;
-	}
+		     ctl->instance) >= (int)size)
+		ctl_misused(ctl, "invalid name of an instance \"%s\"", ctl->instance);
 	ctl->socket = ctl->instance_socket;
-	return true;
 }
 
 static int run_verb(struct ctl *ctl, int argc, char **argv)
 {
 	const struct verb *verb = ctl->verb;
 
-	if (!options_read_verb(ctl, &argc, &argv) || !choose_socket(ctl))
-		return ctl_see_help(verb);
+	options_read_verb(ctl, &argc, &argv);
+	choose_socket(ctl);
 	if (ctl->help)
 		return help_print(ctl, verb);
 	if (ctl->version)
 		return verb_version(ctl);
-	if (argc < verb->min_arguments) {
-		complain("%s needs an argument: %s", verb->name, verb->argument);
-		return ctl_see_help(verb);
-	}
-	if (verb->max_arguments >= 0 && argc > verb->max_arguments) {
-		complain("unexpected argument \"%s\": %s takes %s%s", argv[verb->max_arguments],
-			 verb->name, verb->max_arguments > 0 ? "only " : "no arguments",
-			 verb->max_arguments > 0 ? verb->argument : "");
-		return ctl_see_help(verb);
-	}
+	if (argc < verb->min_arguments)
+		ctl_misused(ctl, "%s needs an argument: %s", verb->name, verb->argument);
+	if (verb->max_arguments >= 0 && argc > verb->max_arguments)
+		ctl_misused(ctl, "unexpected argument \"%s\": %s takes %s%s",
+			    argv[verb->max_arguments], verb->name,
+			    verb->max_arguments > 0 ? "only " : "no arguments",
+			    verb->max_arguments > 0 ? verb->argument : "");
 	ctl->arguments = argv;
 	return verb->run(ctl);
 }
 
 static int run(struct ctl *ctl, int argc, char **argv)
 {
-	if (!options_read_common(ctl, &argc, &argv))
-		return ctl_see_help(NULL);
+	options_read_common(ctl, &argc, &argv);
 	if (argc == 0 && ctl->help)
 		return help_print(ctl, NULL);
 	if (argc == 0 && ctl->version)
 		return verb_version(ctl);
-	if (argc == 0) {
-		complain("no verb given");
-		return ctl_see_help(NULL);
-	}
+	if (argc == 0)
+		ctl_misused(ctl, "no verb given");
 	ctl->verb = ctl_find_verb(ctl, argv[0]);
-	return ctl->verb ? run_verb(ctl, argc, argv) : ctl_see_help(NULL);
+	if (!ctl->verb)
+		ctl_see_help(ctl);
+	return run_verb(ctl, argc, argv);
 }
 
 int main(int argc, char **argv)
 {
 	struct ctl ctl = { .verbs = verbs };
-	int status;
+	int status = run(&ctl, argc, argv);
 
-	status = run(&ctl, argc, argv);
 	rdmabroker_close(ctl.session);
-
-	/* Incomplete output must not look like success. */
-	if (fflush(stdout) != 0 || ferror(stdout)) {
-		complain("cannot write the output: %m");
-		return EXIT_FAILURE;
-	}
-	return status;
+	end(status);
 }

@@ -11,14 +11,10 @@ int verb_metrics(struct ctl *ctl)
 {
 	static const struct column columns[] = { { NULL, "openmetrics", .type = COLUMN_TEXT },
 						 { NULL } };
-	int r, status = ctl_open_session(ctl, /* as_admin= */ true);
 	char *text;
 
-	if (status != 0)
-		return status;
-	r = rdmabroker_get_metrics(ctl->session, &text);
-	if (r < 0)
-		return ctl_complain_failure(ctl, r);
+	ctl_open_session(ctl, /* as_admin= */ true);
+	ctl_check(ctl, rdmabroker_get_metrics(ctl->session, &text));
 	if (ctl->json)
 		print_json(columns, &text);
 	else

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "ctl.h"
+#include "grow.h"
 #include "holding.h"
 #include "newfile.h"
 #include "proto/nodes.h"
@@ -48,23 +49,18 @@ struct nodes {
 	size_t n;
 };
 
-static bool nodes_find(struct nodes *ret)
+static void nodes_find(struct nodes *ret)
 {
 	struct stat st;
 
 	*ret = (struct nodes){ 0 };
 	glob("/dev/infiniband/rdma_cm", 0, NULL, &ret->paths);
 	glob("/dev/infiniband/uverbs*", GLOB_APPEND, NULL, &ret->paths);
-	ret->nodes = calloc(ret->paths.gl_pathc + 1, sizeof(*ret->nodes));
-	if (!ret->nodes) {
-		complain("out of memory");
-		return false;
-	}
+	ret->nodes = allocated(calloc(ret->paths.gl_pathc + 1, sizeof(*ret->nodes)));
 	for (size_t i = 0; i < ret->paths.gl_pathc; i++)
 		if (stat(ret->paths.gl_pathv[i], &st) == 0)
 			ret->nodes[ret->n++] = (struct node){ ret->paths.gl_pathv[i], st.st_uid,
 							      st.st_mode & 07777 };
-	return true;
 }
 
 static void nodes_done(struct nodes *nodes)
@@ -73,23 +69,21 @@ static void nodes_done(struct nodes *nodes)
 	free(nodes->nodes);
 }
 
-static bool find_daemon_uid(uint32_t *ret)
+static uint32_t find_daemon_uid(void)
 {
 	const struct passwd *entry = getpwnam(DAEMON_USER);
 
-	if (entry)
-		*ret = entry->pw_uid;
-	else
-		complain("there is no user " DAEMON_USER ", so the broker is not installed here");
-	return entry;
+	if (!entry)
+		die(EXIT_FAILURE,
+		    "there is no user " DAEMON_USER ", so the broker is not installed here");
+	return entry->pw_uid;
 }
 
 /* udev */
 
-static bool run(const char *const *argv)
+static void run(const char *const *argv)
 {
 	pid_t pid;
-	int status;
 
 	fflush(stdout);
 	pid = fork();
@@ -98,13 +92,11 @@ static bool run(const char *const *argv)
 		complain("cannot run %s: %m", argv[0]);
 		_exit(EXIT_FAILURE);
 	}
-	status = wait_for(pid);
-	if (status != 0)
-		complain("\"%s %s\" has failed", argv[0], argv[1]);
-	return status == 0;
+	if (wait_for(pid) != 0)
+		die(EXIT_FAILURE, "\"%s %s\" has failed", argv[0], argv[1]);
 }
 
-static bool apply_rules(void)
+static void apply_rules(void)
 {
 	static const char *const reload[] = { "udevadm", "control", "--reload", NULL };
 	static const char *const cm[] = { "udevadm",
@@ -116,31 +108,9 @@ static bool apply_rules(void)
 	static const char *const verbs[] = { "udevadm", "trigger", "--settle",
 					     "--subsystem-match=infiniband_verbs", NULL };
 
-	return run(reload) && run(cm) && run(verbs);
-}
-
-static bool write_rules(void)
-{
-	static const char path[] = NODES_OPEN_FILE;
-	const char *slash = strrchr(path, '/');
-	char folder[sizeof(path)];
-	struct newfile file;
-	int r;
-
-	snprintf(folder, sizeof(folder), "%.*s", (int)(slash - path), path);
-	if (mkdir(folder, 0755) < 0 && errno != EEXIST) {
-		complain("cannot make %s: %m", folder);
-		return false;
-	}
-	/* udev does not read files with another end of the name. */
-	r = newfile_begin(&file, folder, slash + 1);
-	if (r == 0) {
-		fputs(rules, file.file);
-		r = newfile_end(&file);
-	}
-	if (r < 0)
-		complain("cannot write %s: %s", path, strerror(-r));
-	return r == 0;
+	run(reload);
+	run(cm);
+	run(verbs);
 }
 
 /* The kernel has no owner for the nodes, so udev leaves the daemon's user, and the entries of ACLs that the daemon made. */
@@ -159,13 +129,18 @@ static bool give_back(const struct node *node, uint32_t daemon_uid)
 
 static int open_nodes(void)
 {
+	static const char path[] = NODES_OPEN_FILE;
+	const char *slash = strrchr(path, '/');
+	char folder[sizeof(path)];
+	uint32_t uid = find_daemon_uid();
 	struct nodes nodes;
-	uint32_t uid;
-	bool done;
+	bool done = true;
 
-	if (!find_daemon_uid(&uid) || !write_rules() || !apply_rules() || !nodes_find(&nodes))
-		return EXIT_FAILURE;
-	done = true;
+	/* udev does not read files with another end of the name. */
+	snprintf(folder, sizeof(folder), "%.*s", (int)(slash - path), path);
+	newfile_configure(folder, slash + 1, "%s", rules);
+	apply_rules();
+	nodes_find(&nodes);
 	for (size_t i = 0; i < nodes.n; i++)
 		done = give_back(&nodes.nodes[i], uid) && done;
 	nodes_done(&nodes);
@@ -177,18 +152,14 @@ static int open_nodes(void)
 
 static int close_nodes(void)
 {
+	uint32_t uid = find_daemon_uid();
 	struct nodes nodes;
-	uint32_t uid;
 	bool done = true;
 
-	if (!find_daemon_uid(&uid))
+	if (!newfile_remove(NODES_OPEN_FILE))
 		return EXIT_FAILURE;
-	if (unlink(NODES_OPEN_FILE) < 0 && errno != ENOENT) {
-		complain("cannot remove %s: %m", NODES_OPEN_FILE);
-		return EXIT_FAILURE;
-	}
-	if (!apply_rules() || !nodes_find(&nodes))
-		return EXIT_FAILURE;
+	apply_rules();
+	nodes_find(&nodes);
 	for (size_t i = 0; i < nodes.n; i++) {
 		const struct node *node = &nodes.nodes[i];
 
@@ -226,17 +197,10 @@ static const struct column holder_columns[] = {
 	{ NULL },
 };
 
-static void print_mode(const void *at, FILE *file)
+static const char *get_mode(const void *at, char text[ADDR_STRLEN])
 {
-	fprintf(file, "%04o", *(const unsigned *)at);
-}
-
-static void json_mode(const void *at, struct jsonout *json, const char *key)
-{
-	char text[8];
-
-	snprintf(text, sizeof(text), "%04o", *(const unsigned *)at & 07777);
-	jsonout_string(json, key, text);
+	sprintf(text, "%04o", *(const unsigned *)at);
+	return text;
 }
 
 static void print_owner(const void *at, FILE *file)
@@ -251,8 +215,7 @@ static const struct column node_columns[] = {
 	{ NULL, "uid", COLUMN_OF(struct node, uid) },
 	{ "OWNER", "owner", COLUMN_TEXT, offsetof(struct node, uid), .text = print_owner,
 	  .json = who_json_user },
-	{ "MODE", "mode", COLUMN_TEXT, offsetof(struct node, mode), .text = print_mode,
-	  .json = json_mode },
+	{ "MODE", "mode", COLUMN_TEXT, offsetof(struct node, mode), .get = get_mode },
 	{ NULL },
 };
 
@@ -270,40 +233,40 @@ static bool is_apart(const struct rdmabroker_list *list, const struct holder *ho
 	return holder->n_ids > 0 || !has_session(list, holder->who.pid);
 }
 
-static size_t add_holders(struct table *table, const struct holding *holding,
-			  const struct rdmabroker_list *list)
+static void add_nodes(struct table *table, const struct nodes *nodes)
 {
-	size_t n = 0;
+	for (size_t i = 0; i < nodes->n; i++)
+		table_add(table, &nodes->nodes[i]);
+}
 
+static void add_holders(struct table *table, const struct holding *holding,
+			const struct rdmabroker_list *list)
+{
 	for (size_t i = 0; i < holding->n_holders; i++) {
 		const struct holder *holder = &holding->holders[i];
 
-		if (holder->is_daemon || !is_apart(list, holder))
-			continue;
-		table_add(table, &(struct row){ holder->name, *holder });
-		n++;
+		if (!holder->is_daemon && is_apart(list, holder))
+			table_add(table, &(struct row){ holder->name, *holder });
 	}
-	return n;
 }
 
-static int print_text(const struct nodes *nodes, const struct holding *holding,
-		      const struct rdmabroker_list *list, bool is_open)
+static void print_text(const struct nodes *nodes, const struct holding *holding,
+		       const struct rdmabroker_list *list, bool is_open)
 {
 	struct table table;
-	bool done;
 
 	printf("nodes: %s\n\n", is_open ? "open (" NODES_OPEN_FILE ")" : "the broker's");
-	table_begin(&table, node_columns);
-	for (size_t i = 0; i < nodes->n; i++)
-		table_add(&table, &nodes->nodes[i]);
-	done = table_end(&table, stdout);
+	table_begin(&table, node_columns, NULL, NULL);
+	add_nodes(&table, nodes);
+	table_end(&table, stdout);
 	if (!list)
 		puts("\nThe broker does not say which programs are its clients, so all are listed that use RDMA:");
 	else
 		puts("\nPrograms and modules of the kernel that use RDMA without the broker:");
-	table_begin(&table, holder_columns);
-	if (add_holders(&table, holding, list) > 0) {
-		done = table_end(&table, stdout) && done;
+	table_begin(&table, holder_columns, NULL, NULL);
+	add_holders(&table, holding, list);
+	if (table.n_rows > 0) {
+		table_end(&table, stdout);
 	} else {
 		table_done(&table);
 		puts("none");
@@ -311,67 +274,53 @@ static int print_text(const struct nodes *nodes, const struct holding *holding,
 	if (holding->n_nameless > 0)
 		printf("\n%u ids and QPs are of threads that have ended; the kernel does not say of which program.\n",
 		       holding->n_nameless);
-	return done ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-static int print_as_json(const struct nodes *nodes, const struct holding *holding,
-			 const struct rdmabroker_list *list, bool is_open)
+static void print_as_json(const struct nodes *nodes, const struct holding *holding,
+			  const struct rdmabroker_list *list, bool is_open)
 {
-	struct jsonout json = { .file = stdout };
-	struct table table = { .columns = holder_columns, .json = &json };
+	struct jsonout json;
+	struct table table;
 
-	jsonout_open(&json, NULL, '{');
+	json_begin(&json);
 	jsonout_bool(&json, "open", is_open);
-	jsonout_open(&json, "nodes", '[');
-	for (size_t i = 0; i < nodes->n; i++)
-		json_row(&json, NULL, node_columns, &nodes->nodes[i]);
-	jsonout_close(&json, ']');
-	jsonout_open(&json, "without_broker", '[');
+	table_begin(&table, node_columns, &json, "nodes");
+	add_nodes(&table, nodes);
+	table_end(&table, stdout);
+	table_begin(&table, holder_columns, &json, "without_broker");
 	add_holders(&table, holding, list);
-	jsonout_close(&json, ']');
+	table_end(&table, stdout);
 	jsonout_bool(&json, "knows_clients", list);
 	jsonout_number(&json, "nameless", holding->n_nameless);
-	jsonout_close(&json, '}');
-	putchar('\n');
-	return EXIT_SUCCESS;
+	json_end(&json);
 }
 
 static int print_status(struct ctl *ctl)
 {
-	bool is_open = access(NODES_OPEN_FILE, F_OK) == 0;
 	struct rdmabroker_list *list = NULL;
 	struct holding holding;
 	struct nodes nodes;
-	const char *failed;
-	int status;
+	const char *failed = holding_read(&holding, 0, 0);
 
-	if (!nodes_find(&nodes))
-		return EXIT_FAILURE;
-	failed = holding_read(&holding, 0, 0);
-	if (failed && errno != EPROTONOSUPPORT) {
-		complain("cannot %s: %m", failed);
-		status = EXIT_FAILURE;
-	} else {
-		if (ctl_connect(ctl, /* as_admin= */ true) == 0 &&
-		    rdmabroker_get_list(ctl->session, 0, &list) < 0)
-			list = NULL;
-		status = (ctl->json ? print_as_json : print_text)(&nodes, &holding, list, is_open);
-	}
+	if (failed && errno != EPROTONOSUPPORT)
+		die(EXIT_FAILURE, "cannot %s: %m", failed);
+	nodes_find(&nodes);
+	if (ctl_connect(ctl, /* as_admin= */ true) == 0 &&
+	    rdmabroker_get_list(ctl->session, 0, &list) < 0)
+		list = NULL;
+	(ctl->json ? print_as_json : print_text)(&nodes, &holding, list,
+						 access(NODES_OPEN_FILE, F_OK) == 0);
 	rdmabroker_free(list);
 	holding_done(&holding);
 	nodes_done(&nodes);
-	return status;
+	return EXIT_SUCCESS;
 }
 
 int verb_nodes(struct ctl *ctl)
 {
-	int action = read_word("action", ctl->arguments[0], nodes_actions);
+	int action = read_action(ctl);
 
-	if (action < 0)
-		return ctl_see_help(ctl->verb);
-	if (geteuid() != 0) {
-		complain("nodes has to be used by root");
-		return EXIT_FAILURE;
-	}
+	if (geteuid() != 0)
+		die(EXIT_FAILURE, "nodes has to be used by root");
 	return action == OPEN ? open_nodes() : action == CLOSE ? close_nodes() : print_status(ctl);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <getopt.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "ctl.h"
@@ -12,25 +11,20 @@
  * is made for the verb.
  */
 
-enum {
-	COMMON_HELP,
-	COMMON_INSTANCE,
-	COMMON_JSON,
-	COMMON_SOCKET,
-	COMMON_VERSION,
-	N_COMMON,
-};
+static const char *help, *instance, *json, *socket_path, *version;
 
 const struct verb_option common_options[] = {
-	[COMMON_HELP] = { "help", NULL, "print a summary of the verb" },
-	[COMMON_INSTANCE] = { "instance", "NAME",
-			      "the daemon of this network namespace (socket /run/rdmabroker@NAME/rdmabroker.sock)" },
-	[COMMON_JSON] = { "json", NULL, "print one JSON object" },
-	[COMMON_SOCKET] = { "socket", "PATH",
-			    "the daemon's socket (default /run/rdmabroker/rdmabroker.sock)" },
-	[COMMON_VERSION] = { "version", NULL, "print the version of rdmabrokerctl; also -V" },
+	{ "help", NULL, "print a summary of the verb", .given = &help },
+	{ "instance", "NAME",
+	  "the daemon of this network namespace (socket /run/rdmabroker@NAME/rdmabroker.sock)",
+	  .given = &instance },
+	{ "json", NULL, "print one JSON object", .given = &json },
+	{ "socket", "PATH", "the daemon's socket (default /run/rdmabroker/rdmabroker.sock)",
+	  .given = &socket_path },
+	{ "version", NULL, "print the version of rdmabrokerctl; also -V", .given = &version },
 	{ NULL },
 };
+#define N_COMMON (sizeof(common_options) / sizeof(common_options[0]) - 1)
 
 /* getopt_long() returns OWN + an index into the verb's own options, or COMMON + an index into common_options. */
 #define OWN 0x100
@@ -46,14 +40,13 @@ static void add_rows(struct option **row, const struct verb_option *options, int
 		};
 }
 
-static void complain_option(const char *word, const struct option *rows)
+__attribute__((noreturn)) static void refuse_option(const struct ctl *ctl, const char *word,
+						    const struct option *rows)
 {
 	struct word_guess guess;
 
-	if (strncmp(word, "--", 2) != 0) {
-		complain("unknown option \"%s\"", word);
-		return;
-	}
+	if (strncmp(word, "--", 2) != 0)
+		ctl_misused(ctl, "unknown option \"%s\"", word);
 	guess = (struct word_guess){ .word = word + 2, .len = strcspn(word + 2, "=") };
 	for (const struct option *row = rows; row->name; row++)
 		word_guess(&guess, row->name);
@@ -61,6 +54,7 @@ static void complain_option(const char *word, const struct option *rows)
 		if (guess.len > 0 && strncmp(rows->name, guess.word, guess.len) == 0)
 			guess.best = rows->name;
 	complain_unknown("option", "--", &guess, NULL);
+	ctl_see_help(ctl);
 }
 
 /*
@@ -79,35 +73,22 @@ static const char *name_of(const struct option *rows, int value)
 	return rows->name;
 }
 
-static bool take_common(struct ctl *ctl, int which)
+/* Giving an option of the verb's own twice is an error, because only the last one would have an effect. */
+static void take(struct ctl *ctl, int c)
 {
-	bool *const flags[N_COMMON] = { [COMMON_HELP] = &ctl->help,
-					[COMMON_JSON] = &ctl->json,
-					[COMMON_VERSION] = &ctl->version };
+	const struct verb_option *option = c >= COMMON ? &common_options[c - COMMON] :
+							 &ctl->verb->options[c - OWN];
 
-	if (flags[which])
-		*flags[which] = true;
-	else
-		*(which == COMMON_SOCKET ? &ctl->socket : &ctl->instance) = optarg;
-	return true;
-}
-
-/* Giving an option twice is an error, because only the last one would have an effect. */
-static bool take_own(struct ctl *ctl, int which)
-{
-	if (ctl->given[which]) {
-		complain("option --%s is given twice", ctl->verb->options[which].name);
-		return false;
-	}
-	ctl->given[which] = optarg ?: "";
-	return true;
+	if (c < COMMON && *option->given)
+		ctl_misused(ctl, "option --%s is given twice", option->name);
+	*option->given = optarg ?: "";
 }
 
 /*
  * Reads options into CTL, and leaves the other arguments in ARGV. Skips the first entry, the name of the program or
  * verb.
  */
-static bool read_options(struct ctl *ctl, const char *mode, int *argc, char ***argv)
+static void read_options(struct ctl *ctl, const char *mode, int *argc, char ***argv)
 {
 	struct option rows[N_COMMON + MAX_OPTIONS + 1] = { 0 }, *row = rows;
 	int c;
@@ -122,58 +103,59 @@ static bool read_options(struct ctl *ctl, const char *mode, int *argc, char ***a
 			(*argv)[optind - (optarg && optarg == (*argv)[optind - 1] ? 2 : 1)];
 		int value = c == '?' || c == ':' ? optopt : c;
 
-		if (value >= OWN && is_abbreviation(word, name_of(rows, value))) {
-			complain_option(word, rows);
-			return false;
-		}
+		if (value >= OWN && is_abbreviation(word, name_of(rows, value)))
+			refuse_option(ctl, word, rows);
 		if (c == 'h')
-			c = COMMON + COMMON_HELP;
-		if (c == 'V')
-			c = COMMON + COMMON_VERSION;
-		if (c >= COMMON ? take_common(ctl, c - COMMON) : c >= OWN && take_own(ctl, c - OWN))
-			continue;
-		if (c == ':')
-			complain("option --%s needs an argument", name_of(rows, optopt));
-		else if (c == '?' && optopt >= OWN)
-			complain("option --%s takes no argument", name_of(rows, optopt));
-		else if (c == '?')
-			complain_option((*argv)[optind - 1], rows);
-		return false;
+			help = "";
+		else if (c == 'V')
+			version = "";
+		else if (c >= OWN)
+			take(ctl, c);
+		else if (c == ':')
+			ctl_misused(ctl, "option --%s needs an argument", name_of(rows, optopt));
+		else if (optopt >= OWN)
+			ctl_misused(ctl, "option --%s takes no argument", name_of(rows, optopt));
+		else
+			refuse_option(ctl, (*argv)[optind - 1], rows);
 	}
 	*argc -= optind;
 	*argv += optind;
-	return true;
+	ctl->help = help;
+	ctl->instance = instance;
+	ctl->json = json;
+	ctl->socket = socket_path;
+	ctl->version = version;
 }
 
-bool options_read_common(struct ctl *ctl, int *argc, char ***argv)
+void options_read_common(struct ctl *ctl, int *argc, char ***argv)
 {
-	return read_options(ctl, "+:hV", argc, argv);
+	read_options(ctl, "+:hV", argc, argv);
 }
 
 /*
  * Options after the name of the program to run belong to that program. If there are any, "--" must precede the name.
  */
-static bool read_run_options(struct ctl *ctl, int *argc, char ***argv)
+static void read_run_options(struct ctl *ctl, int *argc, char ***argv)
 {
 	char **all = *argv;
 
-	if (!read_options(ctl, "+:hV", argc, argv))
-		return false;
+	read_options(ctl, "+:hV", argc, argv);
 	if (strcmp((*argv)[-1], "--") == 0 && *argv - 1 > all)
-		return true;
+		return;
 	for (int i = 1; i < *argc; i++)
-		if ((*argv)[i][0] == '-') {
-			complain(
+		if ((*argv)[i][0] == '-')
+			ctl_misused(
+				ctl,
 				"the program must follow \"--\": \"rdmabrokerctl %s ... -- %s ...\"",
 				ctl->verb->name, (*argv)[0]);
-			return false;
-		}
-	return true;
 }
 
-bool options_read_verb(struct ctl *ctl, int *argc, char ***argv)
+void options_read_verb(struct ctl *ctl, int *argc, char ***argv)
 {
 	bool runs = ctl->verb->run == verb_run || ctl->verb->run == verb_restrict;
 
-	return runs ? read_run_options(ctl, argc, argv) : read_options(ctl, ":hV", argc, argv);
+	if (runs)
+		read_run_options(ctl, argc, argv);
+	else
+		read_options(ctl, ":hV", argc, argv);
 }

@@ -3,14 +3,14 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "grow.h"
 #include "output.h"
 #include "proto/text.h"
 #include "proto/word.h"
@@ -23,9 +23,7 @@ const char *escaped(const char *text)
 
 	i = (i + 1) % ESCAPED_MAX;
 	free(texts[i]);
-	texts[i] = malloc(size);
-	if (!texts[i])
-		return "?";
+	texts[i] = allocated(malloc(size));
 	text_escape(texts[i], size, text);
 	return texts[i];
 }
@@ -43,19 +41,42 @@ void remember_error(const char *text)
 		text_escape(first, sizeof(first), strndupa(text, strcspn(text, "\n")));
 }
 
-void complain(const char *fmt, ...)
+void vcomplain(const char *fmt, va_list ap)
 {
 	char *text;
+
+	allocated(vasprintf(&text, fmt, ap) < 0 ? NULL : text);
+	remember_error(text);
+	fprintf(stderr, "rdmabrokerctl: %s\n", escaped(text));
+	free(text);
+}
+
+void complain(const char *fmt, ...)
+{
 	va_list ap;
-	int n;
 
 	va_start(ap, fmt);
-	n = vasprintf(&text, fmt, ap);
+	vcomplain(fmt, ap);
 	va_end(ap);
-	remember_error(n < 0 ? "out of memory" : text);
-	fprintf(stderr, "rdmabrokerctl: %s\n", n < 0 ? "out of memory" : escaped(text));
-	if (n >= 0)
-		free(text);
+}
+
+void end(int status)
+{
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		complain("cannot write the output: %m");
+		status = EXIT_FAILURE;
+	}
+	exit(status);
+}
+
+void die(int status, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vcomplain(fmt, ap);
+	va_end(ap);
+	end(status);
 }
 
 void complain_unknown(const char *what, const char *prefix, const struct word_guess *guess,
@@ -69,6 +90,16 @@ void complain_unknown(const char *what, const char *prefix, const struct word_gu
 	for (size_t i = 0; !guess->best && words && words[i]; i++)
 		fprintf(stderr, "%s%s", i == 0 ? ": it must be one of " : ", ", words[i]);
 	fputc('\n', stderr);
+}
+
+const char *time_to_text(char ret[TIME_TEXT_MAX], const char *fmt, int64_t seconds)
+{
+	time_t t = (time_t)seconds;
+	struct tm tm;
+
+	if (!localtime_r(&t, &tm) || strftime(ret, TIME_TEXT_MAX, fmt, &tm) == 0)
+		strcpy(ret, "?");
+	return ret;
 }
 
 const char *path_from(const char *variable, const char *path)
@@ -115,8 +146,7 @@ static struct winsize terminal_size(void)
 {
 	struct winsize size = { 0 };
 
-	if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0)
-		size = (struct winsize){ 0 };
+	ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
 	return size;
 }
 
@@ -125,19 +155,13 @@ unsigned terminal_width(void)
 	return terminal_size().ws_col;
 }
 
-static unsigned terminal_lines(void)
+void draw_screen(char *text)
 {
-	unsigned n = terminal_size().ws_row;
+	unsigned n = 0, left = 0, width = terminal_width(), lines = terminal_size().ws_row;
 
 	/* The last two lines are for the number of lines that were left out, and for the cursor. */
-	return n > 2 ? n - 2 : n;
-}
-
-/* Prints TEXT, which it changes, cut to the terminal's lines and columns. */
-static void print_cut(char *text)
-{
-	unsigned n = 0, left = 0, lines = terminal_lines(), width = terminal_width();
-
+	if (lines > 2)
+		lines -= 2;
 	fputs("\033[H\033[2J", stdout);
 	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
 		if (lines > 0 && ++n > lines)
@@ -148,32 +172,4 @@ static void print_cut(char *text)
 	if (left > 0)
 		printf("(and %u more line%s)\n", left, left == 1 ? "" : "s");
 	fflush(stdout);
-}
-
-int print_on_screen(int (*print)(const void *arg, FILE *file), const void *arg)
-{
-	char *text = NULL;
-	size_t len;
-	FILE *file = open_memstream(&text, &len);
-	int status = file ? print(arg, file) : EXIT_FAILURE;
-
-	if (!file || fclose(file) != 0) {
-		complain("out of memory");
-		return EXIT_FAILURE;
-	}
-	print_cut(text);
-	free(text);
-	return status;
-}
-
-void age_text(char ret[AGE_TEXT_MAX], unsigned long s)
-{
-	if (s < 60)
-		snprintf(ret, AGE_TEXT_MAX, "%lus", s);
-	else if (s < 60 * 60)
-		snprintf(ret, AGE_TEXT_MAX, "%lum%02lus", s / 60, s % 60);
-	else if (s < 24 * 60 * 60)
-		snprintf(ret, AGE_TEXT_MAX, "%luh%02lum", s / 3600, s / 60 % 60);
-	else
-		snprintf(ret, AGE_TEXT_MAX, "%lud%02luh", s / 86400, s / 3600 % 24);
 }

@@ -6,7 +6,8 @@
  * table.h.
  */
 
-#include <stddef.h>
+#include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
 
@@ -20,6 +21,11 @@ struct word_guess;
 const char *escaped(const char *text);
 /* Prints a line to stderr, after the program's name, escaped. */
 __attribute__((format(printf, 1, 2))) void complain(const char *fmt, ...);
+__attribute__((format(printf, 1, 0))) void vcomplain(const char *fmt, va_list ap);
+/* Ends the program. If the output is incomplete, that is a failure, whatever STATUS is. */
+__attribute__((noreturn)) void end(int status);
+/* As complain() and end(). */
+__attribute__((noreturn, format(printf, 2, 3))) void die(int status, const char *fmt, ...);
 /* The first line that was complained about, or remembered as if it had been; empty: none. All its characters are printable. */
 const char *first_error(void);
 void remember_error(const char *text);
@@ -30,6 +36,10 @@ void remember_error(const char *text);
  */
 void complain_unknown(const char *what, const char *prefix, const struct word_guess *guess,
 		      const char *const *words);
+
+/* Writes the local time, as strftime(3) does by FMT; "?": there is no such time. Returns RET. */
+#define TIME_TEXT_MAX 32
+const char *time_to_text(char ret[TIME_TEXT_MAX], const char *fmt, int64_t seconds);
 
 /* The path that the environment has as VARIABLE, or else PATH. */
 const char *path_from(const char *variable, const char *path);
@@ -48,11 +58,5 @@ const char *colour(enum colour colour);
 /* Returns the number of columns; 0: stdout is no terminal, or its size is not known. */
 unsigned terminal_width(void);
 
-/*
- * Clears the terminal, and prints what PRINT writes to FILE, cut to the terminal's lines and columns. Returns the exit status
- * that PRINT returns.
- */
-int print_on_screen(int (*print)(const void *arg, FILE *file), const void *arg);
-/* Writes a time with its two largest units: "12s", "4m05s", "3h04m", "12d03h". */
-#define AGE_TEXT_MAX 32
-void age_text(char ret[AGE_TEXT_MAX], unsigned long seconds);
+/* Clears the terminal, and prints TEXT, which it changes, cut to the terminal's lines and columns. */
+void draw_screen(char *text);

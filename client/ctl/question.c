@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <grp.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,173 +14,132 @@
 #include "question.h"
 #include "read.h"
 
+static const char *user, *group, *unit, *container, *pod, *job, *cgroup, *local, *peer, *port,
+	*device, *ps, *data, *peer_user, *peer_group, *peer_unit, *peer_job;
+
 const struct verb_option explain_options[] = {
-	[OPTION_USER] = { "user", "NAME|UID",
-			  "the client's user, with all its groups (default: you)" },
-	[OPTION_GROUP] = { "group", "[+]LIST",
-			   "groups (names or gids) that replace the user's; with +: are added" },
-	[OPTION_UNIT] = { "unit", "NAME", "the client's systemd unit (default: none)" },
-	[OPTION_CONTAINER] = { "container", "ID", "the client's container (default: none)" },
-	[OPTION_POD] = { "pod", "UID", "the client's pod (default: none)" },
-	[OPTION_JOB] = { "job", "NUMBER", "the client's job (default: none)" },
-	[OPTION_CGROUP] = { "cgroup", "PATH", "the client's control group (default: none)" },
-	[OPTION_LOCAL] = { "local", "ADDR", "the local address" },
-	[OPTION_PEER] = { "peer", "ADDR", "the peer's address, or the multicast group" },
-	[OPTION_PORT] = { "port", "N", "the service's port" },
-	[OPTION_DEVICE] = { "device", "NAME", "the RDMA device" },
-	[OPTION_PS] = { "ps", "PS", "the port space", portspace_names },
-	[OPTION_DATA] = { "data", "TEXT|0xHEX", "the private data of the connection request" },
-	[OPTION_PEER_USER] = { "peer-user", "NAME|UID",
-			       "the user at the other end, with all its groups on this host" },
-	[OPTION_PEER_GROUP] = { "peer-group", "[+]LIST",
-				"groups that replace those of --peer-user; with +: are added" },
-	[OPTION_PEER_UNIT] = { "peer-unit", "NAME",
-			       "the systemd unit at the other end (default: none)" },
-	[OPTION_PEER_JOB] = { "peer-job", "NUMBER", "the job at the other end (default: none)" },
+	{ "user", "NAME|UID", "the client's user, with all its groups (default: you)",
+	  .given = &user },
+	{ "group", "[+]LIST", "groups (names or gids) that replace the user's; with +: are added",
+	  .given = &group },
+	{ "unit", "NAME", "the client's systemd unit (default: none)", .given = &unit },
+	{ "container", "ID", "the client's container (default: none)", .given = &container },
+	{ "pod", "UID", "the client's pod (default: none)", .given = &pod },
+	{ "job", "NUMBER", "the client's job (default: none)", .given = &job },
+	{ "cgroup", "PATH", "the client's control group (default: none)", .given = &cgroup },
+	{ "local", "ADDR", "the local address", .given = &local },
+	{ "peer", "ADDR", "the peer's address, or the multicast group", .given = &peer },
+	{ "port", "N", "the service's port", .given = &port },
+	{ "device", "NAME", "the RDMA device", .given = &device },
+	{ "ps", "PS", "the port space", portspace_names, .given = &ps },
+	{ "data", "TEXT|0xHEX", "the private data of the connection request", .given = &data },
+	{ "peer-user", "NAME|UID", "the user at the other end, with all its groups on this host",
+	  .given = &peer_user },
+	{ "peer-group", "[+]LIST", "groups that replace those of --peer-user; with +: are added",
+	  .given = &peer_group },
+	{ "peer-unit", "NAME", "the systemd unit at the other end (default: none)",
+	  .given = &peer_unit },
+	{ "peer-job", "NUMBER", "the job at the other end (default: none)", .given = &peer_job },
 	{ NULL },
 };
 _Static_assert(sizeof(explain_options) / sizeof(explain_options[0]) <= MAX_OPTIONS + 1,
-	       "struct ctl has no room for these");
+	       "options.c has no room for these");
 
-static int add_gid(struct user *user, uint32_t gid)
+/* Its groups are in an array of MAX_GROUPS. */
+static void add_gid(struct rdmabroker_who *to, uint32_t gid)
 {
-	for (size_t i = 0; i < user->n_gids; i++)
-		if (user->gids[i] == gid)
-			return 0;
-	if (user->n_gids == MAX_GROUPS) {
-		complain("too many groups: at most %u are allowed", MAX_GROUPS);
-		return EXIT_FAILURE;
-	}
-	user->gids[user->n_gids++] = gid;
-	return 0;
+	for (size_t i = 0; i < to->n_gids; i++)
+		if (to->gids[i] == gid)
+			return;
+	if (to->n_gids == MAX_GROUPS)
+		die(EXIT_FAILURE, "too many groups: at most %u are allowed", MAX_GROUPS);
+	((uint32_t *)to->gids)[to->n_gids++] = gid;
 }
 
-static int add_gids(struct user *user, const gid_t *gids, int n)
+static void add_gids(struct rdmabroker_who *to, const gid_t *gids, int n)
 {
-	int r = 0;
-
-	for (int i = 0; i < n && r == 0; i++)
-		r = add_gid(user, gids[i]);
-	return r;
+	for (int i = 0; i < n; i++)
+		add_gid(to, gids[i]);
 }
 
 /* Takes the ids that the daemon would use: the effective uid and the groups of this process. */
-static int take_caller(struct user *user, bool with_groups)
+static void take_caller(struct rdmabroker_who *to, bool with_groups)
 {
 	gid_t gids[MAX_GROUPS];
-	int n, r;
+	int n;
 
-	user->uid = geteuid();
+	to->uid = geteuid();
 	if (!with_groups)
-		return 0;
+		return;
 	n = getgroups(MAX_GROUPS, gids);
-	if (n < 0) {
-		complain("cannot read the groups of this process: %m");
-		return EXIT_FAILURE;
-	}
-	r = add_gid(user, getegid());
-	return r != 0 ? r : add_gids(user, gids, n);
+	if (n < 0)
+		die(EXIT_FAILURE, "cannot read the groups of this process: %m");
+	add_gid(to, getegid());
+	add_gids(to, gids, n);
 }
 
-static int take_user(struct user *user, const char *name, bool with_groups)
+static void take_user(struct rdmabroker_who *to, const char *name, bool with_groups)
 {
 	const struct passwd *entry;
 	gid_t gids[MAX_GROUPS];
 	int n = MAX_GROUPS;
-	int r = read_user(name, &user->uid);
 
-	if (r != 0 || !with_groups)
-		return r;
-	entry = getpwuid(user->uid);
+	read_user(name, &to->uid);
 	/* The groups of a uid without an entry, as in containers, cannot be looked up. */
+	entry = with_groups ? getpwuid(to->uid) : NULL;
 	if (!entry)
-		return 0;
-	if (getgrouplist(entry->pw_name, entry->pw_gid, gids, &n) < 0) {
-		complain("user %s is in too many groups: at most %u are allowed", entry->pw_name,
-			 MAX_GROUPS);
-		return EXIT_FAILURE;
-	}
-	return add_gids(user, gids, n);
+		return;
+	if (getgrouplist(entry->pw_name, entry->pw_gid, gids, &n) < 0)
+		die(EXIT_FAILURE, "user %s is in too many groups: at most %u are allowed",
+		    entry->pw_name, MAX_GROUPS);
+	add_gids(to, gids, n);
 }
 
-static int take_group(struct user *user, const char *name)
+static void take_group(struct rdmabroker_who *to, const char *name)
 {
 	const struct group *entry;
 	uint32_t gid;
-	int r = read_id("gid", name, &gid);
 
-	if (r >= 0)
-		return r != 0 ? r : add_gid(user, gid);
-	entry = getgrnam(name);
-	if (!entry) {
-		complain("unknown group \"%s\"%s%s", name, errno ? ": " : "",
-			 errno ? strerror(errno) : "");
-		return EXIT_FAILURE;
+	if (!read_id("gid", name, &gid)) {
+		entry = getgrnam(name);
+		if (!entry)
+			die(EXIT_FAILURE, "unknown group \"%s\"%s%s", name, errno ? ": " : "",
+			    errno ? strerror(errno) : "");
+		gid = entry->gr_gid;
 	}
-	return add_gid(user, entry->gr_gid);
-}
-
-static int take_groups(struct user *user, const char *list)
-{
-	char *copy = strdup(list), *rest = copy, *name;
-	int r = 0;
-
-	if (!copy) {
-		complain("out of memory");
-		return EXIT_FAILURE;
-	}
-	while (r == 0 && (name = strsep(&rest, ",")))
-		r = take_group(user, name);
-	free(copy);
-	return r;
+	add_gid(to, gid);
 }
 
 /* NAME NULL: the caller. GROUPS: the argument of --group; NULL: not given. */
-static int read_identity(struct user *ret, const char *name, const char *groups)
+static void read_identity(struct rdmabroker_who *to, const char *name, const char *groups)
 {
 	bool in_addition = groups && groups[0] == '+';
 	bool with_groups = !groups || in_addition;
-	int r = name ? take_user(ret, name, with_groups) : take_caller(ret, with_groups);
+	char *rest, *one;
 
-	if (r == 0 && groups)
-		r = take_groups(ret, groups + in_addition);
-	return r;
+	if (name)
+		take_user(to, name, with_groups);
+	else
+		take_caller(to, with_groups);
+	if (groups)
+		for (rest = strdupa(groups + in_addition); (one = strsep(&rest, ","));)
+			take_group(to, one);
 }
 
-static int take_identity(struct question *question, const struct ctl *ctl)
+static void read_peer_identity(struct question *question, const struct ctl *ctl)
 {
-	int r = read_identity(&question->user, ctl->given[OPTION_USER], ctl->given[OPTION_GROUP]);
-
-	question->public.who.uid = question->user.uid;
-	question->public.who.gids = question->user.gids;
-	question->public.who.n_gids = question->user.n_gids;
-	return r;
-}
-
-static int take_peer_identity(struct question *question, const struct ctl *ctl)
-{
-	const char *const *given = ctl->given;
-	struct user *user = &question->peer_user;
-	int r;
-
-	if (!given[OPTION_PEER_USER] &&
-	    (given[OPTION_PEER_GROUP] || given[OPTION_PEER_UNIT] || given[OPTION_PEER_JOB])) {
-		complain("--peer-group, --peer-unit and --peer-job need --peer-user");
-		return ctl_see_help(ctl->verb);
-	}
-	if (!given[OPTION_PEER_USER])
-		return 0;
-	r = read_identity(user, given[OPTION_PEER_USER], given[OPTION_PEER_GROUP]);
+	if (!peer_user && (peer_group || peer_unit || peer_job))
+		ctl_misused(ctl, "--peer-group, --peer-unit and --peer-job need --peer-user");
+	if (!peer_user)
+		return;
 	question->peer_who = (struct rdmabroker_who){
-		.uid = user->uid,
-		.gids = user->gids,
-		.n_gids = user->n_gids,
+		.gids = question->peer_gids,
 		.knows_workload = true,
-		.unit = given[OPTION_PEER_UNIT],
-		.job = given[OPTION_PEER_JOB],
+		.unit = peer_unit,
+		.job = peer_job,
 	};
+	read_identity(&question->peer_who, peer_user, peer_group);
 	question->public.peer_who = &question->peer_who;
-	return r;
 }
 
 static bool read_hex(const char *text, uint8_t *bytes)
@@ -195,94 +151,56 @@ static bool read_hex(const char *text, uint8_t *bytes)
 	return true;
 }
 
-static int take_data(struct question *question, const char *text)
+static void take_data(struct question *question)
 {
-	bool is_hex = text && strncmp(text, "0x", 2) == 0;
-	size_t n = !text ? 0 : is_hex ? (strlen(text) - 2) / 2 : strlen(text);
+	bool is_hex = strncmp(data, "0x", 2) == 0;
+	size_t n = is_hex ? (strlen(data) - 2) / 2 : strlen(data);
 
-	if (!text)
-		return 0;
-	if (n > sizeof(question->data)) {
-		complain("the private data is too long: at most %zu bytes are allowed",
-			 sizeof(question->data));
-		return EXIT_USAGE;
-	}
-	if (!is_hex) {
-		memcpy(question->data, text, n);
-	} else if (!read_hex(text + 2, question->data)) {
-		complain("invalid private data \"%s\": 0x must be followed by pairs of "
-			 "hexadecimal digits",
-			 text);
-		return EXIT_USAGE;
-	}
+	if (n > sizeof(question->data))
+		die(EXIT_USAGE, "the private data is too long: at most %zu bytes are allowed",
+		    sizeof(question->data));
+	if (!is_hex)
+		memcpy(question->data, data, n);
+	else if (!read_hex(data + 2, question->data))
+		die(EXIT_USAGE,
+		    "invalid private data \"%s\": 0x must be followed by pairs of "
+		    "hexadecimal digits",
+		    data);
 	question->public.data = question->data;
 	question->public.data_len = n;
-	return 0;
 }
 
-static int take_port_space(struct question *question, const char *text)
+void question_read(struct question *ret, const struct ctl *ctl, const char *operation)
 {
-	int i = text ? read_word("port space", text, portspace_names) : 0;
+	struct rdmabroker_question *public = &ret->public;
 
-	if (!text)
-		return 0;
-	if (i < 0)
-		return EXIT_USAGE;
-	question->public.ps = (enum rdmabroker_port_space)portspace_number((size_t)i);
-	return 0;
-}
-
-static int take_wish(struct question *question, const struct ctl *ctl)
-{
-	const char *const *given = ctl->given;
-	struct rdmabroker_question *public = &question->public;
-
-	public->device = given[OPTION_DEVICE];
-	public->who.unit = given[OPTION_UNIT];
-	public->who.container = given[OPTION_CONTAINER];
-	public->who.pod = given[OPTION_POD];
-	public->who.job = given[OPTION_JOB];
-	public->who.cgroup = given[OPTION_CGROUP];
-	public->local = given[OPTION_LOCAL] ? (struct sockaddr *)&question->local : NULL;
-	public->peer = given[OPTION_PEER] ? (struct sockaddr *)&question->peer : NULL;
-	return read_address(given[OPTION_LOCAL], &question->local)       ?:
-		       read_address(given[OPTION_PEER], &question->peer) ?:
-		       read_port(given[OPTION_PORT], &public->port)      ?:
-		       take_port_space(question, given[OPTION_PS])       ?:
-		       take_data(question, given[OPTION_DATA]);
-}
-
-int question_read(struct question *ret, const struct ctl *ctl, const char *operation)
-{
-	if (read_word("operation", operation, operation_names) < 0)
-		return EXIT_USAGE;
-	*ret = (struct question){ .public.operation = operation };
-	return take_wish(ret, ctl) ?: take_identity(ret, ctl) ?: take_peer_identity(ret, ctl);
-}
-
-static bool knows(const struct rdmabroker_question *question, size_t option)
-{
-	switch (option) {
-	case OPTION_LOCAL:
-		return question->local && !addr_is_wildcard(question->local);
-	case OPTION_PEER:
-		return question->peer;
-	case OPTION_PORT:
-		return question->port > 0;
-	case OPTION_DEVICE:
-		return question->device && *question->device;
-	case OPTION_PS:
-		return question->ps != 0;
-	case OPTION_DATA:
-		return question->data;
-	case OPTION_PEER_USER:
-	case OPTION_PEER_GROUP:
-	case OPTION_PEER_UNIT:
-	case OPTION_PEER_JOB:
-		return question->peer_who;
-	default:
-		return true; /* the user, the groups and the workload are always known */
-	}
+	read_word("operation", operation, operation_names);
+	*ret = (struct question){
+		.public = {
+			.operation = operation,
+			.device = device,
+			.who = {
+				.gids = ret->gids,
+				.unit = unit,
+				.container = container,
+				.pod = pod,
+				.job = job,
+				.cgroup = cgroup,
+			},
+			.local = local ? (struct sockaddr *)&ret->local : NULL,
+			.peer = peer ? (struct sockaddr *)&ret->peer : NULL,
+		},
+	};
+	read_address(local, &ret->local);
+	read_address(peer, &ret->peer);
+	read_port(port, &public->port);
+	if (ps)
+	public->ps = (enum rdmabroker_port_space)portspace_number(
+		(size_t)read_word("port space", ps, portspace_names));
+	if (data)
+		take_data(ret);
+	read_identity(&public->who, user, group);
+	read_peer_identity(ret, ctl);
 }
 
 /* Returns the blank after the token, or the end of TEXT. A token can have blanks in quotes. */
@@ -344,30 +262,33 @@ static bool compares(const char *text, const char *what)
 	return value && strncmp(value, what, strlen(what)) == 0;
 }
 
-/* True if the rule TEXT depends on the argument of OPTION. */
-static bool needs(const char *text, size_t option)
-{
-	switch (option) {
-	case OPTION_PEER_USER:
-		/* Without it, the options about the peer's group, unit and job are not allowed. */
-		return find_word(text, "peer-user") || find_word(text, "peer-group") ||
-		       find_word(text, "peer-unit") || find_word(text, "peer-same");
-	case OPTION_PEER_UNIT:
-		return find_word(text, "peer-unit") || compares(text, "unit");
-	case OPTION_PEER_JOB:
-		return compares(text, "job");
-	default:
-		return find_word(text, explain_options[option].name);
-	}
-}
-
 size_t question_find_missing(const struct question *question, const char *text,
 			     const char *ret[MAX_OPTIONS])
 {
+	/* The user, the groups and the workload are always known. */
+	const struct {
+		const char *option;
+		bool is_known, is_needed;
+	} members[] = {
+		{ "local", local && !addr_is_wildcard((const struct sockaddr *)&question->local),
+		  find_word(text, "local") },
+		{ "peer", peer, find_word(text, "peer") },
+		{ "port", port, find_word(text, "port") },
+		{ "device", device && *device, find_word(text, "device") },
+		{ "ps", ps, find_word(text, "ps") },
+		{ "data", data, find_word(text, "data") },
+		/* Without it, the options about the peer's group, unit and job are not allowed. */
+		{ "peer-user", peer_user,
+		  find_word(text, "peer-user") || find_word(text, "peer-group") ||
+			  find_word(text, "peer-unit") || find_word(text, "peer-same") },
+		{ "peer-group", peer_user, find_word(text, "peer-group") },
+		{ "peer-unit", peer_user, find_word(text, "peer-unit") || compares(text, "unit") },
+		{ "peer-job", peer_user, compares(text, "job") },
+	};
 	size_t n = 0;
 
-	for (size_t i = 0; explain_options[i].name; i++)
-		if (!knows(&question->public, i) && needs(text, i))
-			ret[n++] = explain_options[i].name;
+	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
+		if (members[i].is_needed && !members[i].is_known)
+			ret[n++] = members[i].option;
 	return n;
 }

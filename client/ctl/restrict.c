@@ -14,7 +14,6 @@
 #include "read.h"
 
 #define RULES_MAX 1024
-#define PATH_LEN 108
 
 /* The exit statuses of shells, see also ctl_run_program(). */
 enum {
@@ -22,17 +21,14 @@ enum {
 	EXIT_BY_SIGNAL = 128,
 };
 
-enum {
-	OPTION_RULES,
-	OPTION_FILE,
-	OPTION_IDS,
-};
+static const char *rules_given, *file_given, *ids_given;
 
 const struct verb_option restrict_options[] = {
-	[OPTION_RULES] = { "rules", "RULES",
-			   "what the program can do: rules, with \";\" between them" },
-	[OPTION_FILE] = { "file", "FILE", "the same, from a file, one rule a line" },
-	[OPTION_IDS] = { "ids", "N", "the most ids that the program can have (default: no limit)" },
+	{ "rules", "RULES", "what the program can do: rules, with \";\" between them",
+	  .given = &rules_given },
+	{ "file", "FILE", "the same, from a file, one rule a line", .given = &file_given },
+	{ "ids", "N", "the most ids that the program can have (default: no limit)",
+	  .given = &ids_given },
 	{ NULL },
 };
 
@@ -48,60 +44,34 @@ static void split(char *rules)
 	}
 }
 
-static int read_file(const char *path, char ret[RULES_MAX])
+static void read_file(const char *path, char ret[RULES_MAX])
 {
 	FILE *file = fopen(path, "re");
 	size_t n;
-	bool failed;
 
-	if (!file) {
-		complain("cannot open %s: %m", path);
-		return EXIT_FAILURE;
-	}
+	if (!file)
+		die(EXIT_FAILURE, "cannot open %s: %m", path);
 	n = fread(ret, 1, RULES_MAX, file);
-	failed = ferror(file);
-	if (failed)
-		complain("cannot read %s: %m", path);
+	if (ferror(file))
+		die(EXIT_FAILURE, "cannot read %s: %m", path);
 	fclose(file);
-	if (failed)
-		return EXIT_FAILURE;
-	if (n == RULES_MAX || memchr(ret, 0, n)) {
-		complain("%s: the rules must be a text of at most %d bytes", path, RULES_MAX - 1);
-		return EXIT_FAILURE;
-	}
+	if (n == RULES_MAX || memchr(ret, 0, n))
+		die(EXIT_FAILURE, "%s: the rules must be a text of at most %d bytes", path,
+		    RULES_MAX - 1);
 	ret[n] = 0;
-	return 0;
 }
 
-static int read_rules(const struct ctl *ctl, char ret[RULES_MAX])
+static void read_rules(const struct ctl *ctl, char ret[RULES_MAX])
 {
-	const char *rules = ctl->given[OPTION_RULES], *path = ctl->given[OPTION_FILE];
-
-	if (!rules == !path) {
-		complain("give the rules with either --rules or --file");
-		return ctl_see_help(ctl->verb);
+	if (!rules_given == !file_given)
+		ctl_misused(ctl, "give the rules with either --rules or --file");
+	if (file_given) {
+		read_file(file_given, ret);
+		return;
 	}
-	if (path)
-		return read_file(path, ret);
-	if (strlen(rules) >= RULES_MAX) {
-		complain("the rules are longer than %d bytes", RULES_MAX - 1);
-		return EXIT_USAGE;
-	}
-	split(strcpy(ret, rules));
-	return 0;
-}
-
-/* Opens the session that owns the socket, and sets PATH to the socket's. */
-static int prepare(struct ctl *ctl, const char *rules, unsigned ids, char path[PATH_LEN])
-{
-	int r, status = ctl_open_session(ctl, /* as_admin= */ false);
-
-	if (status != 0)
-		return status;
-	r = rdmabroker_restrict(ctl->session, rules, ids);
-	if (r == 0)
-		r = rdmabroker_publish(ctl->session, path, PATH_LEN);
-	return r == 0 ? 0 : ctl_complain_failure(ctl, r);
+	if (strlen(rules_given) >= RULES_MAX)
+		die(EXIT_USAGE, "the rules are longer than %d bytes", RULES_MAX - 1);
+	split(strcpy(ret, rules_given));
 }
 
 static volatile sig_atomic_t child;
@@ -152,10 +122,8 @@ static int run(const char *path, char **arguments)
 	pid = fork();
 	if (pid == 0)
 		run_program(path, arguments, &mask, parent);
-	if (pid < 0) {
-		complain("cannot start a process: %m");
-		return EXIT_CANNOT_RUN;
-	}
+	if (pid < 0)
+		die(EXIT_CANNOT_RUN, "cannot start a process: %m");
 	child = pid;
 	handle_signals(&passes);
 	sigprocmask(SIG_SETMASK, &mask, NULL);
@@ -165,18 +133,18 @@ static int run(const char *path, char **arguments)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_BY_SIGNAL + WTERMSIG(status);
 }
 
+/* This process has the session that owns the socket at PATH. */
 int verb_restrict(struct ctl *ctl)
 {
-	char rules[RULES_MAX], path[PATH_LEN];
-	const char *given = ctl->given[OPTION_IDS];
+	char rules[RULES_MAX], path[CTL_SOCKET_SIZE];
 	unsigned long ids = 0;
-	int status = read_rules(ctl, rules);
 
-	if (status == 0 && given && (!read_number(given, UINT_MAX, &ids) || ids == 0)) {
-		complain("invalid number of ids \"%s\": it must be a number from 1", given);
-		return ctl_see_help(ctl->verb);
-	}
-	if (status == 0)
-		status = prepare(ctl, rules, (unsigned)ids, path);
-	return status != 0 ? status : run(path, ctl->arguments);
+	read_rules(ctl, rules);
+	if (ids_given && (!read_number(ids_given, UINT_MAX, &ids) || ids == 0))
+		ctl_misused(ctl, "invalid number of ids \"%s\": it must be a number from 1",
+			    ids_given);
+	ctl_open_session(ctl, /* as_admin= */ false);
+	ctl_check(ctl, rdmabroker_restrict(ctl->session, rules, (unsigned)ids));
+	ctl_check(ctl, rdmabroker_publish(ctl->session, path, CTL_SOCKET_SIZE));
+	return run(path, ctl->arguments);
 }

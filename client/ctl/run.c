@@ -25,18 +25,14 @@ int verb_run(struct ctl *ctl)
 {
 	char path[PATH_MAX];
 
-	if (!dropin_find(path)) {
-		complain("%s is not installed", DROPIN);
-		return EXIT_FAILURE;
-	}
+	if (!dropin_find(path))
+		die(EXIT_FAILURE, "%s is not installed", DROPIN);
 	/*
 	 * A program that opens devices by libibverbs needs leases. With RDMABROKER_DEVICES=all the drop-in gets
 	 * leases when the program starts.
 	 */
 	if (preload(path) < 0 || setenv("RDMABROKER_DEVICES", "all", /* overwrite= */ 0) < 0 ||
-	    (ctl->socket && setenv("RDMABROKER_SOCKET", ctl->socket, 1) < 0)) {
-		complain("cannot set the environment: %m");
-		return EXIT_FAILURE;
-	}
+	    (ctl->socket && setenv("RDMABROKER_SOCKET", ctl->socket, 1) < 0))
+		die(EXIT_FAILURE, "cannot set the environment: %m");
 	return ctl_run_program(ctl->arguments);
 }

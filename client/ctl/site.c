@@ -13,14 +13,12 @@
 #include <unistd.h>
 
 #include "ctl.h"
+#include "newfile.h"
 #include "proto/text.h"
 #include "site.h"
 #include "sitecheck.h"
-#include "sitefile.h"
 #include "siteforce.h"
-#include "siteheld.h"
 #include "sitehold.h"
-#include "sitehost.h"
 #include "sitelog.h"
 #include "siteversion.h"
 #include "table.h"
@@ -49,72 +47,57 @@
  */
 #define CHECK_SECONDS_MAX 3600
 
-enum {
-	OPTION_NAME,
-	OPTION_DIRECTORY,
-	OPTION_DRY_RUN,
-	OPTION_UNLESS_HELD,
-	OPTION_AGAIN,
-	OPTION_BY,
-};
+static const char *name_given, *directory, *dry_run, *unless_held, *again, *by;
 
 const struct verb_option site_options[] = {
-	[OPTION_NAME] = { "name", "NAME", "name of the version (default: that of its directory)" },
-	[OPTION_DIRECTORY] = { "directory", "DIR",
-			       "where versions are installed (default " DIRECTORY ")" },
-	[OPTION_DRY_RUN] = { "dry-run", NULL,
-			     "check the version, change nothing, and print what would change" },
-	[OPTION_UNLESS_HELD] = { "unless-held", NULL,
-				 "install nothing while \"site hold\" is in effect" },
-	[OPTION_AGAIN] = { "again", NULL,
-			   "try a version that was refused, though nothing has changed" },
-	[OPTION_BY] = { "by", "TEXT", "who makes the change, for \"site log\" (default: you)" },
+	{ "name", "NAME", "name of the version (default: that of its directory)",
+	  .given = &name_given },
+	{ "directory", "DIR", "where versions are installed (default " DIRECTORY ")",
+	  .given = &directory },
+	{ "dry-run", NULL, "check the version, change nothing, and print what would change",
+	  .given = &dry_run },
+	{ "unless-held", NULL, "install nothing while \"site hold\" is in effect",
+	  .given = &unless_held },
+	{ "again", NULL, "try a version that was refused, though nothing has changed",
+	  .given = &again },
+	{ "by", "TEXT", "who makes the change, for \"site log\" (default: you)", .given = &by },
 	{ NULL },
 };
 
 const char *const site_actions[] = { "install", "use", "hold", "release", "status", "log", NULL };
 
-void site_path(char ret[PATH_MAX], const struct site *site, const char *fmt, ...)
+const char *site_path(const struct site *site, const char *fmt, ...)
 {
+	static char paths[8][PATH_MAX];
+	static unsigned i;
 	char name[256];
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(name, sizeof(name), fmt, ap);
 	va_end(ap);
-	snprintf(ret, PATH_MAX, "%s/%s", site->dir, name);
+	i = (i + 1) % 8;
+	snprintf(paths[i], sizeof(paths[i]), "%s/%s", site->dir, name);
+	return paths[i];
 }
 
-/* Returns STATUS. */
-static int fail(struct site *site, const char *code, int status)
+int site_fail(struct site *site, const char *code, int status)
 {
 	site->code = code;
 	return status;
-}
-
-/* The installed versions, the newest first. The caller frees *RET. */
-static size_t list_versions(const struct site *site, struct site_known **ret)
-{
-	char path[PATH_MAX];
-
-	site_path(path, site, SITE_VERSIONS);
-	return site_list(path, ret);
 }
 
 /* Removes what processes that were killed have left: nobody else writes here, because this one has the lock. */
 static void remove_leftovers(const struct site *site)
 {
 	const struct dirent *entry;
-	char path[PATH_MAX];
 	DIR *d = opendir(site->dir);
 
 	while (d && (entry = readdir(d))) {
 		size_t n = strlen(entry->d_name);
 
-		if (entry->d_name[0] != '.' || n < 5 || strcmp(entry->d_name + n - 4, ".new") != 0)
-			continue;
-		site_path(path, site, "%s", entry->d_name);
-		siteversion_remove(path);
+		if (entry->d_name[0] == '.' && n >= 5 && strcmp(entry->d_name + n - 4, ".new") == 0)
+			siteversion_remove(site_path(site, "%s", entry->d_name));
 	}
 	if (d)
 		closedir(d);
@@ -123,45 +106,32 @@ static void remove_leftovers(const struct site *site)
 /* Removes the oldest versions, but not the one in force, or on its way there. */
 static void forget_old(const struct site *site)
 {
-	char kept[SITE_NAME_MAX + 1] = "", path[PATH_MAX];
+	char kept[SITE_NAME_MAX + 1] = "";
 	struct site_known *known;
-	size_t n = list_versions(site, &known);
+	size_t n = site_list(site_path(site, SITE_VERSIONS), &known);
 
 	remove_leftovers(site);
 	siteforce_get(site, kept);
 	for (size_t i = KEEP; i < n; i++) {
 		if (strcmp(known[i].name, kept) == 0 || strcmp(known[i].name, site->wanted) == 0)
 			continue;
-		site_path(path, site, SITE_VERSIONS "/%s", known[i].name);
-		siteversion_remove(path);
-		site_path(path, site, SITE_VERSIONS "/.%s.sha256", known[i].name);
-		unlink(path);
+		siteversion_remove(site_path(site, SITE_VERSIONS "/%s", known[i].name));
+		unlink(site_path(site, SITE_VERSIONS "/.%s.sha256", known[i].name));
 	}
 	free(known);
-}
-
-/* The exit status after siteversion_read() has failed. */
-static int fail_read(struct site *site)
-{
-	bool is_wrong = errno == EINVAL || errno == ENOENT;
-
-	return fail(site, is_wrong ? CODE_CONTENT : CODE_HOST,
-		    is_wrong ? EXIT_FAILURE : EXIT_LATER);
 }
 
 /* Reads the version in DIR, which is to be in force as WANTED. NULL: an error was printed, and *RET_STATUS is set. */
 static struct site_version *read_wanted(struct site *site, const char *dir, int *ret_status)
 {
 	struct site_version *version = siteversion_read(dir);
+	bool is_wrong = !version && (errno == EINVAL || errno == ENOENT);
 
-	if (!version) {
-		*ret_status = fail_read(site);
-		return NULL;
-	}
-	sitehost_digest(site->host);
-	if (siteversion_digest(version, site->digest))
+	sitecheck_digest_host(site->host);
+	if (version && siteversion_digest(version, site->digest))
 		return version;
-	*ret_status = fail(site, CODE_HOST, EXIT_LATER);
+	*ret_status = is_wrong ? site_fail(site, CODE_CONTENT, EXIT_FAILURE) :
+				 site_fail(site, CODE_HOST, EXIT_LATER);
 	return siteversion_free(version);
 }
 
@@ -187,7 +157,7 @@ static bool was_refused(const struct site *site)
 	const struct sitestate *was = &site->was;
 
 	return strcmp(was->state, SITE_REFUSED) == 0 && strcmp(was->wanted, site->wanted) == 0 &&
-	       is_checked(site) && !site->ctl->given[OPTION_AGAIN];
+	       is_checked(site) && !again;
 }
 
 enum found {
@@ -201,21 +171,20 @@ enum found {
 /* What was installed as NAME, as a digest. */
 static bool has_digest(const struct site *site, const char *name, const char *digest)
 {
-	char file[SITE_NAME_MAX + 16], dir[PATH_MAX], text[SITEFILE_MAX];
+	char file[SITE_NAME_MAX + 16], text[NEWFILE_TEXT_MAX];
 
-	site_path(dir, site, SITE_VERSIONS);
 	snprintf(file, sizeof(file), ".%s.sha256", name);
-	return sitefile_read(dir, file, text) && strcmp(text, digest) == 0;
+	return newfile_read(site_path(site, SITE_VERSIONS), file, text) &&
+	       strcmp(text, digest) == 0;
 }
 
 /* How what is installed as WANTED compares with VERSION. */
 static enum found find_installed(const struct site *site, const struct site_version *version)
 {
+	const char *path = site_path(site, SITE_VERSIONS "/%s", site->wanted);
 	struct site_version *installed;
-	char path[PATH_MAX];
 	bool same, safe;
 
-	site_path(path, site, SITE_VERSIONS "/%s", site->wanted);
 	if (access(path, F_OK) < 0 && errno == ENOENT)
 		return FOUND_NONE;
 	installed = siteversion_read(path);
@@ -237,8 +206,16 @@ static int tell_check(struct site *site, enum sitecheck result)
 		return EXIT_SUCCESS;
 	complain("version %s is %s, nothing has changed", site->wanted,
 		 result == SITECHECK_REFUSED ? "refused" : "not checked");
-	return result == SITECHECK_REFUSED ? fail(site, CODE_RULES, EXIT_FAILURE) :
-					     fail(site, CODE_HOST, EXIT_LATER);
+	return result == SITECHECK_REFUSED ? site_fail(site, CODE_RULES, EXIT_FAILURE) :
+					     site_fail(site, CODE_HOST, EXIT_LATER);
+}
+
+/* Checks VERSION, which is installed as WANTED, if that is not known to be valid. Returns the exit status. */
+static int check_installed(struct site *site, const struct site_version *version)
+{
+	const char *path = site_path(site, SITE_VERSIONS "/%s", site->wanted);
+
+	return was_valid(site) ? EXIT_SUCCESS : tell_check(site, sitecheck_run(path, version));
 }
 
 /* Puts the directory NEW at PATH. What is there already is exchanged, so that there is no moment without the version. */
@@ -255,21 +232,20 @@ static bool put_directory(const char *new, const char *path, bool exists)
 /* Writes VERSION to the directory of WANTED, if it passes its check. EXISTS: it has other files. Returns the exit status. */
 static int add_version(struct site *site, const struct site_version *version, bool exists)
 {
-	char new[PATH_MAX], dir[PATH_MAX], path[PATH_MAX], file[SITE_NAME_MAX + 16];
+	const char *new = site_path(site, ".version.new"), *dir = site_path(site, SITE_VERSIONS),
+		   *path = site_path(site, SITE_VERSIONS "/%s", site->wanted);
+	char file[SITE_NAME_MAX + 16];
 	int status, r;
 
-	site_path(new, site, ".version.new");
-	site_path(dir, site, SITE_VERSIONS);
-	site_path(path, site, SITE_VERSIONS "/%s", site->wanted);
 	if (!siteversion_remove(new) || !siteversion_write(version, new))
-		return fail(site, CODE_HOST, EXIT_LATER);
+		return site_fail(site, CODE_HOST, EXIT_LATER);
 	status = was_valid(site) ? EXIT_SUCCESS : tell_check(site, sitecheck_run(new, version));
 	if (status == EXIT_SUCCESS) {
 		snprintf(file, sizeof(file), ".%s.sha256", site->wanted);
-		r = sitefile_write(dir, file, site->digest);
+		r = newfile_print(dir, file, "%s", site->digest);
 		if (r < 0 || !put_directory(new, path, exists)) {
 			complain("cannot install %s: %s", path, strerror(r < 0 ? -r : errno));
-			status = fail(site, CODE_HOST, EXIT_LATER);
+			status = site_fail(site, CODE_HOST, EXIT_LATER);
 		}
 	}
 	siteversion_remove(new);
@@ -280,18 +256,17 @@ static int add_version(struct site *site, const struct site_version *version, bo
 static int make_files(struct site *site, const struct site_version *version, bool *ret_is_new)
 {
 	enum found found = find_installed(site, version);
-	char path[PATH_MAX];
 
 	*ret_is_new = found != FOUND_SAME;
 	if (found == FOUND_UNREADABLE)
-		return fail(site, CODE_HOST, EXIT_LATER);
+		return site_fail(site, CODE_HOST, EXIT_LATER);
 	if (found == FOUND_OTHER) {
 		complain(
 			"version %s is installed already, with other contents; a version cannot be changed, so "
 			"give the new one another name",
 			site->wanted);
 		site->was_checked = true;
-		return fail(site, CODE_NAME, EXIT_FAILURE);
+		return site_fail(site, CODE_NAME, EXIT_FAILURE);
 	}
 	if (found == FOUND_EDITED) {
 		complain(
@@ -300,15 +275,13 @@ static int make_files(struct site *site, const struct site_version *version, boo
 			site->dry_run ? "they would be put back" : "they are put back");
 		site->has_drifted = true;
 	}
-	site_path(path, site, SITE_VERSIONS "/%s", site->wanted);
 	if (found == FOUND_SAME)
-		return was_valid(site) ? EXIT_SUCCESS :
-					 tell_check(site, sitecheck_run(path, version));
+		return check_installed(site, version);
 	if (site->dry_run)
 		return tell_check(site, sitecheck_run_copy(version, site->wanted));
 	/* The daemon may have read the files that are replaced. */
 	if (found == FOUND_EDITED && !siteforce_mark_unconfirmed(site))
-		return fail(site, CODE_HOST, EXIT_LATER);
+		return site_fail(site, CODE_HOST, EXIT_LATER);
 	return add_version(site, version, found == FOUND_EDITED);
 }
 
@@ -322,7 +295,7 @@ static int install_version(struct site *site, const struct site_version *version
 			"version %s was refused, and neither it nor this host has changed since; --again tries it: %s",
 			site->wanted, site->was.error);
 		site->keeps_state = true;
-		return fail(site, site->was.code, EXIT_FAILURE);
+		return site_fail(site, site->was.code, EXIT_FAILURE);
 	}
 	status = make_files(site, version, &is_new);
 	return status == EXIT_SUCCESS ? siteforce_put(site, is_new) : status;
@@ -331,13 +304,11 @@ static int install_version(struct site *site, const struct site_version *version
 static int install(struct site *site, const char *dir)
 {
 	struct site_version *version;
-	int64_t since;
 	int status;
 
-	if (!siteversion_get_name(site->wanted, dir, site->ctl->given[OPTION_NAME]))
-		return EXIT_USAGE;
-	if (site->ctl->given[OPTION_UNLESS_HELD] && siteheld_refuses(site->dir, &since))
-		return fail(site, CODE_HELD, EXIT_LATER);
+	siteversion_get_name(site->wanted, dir, name_given);
+	if (unless_held && sitehold_refuses(site->dir))
+		return site_fail(site, CODE_HELD, EXIT_LATER);
 	version = read_wanted(site, dir, &status);
 	if (version)
 		status = install_version(site, version);
@@ -350,24 +321,19 @@ static int install(struct site *site, const char *dir)
 static int use(struct site *site, const char *name)
 {
 	struct site_version *version;
-	char path[PATH_MAX];
 	int status;
 
-	if (!site_is_name(name)) {
-		complain("invalid name of a version \"%s\"", name);
-		return EXIT_USAGE;
-	}
+	if (!site_is_name(name))
+		die(EXIT_USAGE, "invalid name of a version \"%s\"", name);
 	strcpy(site->wanted, name);
-	site_path(path, site, SITE_VERSIONS "/%s", name);
-	version = read_wanted(site, path, &status);
+	version = read_wanted(site, site_path(site, SITE_VERSIONS "/%s", name), &status);
 	if (version && !has_digest(site, name, site->digest)) {
 		complain(
 			"the files of version %s were changed on this host since it was installed; install it again",
 			name);
-		status = fail(site, CODE_NAME, EXIT_FAILURE);
+		status = site_fail(site, CODE_NAME, EXIT_FAILURE);
 	} else if (version) {
-		status = was_valid(site) ? EXIT_SUCCESS :
-					   tell_check(site, sitecheck_run(path, version));
+		status = check_installed(site, version);
 		if (status == EXIT_SUCCESS)
 			status = siteforce_put(site, /* is_new= */ false);
 	}
@@ -380,11 +346,8 @@ static int use(struct site *site, const char *name)
 /* The digest of what is installed as NAME now. Empty: it cannot be read; an error was printed. */
 static void digest_installed(const struct site *site, const char *name, char ret[SHA256_TEXT])
 {
-	struct site_version *version;
-	char path[PATH_MAX];
+	struct site_version *version = siteversion_read(site_path(site, SITE_VERSIONS "/%s", name));
 
-	site_path(path, site, SITE_VERSIONS "/%s", name);
-	version = siteversion_read(path);
 	if (!version || !siteversion_digest(version, ret))
 		ret[0] = 0;
 	siteversion_free(version);
@@ -514,9 +477,9 @@ static void print_status_json(const struct site *site, const char *version, bool
 			      const struct site_known *known, size_t n)
 {
 	const struct sitestate *state = &site->was;
-	struct jsonout json = { .file = stdout };
+	struct jsonout json;
 
-	jsonout_open(&json, NULL, '{');
+	json_begin(&json);
 	jsonout_string(&json, "version", or_null(version));
 	jsonout_string(&json, "state", or_null(state->state));
 	jsonout_string(&json, "sha256", or_null(state->sha256));
@@ -529,20 +492,15 @@ static void print_status_json(const struct site *site, const char *version, bool
 	for (size_t i = 0; i < n; i++)
 		jsonout_string(&json, NULL, known[i].name);
 	jsonout_close(&json, ']');
-	siteheld_print_json(site->dir, &json);
-	jsonout_close(&json, '}');
-	putchar('\n');
+	sitehold_print_json(site->dir, &json);
+	json_end(&json);
 }
 
 static void print_state(const struct sitestate *state)
 {
-	time_t since = (time_t)state->since;
-	char text[32] = "?";
-	struct tm tm;
+	char text[TIME_TEXT_MAX];
 
-	if (localtime_r(&since, &tm))
-		strftime(text, sizeof(text), "%F %T", &tm);
-	printf("state: %s since %s", state->state, text);
+	printf("state: %s since %s", state->state, time_to_text(text, "%F %T", state->since));
 	if (strcmp(state->wanted, state->version) != 0)
 		printf(", wanted is %s", state->wanted);
 	printf("%s%s\n", *state->error ? ": " : "", escaped(state->error));
@@ -552,7 +510,7 @@ static int print_status(struct site *site)
 {
 	char version[SITE_NAME_MAX + 1] = "";
 	struct site_known *known;
-	size_t n = list_versions(site, &known);
+	size_t n = site_list(site_path(site, SITE_VERSIONS), &known);
 	bool edited = siteforce_get(site, version) && is_edited(site, version);
 
 	sitestate_read(site->dir, &site->was);
@@ -563,7 +521,7 @@ static int print_status(struct site *site)
 		       edited ? ", but its files were changed on this host" : "");
 		if (*site->was.state)
 			print_state(&site->was);
-		siteheld_print(site->dir);
+		sitehold_print(site->dir);
 		for (size_t i = 0; i < n; i++)
 			printf("%s %s\n", i == 0 ? "installed:" : "          ", known[i].name);
 	}
@@ -587,38 +545,31 @@ static bool make_directories(const char *path)
 }
 
 /* Whoever can write there chooses the rules of this host, and what is removed as an old version. */
-static bool is_own(const char *path, int flags)
+static void refuse_others(const char *path, int flags)
 {
 	struct stat st;
 
-	if (fstatat(AT_FDCWD, path, &st, flags) == 0 && S_ISDIR(st.st_mode) &&
-	    (st.st_uid == 0 || st.st_uid == geteuid()) && !(st.st_mode & (S_IWGRP | S_IWOTH)))
-		return true;
-	complain("%s must be a directory of this user, which nobody else can write", path);
-	return false;
+	if (fstatat(AT_FDCWD, path, &st, flags) < 0 || !S_ISDIR(st.st_mode) ||
+	    (st.st_uid != 0 && st.st_uid != geteuid()) || (st.st_mode & (S_IWGRP | S_IWOTH)))
+		die(EXIT_LATER, "%s must be a directory of this user, which nobody else can write",
+		    path);
 }
 
-/* Only one process changes the versions at a time. */
-static bool lock(struct site *site)
+/* Only one process changes the versions at a time. The lock ends with the process. */
+static void lock(const struct site *site)
 {
-	char path[PATH_MAX];
+	const char *versions = site_path(site, SITE_VERSIONS), *path = site_path(site, ".lock");
+	int fd;
 
-	site_path(path, site, SITE_VERSIONS);
-	if (!make_directories(path)) {
-		complain("cannot make %s: %m", path);
-		return false;
-	}
-	if (!is_own(site->dir, 0) || !is_own(path, AT_SYMLINK_NOFOLLOW))
-		return false;
-	site_path(path, site, ".lock");
-	site->lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (site->lock >= 0 && flock(site->lock, LOCK_EX | LOCK_NB) == 0)
-		return true;
-	complain("cannot lock %s: %s", path,
-		 errno == EWOULDBLOCK ? "another process changes the versions" : strerror(errno));
-	if (site->lock >= 0)
-		close(site->lock);
-	return false;
+	if (!make_directories(versions))
+		die(EXIT_LATER, "cannot make %s: %m", versions);
+	refuse_others(site->dir, 0);
+	refuse_others(versions, AT_SYMLINK_NOFOLLOW);
+	fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+		die(EXIT_LATER, "cannot lock %s: %s", path,
+		    errno == EWOULDBLOCK ? "another process changes the versions" :
+					   strerror(errno));
 }
 
 /* What could not be recorded is recorded by the next run. Returns the exit status. */
@@ -629,8 +580,7 @@ static int finish(struct site *site, int status)
 	if (r == 0)
 		return status;
 	complain("cannot write the state to %s: %s", site->dir, strerror(-r));
-	site->code = CODE_HOST;
-	return EXIT_LATER;
+	return site_fail(site, CODE_HOST, EXIT_LATER);
 }
 
 /* `install` and `use`. */
@@ -642,10 +592,8 @@ static int change(struct site *site, bool installs, const char *what)
 	sitestate_read(site->dir, &site->was);
 	result->version = site->wanted;
 	site->action = installs ? "installed" : "used";
-	site->by = site->ctl->given[OPTION_BY];
+	site->by = by;
 	status = installs ? install(site, what) : use(site, what);
-	if (status == EXIT_USAGE)
-		return status;
 	if (status != EXIT_SUCCESS)
 		result->changed = result->reloaded = false;
 	if (!site->dry_run) {
@@ -663,52 +611,45 @@ static int change(struct site *site, bool installs, const char *what)
 /* `hold` and `release`. */
 static int hold(struct site *site, bool holds, const char *why)
 {
-	int status = holds ? siteheld_hold(site->dir, why ?: "") : siteheld_release(site->dir);
 	char version[SITE_NAME_MAX + 1];
-	bool has = siteforce_get(site, version);
+	bool has;
 
-	if (status != EXIT_SUCCESS)
-		return status;
+	if (holds)
+		sitehold_hold(site->dir, why ?: "");
+	else
+		sitehold_release(site->dir);
+	has = siteforce_get(site, version);
 	if (sitelog_add(site->dir, holds ? "held" : "released", has ? version : NULL, NULL, NULL) <
 	    0)
 		complain("cannot write %s/" SITELOG_FILE ": %m", site->dir);
 	sitestate_read(site->dir, &site->was);
-	return finish(site, status);
+	return finish(site, EXIT_SUCCESS);
 }
 
 int verb_site(struct ctl *ctl)
 {
-	struct site site = { .ctl = ctl,
-			     .dir = ctl->given[OPTION_DIRECTORY] ?: DIRECTORY,
-			     .dry_run = ctl->given[OPTION_DRY_RUN] };
+	struct site site = { .ctl = ctl, .dir = directory ?: DIRECTORY, .dry_run = dry_run };
 	const char *action = ctl->arguments[0], *what = ctl->arguments[1];
 	bool installs = strcmp(action, "install") == 0, uses = strcmp(action, "use") == 0;
 	bool holds = strcmp(action, "hold") == 0;
-	int status;
 
-	if (strlen(site.dir) > PATH_MAX - 512) {
-		complain("the path of the directory is too long");
-		return EXIT_USAGE;
-	}
+	if (strlen(site.dir) > PATH_MAX - 512)
+		die(EXIT_USAGE, "the path of the directory is too long");
 	if (strcmp(action, "status") == 0 && !what)
 		return print_status(&site);
-	if (strcmp(action, "log") == 0 && !what)
-		return sitelog_print(site.dir, ctl->json);
-	if (installs || uses ? !what : !holds && (strcmp(action, "release") != 0 || what)) {
-		complain(
+	if (strcmp(action, "log") == 0 && !what) {
+		sitelog_print(site.dir, ctl->json);
+		return EXIT_SUCCESS;
+	}
+	if (installs || uses ? !what : !holds && (strcmp(action, "release") != 0 || what))
+		ctl_misused(
+			ctl,
 			"site takes \"install DIR\", \"use VERSION\", \"hold [REASON]\", \"release\", "
 			"\"status\" or \"log\"");
-		return ctl_see_help(ctl->verb);
-	}
-	if (site.dry_run && !installs && !uses) {
-		complain("--dry-run is for \"site install\" and \"site use\"");
-		return EXIT_USAGE;
-	}
+	if (dry_run && !installs && !uses)
+		die(EXIT_USAGE, "--dry-run is for \"site install\" and \"site use\"");
 	umask(022);
-	if (!site.dry_run && !lock(&site))
-		return EXIT_LATER;
-	status = installs || uses ? change(&site, installs, what) : hold(&site, holds, what);
-	if (!site.dry_run)
-		close(site.lock);
-	return status;
+	if (!dry_run)
+		lock(&site);
+	return installs || uses ? change(&site, installs, what) : hold(&site, holds, what);
 }

@@ -3,7 +3,6 @@
 
 /* What the files of `site` share; see site.c. */
 
-#include <limits.h>
 #include <stdbool.h>
 
 #include "ctl.h"
@@ -22,11 +21,10 @@ struct site {
 	struct ctl *ctl;
 	const char *dir;
 	bool dry_run;
-	int lock;
 	struct sitestate was; /* before the action */
 	char wanted[SITE_NAME_MAX + 1]; /* the version that the action is about; empty: none */
 	char digest[SHA256_TEXT]; /* of WANTED; empty: it was not read */
-	char host[SHA256_TEXT]; /* see sitehost.h; empty: not known */
+	char host[SHA256_TEXT]; /* see sitecheck_digest_host(); empty: not known */
 	bool was_checked; /* rdmabrokerd --check was run, or the daemon has read the version */
 	const char *action, *by; /* for the log; BY NULL: the user who runs this program */
 	bool keeps_state; /* the action has found out nothing new about what is wanted */
@@ -36,9 +34,11 @@ struct site {
 	struct site_result result;
 };
 
-/* The path of a file in the directory of the versions. */
-__attribute__((format(printf, 3, 4))) void site_path(char ret[PATH_MAX], const struct site *site,
-						     const char *fmt, ...);
+/* The path of a file in the directory of the versions. Good for the next 7 calls. */
+__attribute__((format(printf, 2, 3))) const char *site_path(const struct site *site,
+							    const char *fmt, ...);
+/* The action has failed because of CODE. Returns STATUS. */
+int site_fail(struct site *site, const char *code, int status);
 
 /* Why the version that is wanted is not in force. They are in the state, and labels of metrics. */
 #define CODE_OK "ok"

@@ -19,3 +19,10 @@ const char *sitecheck_program(void);
 enum sitecheck sitecheck_run(const char *dir, const struct site_version *version);
 /* The same for a copy of VERSION, in a directory NAME that is gone afterwards. */
 enum sitecheck sitecheck_run_copy(const struct site_version *version, const char *name);
+
+/*
+ * A digest of what of this host decides whether a version is valid here: its configuration and own rules, its local users and
+ * groups, and the installed daemon, by the size and the times of their files. Users of a directory service are not in it.
+ * Empty: not known.
+ */
+void sitecheck_digest_host(char ret[SHA256_TEXT]);

@@ -6,10 +6,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "newfile.h"
 #include "output.h"
-#include "sitefile.h"
 #include "siteforce.h"
-#include "siteheld.h"
 #include "sitelog.h"
 
 #define UNCONFIRMED ".unconfirmed"
@@ -17,12 +16,10 @@
 /* The version that the link names. False: none. */
 static bool get_current(const struct site *site, char ret[SITE_NAME_MAX + 1])
 {
-	char path[PATH_MAX], target[PATH_MAX];
+	char target[PATH_MAX];
 	const char *name;
-	ssize_t n;
+	ssize_t n = readlink(site_path(site, "current"), target, sizeof(target) - 1);
 
-	site_path(path, site, "current");
-	n = readlink(path, target, sizeof(target) - 1);
 	if (n < 0)
 		return false;
 	target[n] = 0;
@@ -36,11 +33,10 @@ static bool get_current(const struct site *site, char ret[SITE_NAME_MAX + 1])
 /* NAME NULL: no version. The link is replaced as a whole, so that there is no moment without one. */
 static bool set_current(const struct site *site, const char *name)
 {
-	char path[PATH_MAX], new[PATH_MAX], target[SITE_NAME_MAX + 16];
+	const char *path = site_path(site, "current"), *new = site_path(site, ".current.new");
+	char target[SITE_NAME_MAX + 16];
 	bool good;
 
-	site_path(path, site, "current");
-	site_path(new, site, ".current.new");
 	unlink(new);
 	if (name) {
 		snprintf(target, sizeof(target), SITE_VERSIONS "/%s", name);
@@ -55,20 +51,16 @@ static bool set_current(const struct site *site, const char *name)
 
 bool siteforce_is_unconfirmed(const struct site *site)
 {
-	char path[PATH_MAX];
-
-	site_path(path, site, UNCONFIRMED);
-	return access(path, F_OK) == 0;
+	return access(site_path(site, UNCONFIRMED), F_OK) == 0;
 }
 
 bool siteforce_get(const struct site *site, char ret[SITE_NAME_MAX + 1])
 {
-	char text[SITEFILE_MAX], path[PATH_MAX];
+	char text[NEWFILE_TEXT_MAX];
 
-	if (!sitefile_read(site->dir, UNCONFIRMED, text))
+	if (!newfile_read(site->dir, UNCONFIRMED, text))
 		return get_current(site, ret);
-	site_path(path, site, SITE_VERSIONS "/%s", text);
-	if (!site_is_name(text) || access(path, F_OK) < 0)
+	if (!site_is_name(text) || access(site_path(site, SITE_VERSIONS "/%s", text), F_OK) < 0)
 		return false;
 	strcpy(ret, text);
 	return true;
@@ -91,18 +83,10 @@ bool siteforce_mark_unconfirmed(const struct site *site)
 	state.since = time(NULL);
 	r = sitestate_write(site->dir, &state);
 	if (r == 0)
-		r = sitefile_write(site->dir, UNCONFIRMED, state.version);
+		r = newfile_print(site->dir, UNCONFIRMED, "%s", state.version);
 	if (r < 0)
 		complain("cannot write %s/" UNCONFIRMED ": %s", site->dir, strerror(-r));
 	return r == 0;
-}
-
-static void confirm(const struct site *site)
-{
-	char path[PATH_MAX];
-
-	site_path(path, site, UNCONFIRMED);
-	unlink(path);
 }
 
 static bool is_away(int r)
@@ -177,7 +161,7 @@ static int go_back(struct site *site, bool hangs)
 		return status;
 	}
 	if (set_current(site, was) && reload(site, &ignored[0], &ignored[1]) && ignored[0])
-		confirm(site);
+		unlink(site_path(site, UNCONFIRMED));
 	complain("version %s is %s; %s%s", name, hangs ? "not in force" : "refused",
 		 was ? "in force is still version " : "no version is in force", was ?: "");
 	return status;
@@ -197,10 +181,8 @@ int siteforce_put(struct site *site, bool is_new)
 	if (!result->changed || site->dry_run)
 		return EXIT_SUCCESS;
 	site->was_checked = true;
-	if (!siteforce_mark_unconfirmed(site) || !set_current(site, site->wanted)) {
-		site->code = CODE_HOST;
-		return EXIT_LATER;
-	}
+	if (!siteforce_mark_unconfirmed(site) || !set_current(site, site->wanted))
+		return site_fail(site, CODE_HOST, EXIT_LATER);
 	if (!reload(site, &runs, &hangs))
 		return go_back(site, hangs);
 	result->reloaded = runs;
@@ -209,10 +191,9 @@ int siteforce_put(struct site *site, bool is_new)
 			result->previous, site->by);
 	if (r < 0) {
 		complain("cannot write %s/" SITELOG_FILE ": %s", site->dir, strerror(-r));
-		site->code = CODE_HOST;
-		return EXIT_LATER;
+		return site_fail(site, CODE_HOST, EXIT_LATER);
 	}
 	if (runs)
-		confirm(site);
+		unlink(site_path(site, UNCONFIRMED));
 	return EXIT_SUCCESS;
 }

@@ -12,20 +12,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "author.h"
+#include "proto/jsonout.h"
+#include "sitelog.h"
 
-#define SITEHOLD_FILE "hold"
 #define SITEHOLD_WHY_MAX 512 /* with the NUL */
 
 struct sitehold {
 	int64_t since; /* seconds since 1970; 0: not known */
-	char by[AUTHOR_MAX]; /* "?": not known */
+	char by[SITELOG_BY_MAX]; /* "?": not known */
 	char why[SITEHOLD_WHY_MAX]; /* empty: no reason was given */
 };
 
-/* Whether the versions in the directory SITE are held. A file that cannot be read, or has something else, holds them, too. */
-bool sitehold_read(const char *site, struct sitehold *ret);
-/* Writes the file as a whole. 0 or a negative errno. */
-int sitehold_write(const char *site, const struct sitehold *hold);
-/* 1: it was held; 0: it was not; or a negative errno. */
-int sitehold_remove(const char *site);
+/* Whether the versions in DIR are held. A file that cannot be read, or has something else, holds them, too. */
+bool sitehold_read(const char *dir, struct sitehold *ret);
+/* They say what they have done, or print an error and end the program. */
+void sitehold_hold(const char *dir, const char *why);
+void sitehold_release(const char *dir);
+/* A line, or the member "held" of the object that is open in JSON. */
+void sitehold_print(const char *dir);
+void sitehold_print_json(const char *dir, struct jsonout *json);
+/* True: the versions are held; an error was printed. */
+bool sitehold_refuses(const char *dir);

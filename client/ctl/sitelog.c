@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <errno.h>
 #include <inttypes.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
-#include "author.h"
+#include "newfile.h"
 #include "proto/text.h"
-#include "sitefile.h"
 #include "sitelog.h"
 #include "table.h"
 
@@ -16,15 +16,30 @@
 
 #define KEEP 8
 
+void sitelog_author(char ret[SITELOG_BY_MAX])
+{
+	const char *sudo = geteuid() == 0 ? getenv("SUDO_USER") : NULL;
+	const struct passwd *entry = getpwuid(getuid());
+	char host[65] = "", uid[32];
+	const char *user;
+
+	gethostname(host, sizeof(host) - 1);
+	snprintf(uid, sizeof(uid), "%u", getuid());
+	user = entry ? entry->pw_name : uid;
+	if (sudo && *sudo && strcmp(sudo, user) != 0)
+		snprintf(ret, SITELOG_BY_MAX, "%.128s@%s (as %.128s)", sudo, host, user);
+	else
+		snprintf(ret, SITELOG_BY_MAX, "%.128s@%s", user, host);
+	text_make_printable(ret, strlen(ret));
+}
+
 int sitelog_add(const char *dir, const char *action, const char *version, const char *previous,
 		const char *by)
 {
-	char old[SITEFILE_MAX], author[AUTHOR_MAX], *new = NULL;
-	char *from = old;
+	char old[NEWFILE_TEXT_MAX], author[SITELOG_BY_MAX], *from = old;
 	size_t n = 0;
-	int r;
 
-	sitefile_read(dir, SITELOG_FILE, old);
+	newfile_read(dir, SITELOG_FILE, old);
 	for (const char *c = old; *c; c++)
 		n += *c == '\n';
 	for (; n >= KEEP; n--)
@@ -32,18 +47,14 @@ int sitelog_add(const char *dir, const char *action, const char *version, const 
 	if (by)
 		text_copy(author, sizeof(author), by);
 	else
-		author_text(author);
+		sitelog_author(author);
 	text_make_printable(author, strlen(author));
-	if (asprintf(&new, "%s%" PRId64 "\t%s\t%s\t%s\t%s\n", from, (int64_t)time(NULL), action,
-		     version ?: "-", previous ?: "-", author) < 0)
-		return -ENOMEM;
-	r = sitefile_write(dir, SITELOG_FILE, new);
-	free(new);
-	return r;
+	return newfile_print(dir, SITELOG_FILE, "%s%" PRId64 "\t%s\t%s\t%s\t%s\n", from,
+			     (int64_t)time(NULL), action, version ?: "-", previous ?: "-", author);
 }
 
 struct row {
-	char at[32];
+	char at[TIME_TEXT_MAX];
 	int64_t time;
 	const char *when, *action, *version, *previous, *by;
 };
@@ -58,20 +69,16 @@ static const char *next_field(char **rest)
 static void parse(char *line, struct row *ret)
 {
 	const char *seconds = next_field(&line);
-	time_t time = seconds ? (time_t)strtoll(seconds, NULL, 10) : 0;
-	struct tm tm;
 
-	*ret = (struct row){ .time = time };
-	if (localtime_r(&time, &tm))
-		strftime(ret->at, sizeof(ret->at), "%F %T", &tm);
-	ret->when = ret->at;
+	*ret = (struct row){ .time = seconds ? strtoll(seconds, NULL, 10) : 0 };
+	ret->when = time_to_text(ret->at, "%F %T", ret->time);
 	ret->action = next_field(&line);
 	ret->version = next_field(&line);
 	ret->previous = next_field(&line);
 	ret->by = next_field(&line);
 }
 
-int sitelog_print(const char *dir, bool as_json)
+void sitelog_print(const char *dir, bool as_json)
 {
 	static const struct column columns[] = {
 		{ "TIME", NULL, COLUMN_OF(struct row, when) },
@@ -82,30 +89,23 @@ int sitelog_print(const char *dir, bool as_json)
 		{ "BY", "by", COLUMN_OF(struct row, by) },
 		{ NULL },
 	};
-	char text[SITEFILE_MAX], *lines[KEEP], *rest = NULL;
-	struct jsonout json = { .file = stdout };
+	char text[NEWFILE_TEXT_MAX], *lines[KEEP], *rest = NULL;
+	struct jsonout json;
 	struct table table;
 	size_t n = 0;
 
-	sitefile_read(dir, SITELOG_FILE, text);
+	newfile_read(dir, SITELOG_FILE, text);
 	for (char *line = strtok_r(text, "\n", &rest); line && n < KEEP;
 	     line = strtok_r(NULL, "\n", &rest))
 		lines[n++] = line;
-	if (as_json) {
-		jsonout_open(&json, NULL, '{');
-		jsonout_open(&json, "changes", '[');
-		table = (struct table){ .columns = columns, .json = &json };
-	} else {
-		table_begin(&table, columns);
-	}
+	if (as_json)
+		json_begin(&json);
+	table_begin(&table, columns, as_json ? &json : NULL, "changes");
 	for (struct row row; n > 0;) {
 		parse(lines[--n], &row);
 		table_add(&table, &row);
 	}
-	if (!as_json)
-		return table_end(&table, stdout) ? EXIT_SUCCESS : EXIT_FAILURE;
-	jsonout_close(&json, ']');
-	jsonout_close(&json, '}');
-	putchar('\n');
-	return EXIT_SUCCESS;
+	table_end(&table, stdout);
+	if (as_json)
+		json_end(&json);
 }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "newfile.h"
 #include "proto/text.h"
-#include "sitefile.h"
 #include "sitestate.h"
 
 struct key {
@@ -43,15 +42,15 @@ static void take_line(struct sitestate *state, const char *line)
 
 void sitestate_read(const char *dir, struct sitestate *ret)
 {
-	char text[SITEFILE_MAX], *rest = NULL;
+	char text[NEWFILE_TEXT_MAX], *rest = NULL;
 
 	*ret = (struct sitestate){ 0 };
-	sitefile_read(dir, SITESTATE_FILE, text);
+	newfile_read(dir, SITESTATE_FILE, text);
 	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
 		take_line(ret, line);
 }
 
-static void print(const struct sitestate *state, char text[SITEFILE_MAX])
+static void print(const struct sitestate *state, char text[NEWFILE_TEXT_MAX])
 {
 	size_t len = 0;
 
@@ -60,10 +59,11 @@ static void print(const struct sitestate *state, char text[SITEFILE_MAX])
 		const void *at = (const char *)state + keys[i].offset;
 
 		if (keys[i].size == 0)
-			len += (size_t)snprintf(text + len, SITEFILE_MAX - len, "%s %" PRId64 "\n",
-						keys[i].name, *(const int64_t *)at);
+			len += (size_t)snprintf(text + len, NEWFILE_TEXT_MAX - len,
+						"%s %" PRId64 "\n", keys[i].name,
+						*(const int64_t *)at);
 		else if (*(const char *)at)
-			len += (size_t)snprintf(text + len, SITEFILE_MAX - len, "%s %s\n",
+			len += (size_t)snprintf(text + len, NEWFILE_TEXT_MAX - len, "%s %s\n",
 						keys[i].name, (const char *)at);
 	}
 }
@@ -78,10 +78,10 @@ bool sitestate_is_same(const struct sitestate *a, const struct sitestate *b)
 
 int sitestate_write(const char *dir, const struct sitestate *state)
 {
-	char text[SITEFILE_MAX], old[SITEFILE_MAX];
+	char text[NEWFILE_TEXT_MAX], old[NEWFILE_TEXT_MAX];
 
 	print(state, text);
-	return sitefile_read(dir, SITESTATE_FILE, old) && strcmp(text, old) == 0 ?
+	return newfile_read(dir, SITESTATE_FILE, old) && strcmp(text, old) == 0 ?
 		       0 :
-		       sitefile_write(dir, SITESTATE_FILE, text);
+		       newfile_print(dir, SITESTATE_FILE, "%s", text);
 }

@@ -9,9 +9,12 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sysexits.h>
 
-#include "sha256.h"
-#include "sitename.h"
+#include "siteversion.h"
+
+/* It cannot be done now, for a reason that can pass: somebody else holds the lock, no space, the daemon hangs. */
+#define EXIT_LATER EX_TEMPFAIL
 
 #define SITESTATE_FILE "state"
 #define SITESTATE_ERROR_MAX 512

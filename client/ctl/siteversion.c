@@ -11,34 +11,73 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ctl.h"
+#include "grow.h"
+#include "newfile.h"
 #include "output.h"
 #include "siteversion.h"
 
-bool siteversion_get_name(char ret[SITE_NAME_MAX + 1], const char *dir, const char *given)
+#define CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+"
+
+bool site_is_name(const char *name)
 {
-	size_t end = strlen(dir), n;
+	size_t n = strlen(name);
+
+	return n > 0 && n <= SITE_NAME_MAX && name[0] != '.' && name[0] != '-' &&
+	       strspn(name, CHARACTERS) == n;
+}
+
+static int compare_age(const void *a, const void *b)
+{
+	const struct site_known *x = a, *y = b;
+
+	if (x->since.tv_sec != y->since.tv_sec)
+		return x->since.tv_sec > y->since.tv_sec ? -1 : 1;
+	return x->since.tv_nsec > y->since.tv_nsec ? -1 : x->since.tv_nsec < y->since.tv_nsec;
+}
+
+size_t site_list(const char *dir, struct site_known **ret)
+{
+	struct site_known *known = NULL;
+	const struct dirent *entry;
+	struct stat st;
+	size_t n = 0;
+	DIR *d = opendir(dir);
+
+	while (d && (entry = readdir(d))) {
+		if (!site_is_name(entry->d_name) ||
+		    fstatat(dirfd(d), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    !S_ISDIR(st.st_mode))
+			continue;
+		known = grow(known, n, sizeof(*known));
+		strcpy(known[n].name, entry->d_name);
+		known[n++].since = st.st_mtim;
+	}
+	if (d)
+		closedir(d);
+	if (n > 0)
+		qsort(known, n, sizeof(*known), compare_age);
+	*ret = known;
+	return n;
+}
+
+void siteversion_get_name(char ret[SITE_NAME_MAX + 1], const char *dir, const char *given)
+{
+	char *copy = strdupa(dir), *slash;
 	const char *name = given;
 
 	/* Completion of a shell adds a slash. */
-	while (end > 1 && dir[end - 1] == '/')
-		end--;
-	if (!given) {
-		const char *slash = memrchr(dir, '/', end);
-
-		name = slash ? slash + 1 : dir;
-	}
-	n = given ? strlen(given) : (size_t)(dir + end - name);
-	if (n <= SITE_NAME_MAX) {
-		memcpy(ret, name, n);
-		ret[n] = 0;
-	}
-	if (n <= SITE_NAME_MAX && site_is_name(ret))
-		return true;
-	complain(
-		"invalid name of a version \"%.*s\": it must have at most %d letters, digits, '.', "
-		"'_', '-' and '+', and not begin with '.' or '-'; give another one with --name",
-		(int)n, name, SITE_NAME_MAX);
-	return false;
+	for (size_t end = strlen(copy); end > 1 && copy[end - 1] == '/';)
+		copy[--end] = 0;
+	slash = strrchr(copy, '/');
+	if (!given)
+		name = slash ? slash + 1 : copy;
+	if (!site_is_name(name))
+		die(EXIT_USAGE,
+		    "invalid name of a version \"%s\": it must have at most %d letters, digits, '.', "
+		    "'_', '-' and '+', and not begin with '.' or '-'; give another one with --name",
+		    name, SITE_NAME_MAX);
+	strcpy(ret, name);
 }
 
 static bool ends_in(const char *name, const char *suffix)
@@ -214,63 +253,27 @@ bool siteversion_digest(const struct site_version *version, char ret[SHA256_TEXT
 	return good;
 }
 
-static bool write_all(int fd, const char *text, size_t len)
+static bool write_file(const char *dir, const struct site_file *file)
 {
-	while (len > 0) {
-		ssize_t n = write(fd, text, len);
+	struct newfile to;
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return false;
-		text += n;
-		len -= (size_t)n;
-	}
-	return fsync(fd) == 0;
-}
-
-static bool write_file(int dirfd, const char *dir, const struct site_file *file)
-{
-	int fd = openat(dirfd, file->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-	bool good = fd >= 0 && fchmod(fd, 0644) == 0 && write_all(fd, file->text, file->len);
-
-	if (!good)
-		complain("cannot write %s/%s: %m", dir, file->name);
-	if (fd >= 0)
-		close(fd);
-	return good;
-}
-
-static int open_dir(const char *dir)
-{
-	return open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (!newfile_begin(&to, dir, file->name))
+		return false;
+	fwrite(file->text, 1, file->len, to.file);
+	return newfile_end(&to);
 }
 
 bool siteversion_write(const struct site_version *version, const char *dir)
 {
-	int fd = mkdir(dir, 0755) == 0 ? open_dir(dir) : -1;
-	bool good = fd >= 0 && fchmod(fd, 0755) == 0;
+	bool good = mkdir(dir, 0755) == 0 && chmod(dir, 0755) == 0;
 
 	if (!good)
 		complain("cannot make %s: %m", dir);
 	for (size_t i = 0; good && i < version->n; i++)
-		good = write_file(fd, dir, &version->files[i]);
-	if (fd >= 0)
-		close(fd);
+		good = write_file(dir, &version->files[i]);
 	if (!good)
 		siteversion_remove(dir);
 	return good;
-}
-
-bool siteversion_make_work(char ret[PATH_MAX])
-{
-	const char *tmp = getenv("TMPDIR");
-
-	snprintf(ret, PATH_MAX, "%s/rdmabrokerctl-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-	if (mkdtemp(ret))
-		return true;
-	complain("cannot make %s: %m", ret);
-	return false;
 }
 
 static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)

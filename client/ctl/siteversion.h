@@ -6,12 +6,29 @@
  * else. What is installed never changes.
  */
 
-#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <time.h>
 
 #include "sha256.h"
-#include "sitename.h"
+
+#define SITE_FILES_MAX 256
+#define SITE_SIZE_MAX (4 * 1024 * 1024) /* bytes of all files together */
+#define SITE_NAME_MAX 64 /* of a version, or of a file */
+
+/* True: NAME has 1 to 64 letters, digits, '.', '_', '-' and '+', and does not begin with '.' or '-'. */
+bool site_is_name(const char *name);
+
+struct site_known {
+	char name[SITE_NAME_MAX + 1];
+	struct timespec since;
+};
+
+/*
+ * The versions in the directory DIR, the newest first. Returns how many there are; the caller frees *RET. What cannot be
+ * read is left out.
+ */
+size_t site_list(const char *dir, struct site_known **ret);
 
 struct site_file {
 	char name[SITE_NAME_MAX + 1];
@@ -25,8 +42,8 @@ struct site_version {
 	size_t n;
 };
 
-/* GIVEN, or the name of the directory DIR if GIVEN is NULL. False: that is no name of a version; an error was printed. */
-bool siteversion_get_name(char ret[SITE_NAME_MAX + 1], const char *dir, const char *given);
+/* GIVEN, or the name of the directory DIR if GIVEN is NULL. If that is no name of a version, the program ends. */
+void siteversion_get_name(char ret[SITE_NAME_MAX + 1], const char *dir, const char *given);
 bool siteversion_is_test(const struct site_file *file);
 /*
  * Reads the version in DIR, which another user can write at the same time: no link is followed, and nothing but plain
@@ -36,8 +53,6 @@ struct site_version *siteversion_read(const char *dir);
 struct site_version *siteversion_free(struct site_version *version);
 /* Writes VERSION to DIR, which must not exist. False: an error was printed, and DIR is gone again. */
 bool siteversion_write(const struct site_version *version, const char *dir);
-/* Makes a directory of this process in the temporary one, for versions. False: an error was printed. */
-bool siteversion_make_work(char ret[PATH_MAX]);
 bool siteversion_equal(const struct site_version *a, const struct site_version *b);
 /* Whether only its owner can write what was read. */
 bool siteversion_is_safe(const struct site_version *version);

@@ -214,14 +214,10 @@ static void print_text(const struct rdmabroker_status *status)
 
 int verb_status(struct ctl *ctl)
 {
-	int r, exit_status = ctl_open_session(ctl, /* as_admin= */ true);
 	struct rdmabroker_status *status;
 
-	if (exit_status != 0)
-		return exit_status;
-	r = rdmabroker_get_status(ctl->session, &status);
-	if (r < 0)
-		return ctl_complain_failure(ctl, r);
+	ctl_open_session(ctl, /* as_admin= */ true);
+	ctl_check(ctl, rdmabroker_get_status(ctl->session, &status));
 	if (ctl->json)
 		print_json(columns, status);
 	else

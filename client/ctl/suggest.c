@@ -9,12 +9,12 @@
 #include <unistd.h>
 
 #include "ctl.h"
+#include "grow.h"
 #include "holding.h"
-#include "output.h"
 #include "proto/gids.h"
-#include "proto/jsonout.h"
 #include "read.h"
 #include "suggestion.h"
+#include "table.h"
 
 /*
  * The verb suggest: rules that would have allowed what was refused, or what only a warn rule allowed; or, with --kernel and
@@ -24,20 +24,15 @@
 #define GIDS_MAX 1024 /* of a user that rules know */
 #define PORT_RANGE "/proc/sys/net/ipv4/ip_local_port_range"
 
-enum {
-	OPTION_KERNEL,
-	OPTION_PEER_PREFIX,
-	OPTION_REJECTED,
-	OPTION_TESTS,
-};
+static const char *kernel, *prefixes, *rejected, *tests;
 
 const struct verb_option suggest_options[] = {
-	[OPTION_KERNEL] = { "kernel", NULL,
-			    "what programs hold now, as the kernel says; without the daemon" },
-	[OPTION_PEER_PREFIX] = { "peer-prefix", "N[,M]",
-				 "allow IPv4 peers with the same first N bits, IPv6 with M" },
-	[OPTION_REJECTED] = { "rejected", NULL, "also what reject rules have refused" },
-	[OPTION_TESTS] = { "tests", NULL, "print tests that the rules pass, not the rules" },
+	{ "kernel", NULL, "what programs hold now, as the kernel says; without the daemon",
+	  .given = &kernel },
+	{ "peer-prefix", "N[,M]", "allow IPv4 peers with the same first N bits, IPv6 with M",
+	  .given = &prefixes },
+	{ "rejected", NULL, "also what reject rules have refused", .given = &rejected },
+	{ "tests", NULL, "print tests that the rules pass, not the rules", .given = &tests },
 	{ NULL },
 };
 
@@ -109,42 +104,37 @@ static const char *group_name(const uint32_t *uids, size_t n, const uint32_t *al
 
 /* Options */
 
-static bool read_length(const char *option, const char *text, unsigned max, unsigned *ret)
+static unsigned read_length(const char *text, unsigned max)
 {
 	unsigned long length;
 
-	if (!read_number(text, max, &length)) {
-		complain("invalid --peer-prefix \"%s\": \"%s\" must be a number from 0 to %u",
-			 option, text, max);
-		return false;
-	}
-	*ret = (unsigned)length;
-	return true;
+	if (!read_number(text, max, &length))
+		die(EXIT_USAGE,
+		    "invalid --peer-prefix \"%s\": \"%s\" must be a number from 0 to %u", prefixes,
+		    text, max);
+	return (unsigned)length;
 }
 
 /* "24", for IPv4, or "24,64". */
-static bool read_prefixes(const char *option, struct suggestion_options *ret)
+static void read_prefixes(struct suggestion_options *ret)
 {
-	const char *comma = strchr(option, ',');
+	const char *comma = strchrnul(prefixes, ',');
 	char first[32];
 
-	snprintf(first, sizeof(first), "%.*s", (int)(comma ? comma - option : (long)strlen(option)),
-		 option);
-	return read_length(option, first, 32, &ret->peer_prefix) &&
-	       (!comma || read_length(option, comma + 1, 128, &ret->peer_prefix6));
+	snprintf(first, sizeof(first), "%.*s", (int)(comma - prefixes), prefixes);
+	ret->peer_prefix = read_length(first, 32);
+	if (*comma)
+		ret->peer_prefix6 = read_length(comma + 1, 128);
 }
 
-static bool read_port_range(struct suggestion_options *ret)
+static void read_port_range(struct suggestion_options *ret)
 {
 	FILE *file = fopen(PORT_RANGE, "re");
-	bool done = file && fscanf(file, "%hu %hu", &ret->first_port, &ret->last_port) == 2;
 
-	if (!done)
-		complain("cannot read the range of the kernel's ports, " PORT_RANGE ": %s",
-			 file ? "it has no two numbers" : strerror(errno));
-	if (file)
-		fclose(file);
-	return done;
+	if (!file || fscanf(file, "%hu %hu", &ret->first_port, &ret->last_port) != 2)
+		die(EXIT_FAILURE, "cannot read the range of the kernel's ports, " PORT_RANGE ": %s",
+		    file ? "it has no two numbers" : strerror(errno));
+	fclose(file);
 }
 
 /* Output */
@@ -168,112 +158,95 @@ static void print_modules(FILE *file, const struct holding *holding)
 			holding->n_nameless);
 }
 
-static int print_text(FILE *file, const struct ctl *ctl, const struct rdmabroker_refusals *seen,
-		      const struct suggestion_options *options, const struct holding *holding)
+static void print_text(FILE *file, const struct rdmabroker_refusals *seen,
+		       const struct suggestion_options *options, const struct holding *holding)
 {
 	long begin;
-	int r;
 
-	if (ctl->given[OPTION_TESTS])
-		return suggestion_print_tests(file, seen, options);
+	if (tests) {
+		suggestion_print_tests(file, seen, options);
+		return;
+	}
 	if (holding)
 		print_modules(file, holding);
 	begin = ftell(file);
-	r = suggestion_print_rules(file, seen, options);
-	if (r == 0 && ftell(file) == begin)
+	suggestion_print_rules(file, seen, options);
+	if (ftell(file) == begin)
 		fputs(holding ?
 			      "# No program holds ids or QPs of its own.\n" :
 			      "# Nothing was refused because no rule matched, or allowed by a warn rule.\n",
 		      file);
-	return r;
 }
 
-static int print(const struct ctl *ctl, const struct rdmabroker_refusals *seen,
-		 const struct suggestion_options *options, const struct holding *holding)
+static void print(const struct ctl *ctl, const struct rdmabroker_refusals *seen,
+		  const struct suggestion_options *options, const struct holding *holding)
 {
-	struct jsonout json = { .file = stdout };
+	struct jsonout json;
 	char *text = NULL;
 	size_t size;
-	FILE *file = open_memstream(&text, &size);
-	int r = file ? print_text(file, ctl, seen, options, holding) : -ENOMEM;
+	FILE *file = allocated(open_memstream(&text, &size));
 
-	if (file && fclose(file) != 0)
-		r = -ENOMEM;
-	if (r < 0) {
-		complain("out of memory");
-	} else if (ctl->json) {
-		jsonout_open(&json, NULL, '{');
-		jsonout_string(&json, ctl->given[OPTION_TESTS] ? "tests" : "rules", text);
-		jsonout_close(&json, '}');
-		putchar('\n');
+	print_text(file, seen, options, holding);
+	allocated(fclose(file) == 0 ? text : NULL);
+	if (ctl->json) {
+		json_begin(&json);
+		jsonout_string(&json, tests ? "tests" : "rules", text);
+		json_end(&json);
 	} else {
 		fputs(text, stdout);
 	}
 	free(text);
-	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 /* The ids and QPs of others are shown to root alone. */
-static int suggest_by_kernel(const struct ctl *ctl, struct suggestion_options *options)
+static void suggest_by_kernel(const struct ctl *ctl, struct suggestion_options *options)
 {
 	struct holding holding;
 	const char *failed;
-	int status;
 
-	if (geteuid() != 0) {
-		complain("--kernel has to be used by root: the kernel shows others only what is "
-			 "their own");
-		return EXIT_FAILURE;
-	}
+	if (geteuid() != 0)
+		die(EXIT_FAILURE,
+		    "--kernel has to be used by root: the kernel shows others only what is "
+		    "their own");
 	options->is_held = true;
 	failed = holding_read(&holding, options->first_port, options->last_port);
-	if (failed) {
-		complain("cannot %s: %m%s", failed,
-			 errno == EPROTONOSUPPORT ? " (is the kernel's module ib_core loaded?)" :
-						    "");
-		status = EXIT_FAILURE;
-	} else {
-		status = print(ctl, &holding.refusals, options, &holding);
-	}
+	if (failed)
+		die(EXIT_FAILURE, "cannot %s: %m%s", failed,
+		    errno == EPROTONOSUPPORT ? " (is the kernel's module ib_core loaded?)" : "");
+	print(ctl, &holding.refusals, options, &holding);
 	holding_done(&holding);
-	return status;
 }
 
-static int suggest_by_daemon(struct ctl *ctl, const struct suggestion_options *options)
+static void suggest_by_daemon(struct ctl *ctl, const struct suggestion_options *options)
 {
-	int r, status = ctl_open_session(ctl, /* as_admin= */ true);
 	struct rdmabroker_refusals *refusals;
 
-	if (status != 0)
-		return status;
-	r = rdmabroker_get_refusals(ctl->session, &refusals);
-	if (r < 0)
-		return ctl_complain_failure(ctl, r);
-	status = print(ctl, refusals, options, NULL);
+	ctl_open_session(ctl, /* as_admin= */ true);
+	ctl_check(ctl, rdmabroker_get_refusals(ctl->session, &refusals));
+	print(ctl, refusals, options, NULL);
 	rdmabroker_free(refusals);
-	return status;
 }
 
 int verb_suggest(struct ctl *ctl)
 {
-	const char *prefixes = ctl->given[OPTION_PEER_PREFIX];
 	struct suggestion_options options = {
-		.rejected = ctl->given[OPTION_REJECTED],
+		.rejected = rejected,
 		.peer_prefix = 32,
 		.peer_prefix6 = 128,
 		.user_name = user_name,
 		.group_name = group_name,
 	};
 
-	if (prefixes && !read_prefixes(prefixes, &options))
-		return EXIT_USAGE;
-	if (ctl->given[OPTION_KERNEL] && ctl->given[OPTION_REJECTED]) {
-		complain("--kernel and --rejected exclude each other: the kernel has not refused "
-			 "what programs hold");
-		return EXIT_USAGE;
-	}
-	if (!read_port_range(&options))
-		return EXIT_FAILURE;
-	return ctl->given[OPTION_KERNEL] ? suggest_by_kernel(ctl, &options) :
-					   suggest_by_daemon(ctl, &options);
+	if (prefixes)
+		read_prefixes(&options);
+	if (kernel && rejected)
+		die(EXIT_USAGE,
+		    "--kernel and --rejected exclude each other: the kernel has not refused "
+		    "what programs hold");
+	read_port_range(&options);
+	if (kernel)
+		suggest_by_kernel(ctl, &options);
+	else
+		suggest_by_daemon(ctl, &options);
+	return EXIT_SUCCESS;
 }

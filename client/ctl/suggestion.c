@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <errno.h>
 #include <inttypes.h>
 #include <netinet/in.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "grow.h"
 #include "proto/addr.h"
 #include "proto/gids.h"
 #include "proto/text.h"
@@ -66,32 +65,16 @@ struct atom {
 struct atoms {
 	struct atom *atoms;
 	size_t n;
-	bool failed; /* out of memory */
 };
 
 /* Lists */
 
-static void *grow(struct atoms *atoms, void *list, size_t n, size_t size)
+#define ADD(list, n, item) ((list) = grow(list, n, sizeof(*(list))), (list)[(n)++] = (item))
+
+static bool is_same_list(const void *a, size_t n_a, const void *b, size_t n_b, size_t size)
 {
-	void *more;
-
-	/* By powers of two. */
-	if (n > 0 && (n & (n - 1)) != 0)
-		return list;
-	more = realloc(list, (n > 0 ? 2 * n : 1) * size);
-	if (!more)
-		atoms->failed = true;
-	return more;
+	return n_a == n_b && (n_a == 0 || memcmp(a, b, n_a * size) == 0);
 }
-
-#define ADD(atoms, list, n, item)                                    \
-	do {                                                         \
-		void *more_ = grow(atoms, list, n, sizeof(*(list))); \
-		if (more_) {                                         \
-			(list) = more_;                              \
-			(list)[(n)++] = item;                        \
-		}                                                    \
-	} while (false)
 
 static int compare_uids(const void *a, const void *b)
 {
@@ -285,8 +268,8 @@ static bool has_name(const struct atom *atom, const char *name)
 	return false;
 }
 
-static void count_in(struct atoms *atoms, struct atom *atom, uint64_t count, uint64_t first_ms,
-		     uint64_t last_ms, const char *name)
+static void count_in(struct atom *atom, uint64_t count, uint64_t first_ms, uint64_t last_ms,
+		     const char *name)
 {
 	atom->count += count;
 	if (atom->first_ms == 0 || first_ms < atom->first_ms)
@@ -294,7 +277,7 @@ static void count_in(struct atoms *atoms, struct atom *atom, uint64_t count, uin
 	if (last_ms > atom->last_ms)
 		atom->last_ms = last_ms;
 	if (name && atom->n_names < NAMES_MAX && !has_name(atom, name))
-		ADD(atoms, atom->names, atom->n_names, name);
+		ADD(atom->names, atom->n_names, name);
 }
 
 static bool is_same_text(const char *a, const char *b)
@@ -302,17 +285,10 @@ static bool is_same_text(const char *a, const char *b)
 	return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* Whether ATOM is about the same as what was SEEN, but for the peer. */
-static bool is_about(const struct atom *atom, const struct rdmabroker_refusal *seen,
-		     const struct suggestion_options *options, unsigned operation,
-		     const struct range *port)
+static bool is_alike(const struct atom *a, const struct atom *b)
 {
-	return atom->operation == operation && is_same_text(atom->unit, service_of(seen)) &&
-	       atom->uids[0] == seen->who.uid &&
-	       atom->is_wide == is_wide(seen, options, operation) &&
-	       (operation != DEVICE || is_same_text(atom->device, seen->device)) &&
-	       (port ? atom->n_ports == 1 && compare_ranges(&atom->ports[0], port) == 0 :
-		       atom->n_ports == 0);
+	return a->operation == b->operation && a->is_wide == b->is_wide &&
+	       is_same_text(a->unit, b->unit) && is_same_text(a->device, b->device);
 }
 
 /* The port of a connect is the peer's, so whether the peer's kernel has chosen it shows in its number alone. */
@@ -331,77 +307,62 @@ static void set_gids(struct atom *atom, const struct rdmabroker_refusal *seen)
 	}
 }
 
-static void add_seen(struct atoms *atoms, const struct rdmabroker_refusal *seen,
-		     const struct suggestion_options *options, unsigned operation)
+/* What was SEEN, but for the peer, as one more atom, or the one that there is already. */
+static struct atom *find_atom(struct atoms *atoms, const struct rdmabroker_refusal *seen,
+			      const struct suggestion_options *options, unsigned operation)
 {
 	bool has_port = operation == LISTEN || operation == CONNECT || operation == ACCEPT;
 	bool chosen = is_chosen(seen, options, operation);
 	const struct range port = { chosen ? options->first_port : seen->port,
 				    chosen ? options->last_port : seen->port };
-	struct atom *atom = NULL, new = {
+	struct atom new = {
 		.operation = operation,
 		.unit = service_of(seen),
 		.device = operation == DEVICE ? seen->device : NULL,
 		.is_wide = is_wide(seen, options, operation),
 	};
 
-	for (size_t i = 0; i < atoms->n && !atom; i++)
-		if (is_about(&atoms->atoms[i], seen, options, operation, has_port ? &port : NULL))
-			atom = &atoms->atoms[i];
-	if (!atom) {
-		ADD(atoms, new.uids, new.n_uids, seen->who.uid);
-		if (has_port)
-			ADD(atoms, new.ports, new.n_ports, port);
-		set_gids(&new, seen);
-		ADD(atoms, atoms->atoms, atoms->n, new);
-		if (atoms->failed) {
-			free(new.uids);
-			free(new.ports);
-			return;
-		}
-		atom = &atoms->atoms[atoms->n - 1];
+	for (size_t i = 0; i < atoms->n; i++) {
+		struct atom *atom = &atoms->atoms[i];
+
+		if (is_alike(atom, &new) && atom->uids[0] == seen->who.uid &&
+		    is_same_list(atom->ports, atom->n_ports, &port, has_port, sizeof(port)))
+			return atom;
 	}
+	ADD(new.uids, new.n_uids, seen->who.uid);
+	if (has_port)
+		ADD(new.ports, new.n_ports, port);
+	set_gids(&new, seen);
+	ADD(atoms->atoms, atoms->n, new);
+	return &atoms->atoms[atoms->n - 1];
+}
+
+static void add_seen(struct atoms *atoms, const struct rdmabroker_refusal *seen,
+		     const struct suggestion_options *options, unsigned operation)
+{
+	struct atom *atom = find_atom(atoms, seen, options, operation);
+
 	atom->n_gids = gids_keep_common(atom->gids, atom->n_gids, seen->who.gids, seen->who.n_gids);
 	if (has_peer(operation))
-		ADD(atoms, atom->peers, atom->n_peers, peer_of(seen, options, operation));
-	count_in(atoms, atom, seen->count, seen->first_ms, seen->last_ms, seen->name);
+		ADD(atom->peers, atom->n_peers, peer_of(seen, options, operation));
+	count_in(atom, seen->count, seen->first_ms, seen->last_ms, seen->name);
 }
 
-static bool has_same_peers(const struct atom *a, const struct atom *b)
+/* Whether only their ports differ; or, BY_USER, only their users. */
+static bool can_join(const struct atom *a, const struct atom *b, bool by_user)
 {
-	if (a->n_peers != b->n_peers)
-		return false;
-	for (size_t i = 0; i < a->n_peers; i++)
-		if (compare_prefixes(&a->peers[i], &b->peers[i]) != 0)
-			return false;
-	return true;
+	return is_alike(a, b) &&
+	       is_same_list(a->peers, a->n_peers, b->peers, b->n_peers, sizeof(*a->peers)) &&
+	       (by_user ? is_same_list(a->ports, a->n_ports, b->ports, b->n_ports,
+				       sizeof(*a->ports)) :
+			  is_same_list(a->uids, a->n_uids, b->uids, b->n_uids, sizeof(*a->uids)));
 }
 
-static bool has_same_ports(const struct atom *a, const struct atom *b)
+static void take_rest(struct atom *to, struct atom *from)
 {
-	if (a->n_ports != b->n_ports)
-		return false;
-	for (size_t i = 0; i < a->n_ports; i++)
-		if (compare_ranges(&a->ports[i], &b->ports[i]) != 0)
-			return false;
-	return true;
-}
-
-static bool has_same_users(const struct atom *a, const struct atom *b)
-{
-	if (a->n_uids != b->n_uids)
-		return false;
-	for (size_t i = 0; i < a->n_uids; i++)
-		if (a->uids[i] != b->uids[i])
-			return false;
-	return true;
-}
-
-static void take_rest(struct atoms *atoms, struct atom *to, struct atom *from)
-{
-	count_in(atoms, to, from->count, from->first_ms, from->last_ms, NULL);
+	count_in(to, from->count, from->first_ms, from->last_ms, NULL);
 	for (size_t i = 0; i < from->n_names; i++)
-		count_in(atoms, to, 0, to->first_ms, to->last_ms, from->names[i]);
+		count_in(to, 0, to->first_ms, to->last_ms, from->names[i]);
 	to->n_gids = gids_keep_common(to->gids, to->n_gids, from->gids, from->n_gids);
 	from->is_joined = true;
 }
@@ -415,16 +376,13 @@ static void join_atoms(struct atoms *atoms, bool by_user)
 		for (size_t k = i + 1; k < atoms->n && !to->is_joined; k++) {
 			struct atom *from = &atoms->atoms[k];
 
-			if (from->is_joined || from->operation != to->operation ||
-			    from->is_wide != to->is_wide || !is_same_text(from->unit, to->unit) ||
-			    !is_same_text(from->device, to->device) || !has_same_peers(from, to) ||
-			    !(by_user ? has_same_ports(from, to) : has_same_users(from, to)))
+			if (from->is_joined || !can_join(from, to, by_user))
 				continue;
 			for (size_t n = 0; !by_user && n < from->n_ports; n++)
-				ADD(atoms, to->ports, to->n_ports, from->ports[n]);
+				ADD(to->ports, to->n_ports, from->ports[n]);
 			for (size_t n = 0; by_user && n < from->n_uids; n++)
-				ADD(atoms, to->uids, to->n_uids, from->uids[n]);
-			take_rest(atoms, to, from);
+				ADD(to->uids, to->n_uids, from->uids[n]);
+			take_rest(to, from);
 		}
 		sort_ports(to);
 		sort_uids(to);
@@ -437,7 +395,7 @@ static void atoms_make(struct atoms *ret, const struct rdmabroker_refusals *seen
 	unsigned operation;
 
 	*ret = (struct atoms){ 0 };
-	for (size_t i = 0; i < seen->n && !ret->failed; i++)
+	for (size_t i = 0; i < seen->n; i++)
 		if (is_wanted(&seen->list[i], options, &operation))
 			add_seen(ret, &seen->list[i], options, operation);
 	for (size_t i = 0; i < ret->n; i++)
@@ -621,19 +579,16 @@ static void print_rules(FILE *file, const struct atom *atom,
 		done += print_rules_of_users(file, atom, options, set, done);
 }
 
-/* The rules without their peers, in a comment. Returns 0 or -ENOMEM. */
-static int print_wide(FILE *file, const struct atom *atom, const struct suggestion_options *options)
+/* The rules without their peers, in a comment. */
+static void print_wide(FILE *file, const struct atom *atom,
+		       const struct suggestion_options *options)
 {
 	char *text = NULL, *rest, *line;
 	size_t size;
-	FILE *rules = open_memstream(&text, &size);
+	FILE *rules = allocated(open_memstream(&text, &size));
 
-	if (rules)
-		print_rules(rules, atom, options, /* set= */ 0);
-	if (!rules || fclose(rules) != 0) {
-		free(text);
-		return -ENOMEM;
-	}
+	print_rules(rules, atom, options, /* set= */ 0);
+	allocated(fclose(rules) == 0 ? text : NULL);
 	fputs("# No rule allows these: their peers were too many, so the daemon has only prefixes that hold\n"
 	      "# them and others, and the peers may have been chosen by somebody else. They were in:\n#  ",
 	      file);
@@ -646,7 +601,6 @@ static int print_wide(FILE *file, const struct atom *atom, const struct suggesti
 	for (rest = text; (line = strsep(&rest, "\n")) && *line;)
 		fprintf(file, "# %s\n", line);
 	free(text);
-	return 0;
 }
 
 /* What would be simpler, but allows others, too, so it is for the admin to choose. */
@@ -671,14 +625,14 @@ static void print_choice(FILE *file, const struct atom *atom,
 			atom->uids[0]);
 }
 
-int suggestion_print_rules(FILE *file, const struct rdmabroker_refusals *seen,
-			   const struct suggestion_options *options)
+void suggestion_print_rules(FILE *file, const struct rdmabroker_refusals *seen,
+			    const struct suggestion_options *options)
 {
 	struct atoms atoms;
 	unsigned set = 0;
 
 	atoms_make(&atoms, seen, options);
-	for (unsigned operation = 0; operation < N_OPERATIONS && !atoms.failed; operation++)
+	for (unsigned operation = 0; operation < N_OPERATIONS; operation++)
 		for (size_t i = 0; i < atoms.n; i++) {
 			const struct atom *atom = &atoms.atoms[i];
 
@@ -687,7 +641,7 @@ int suggestion_print_rules(FILE *file, const struct rdmabroker_refusals *seen,
 			print_comment(file, atom, options);
 			print_choice(file, atom, options);
 			if (atom->is_wide) {
-				atoms.failed = print_wide(file, atom, options) < 0 || atoms.failed;
+				print_wide(file, atom, options);
 				continue;
 			}
 			if (atom->n_peers > 1)
@@ -695,11 +649,10 @@ int suggestion_print_rules(FILE *file, const struct rdmabroker_refusals *seen,
 			print_rules(file, atom, options, set);
 		}
 	atoms_done(&atoms);
-	return atoms.failed ? -ENOMEM : 0;
 }
 
-int suggestion_print_tests(FILE *file, const struct rdmabroker_refusals *seen,
-			   const struct suggestion_options *options)
+void suggestion_print_tests(FILE *file, const struct rdmabroker_refusals *seen,
+			    const struct suggestion_options *options)
 {
 	unsigned operation;
 
@@ -727,5 +680,4 @@ int suggestion_print_tests(FILE *file, const struct rdmabroker_refusals *seen,
 		}
 		fputc('\n', file);
 	}
-	return 0;
 }

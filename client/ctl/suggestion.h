@@ -24,9 +24,8 @@ struct suggestion_options {
 				  size_t n_gids);
 };
 
-/* Returns 0 or -ENOMEM. */
-int suggestion_print_rules(FILE *file, const struct rdmabroker_refusals *seen,
-			   const struct suggestion_options *options);
+void suggestion_print_rules(FILE *file, const struct rdmabroker_refusals *seen,
+			    const struct suggestion_options *options);
 /* Tests that these rules pass, see rdmabroker.rules(5). */
-int suggestion_print_tests(FILE *file, const struct rdmabroker_refusals *seen,
-			   const struct suggestion_options *options);
+void suggestion_print_tests(FILE *file, const struct rdmabroker_refusals *seen,
+			    const struct suggestion_options *options);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/addr.h"
+#include "grow.h"
 #include "proto/names.h"
 #include "proto/text.h"
 #include "table.h"
@@ -42,24 +42,28 @@ static const char *get_text(const struct column *column, const void *at, char sp
 {
 	const struct sockaddr *addr = at;
 
+	if (column->get)
+		return column->get(at, space);
 	if (column->type == COLUMN_ADDRESS)
 		return addr->sa_family ? addr_to_string(addr, space) : NULL;
 	return column->type == COLUMN_PORT_SPACE ? portspace_name(*(const int *)at) :
 						   *(const char *const *)at;
 }
 
-static void json_array(struct jsonout *json, const struct column *column, const void *at)
+void json_texts(struct jsonout *json, const char *key, const char *const *texts, size_t n)
 {
-	const char *const *texts = *(const char *const *const *)at;
-	const char *rows = *(const char *const *)at;
-	size_t n = ((const size_t *)at)[-1];
+	jsonout_open(json, key, '[');
+	for (size_t i = 0; i < n; i++)
+		jsonout_string(json, NULL, texts[i]);
+	jsonout_close(json, ']');
+}
 
+static void json_objects(struct jsonout *json, const struct column *column, const char *rows,
+			 size_t n)
+{
 	jsonout_open(json, column->key, '[');
 	for (size_t i = 0; i < n; i++)
-		if (column->type == COLUMN_TEXTS)
-			jsonout_string(json, NULL, texts[i]);
-		else
-			json_row(json, NULL, column->columns, rows + i * column->size);
+		json_row(json, NULL, column->columns, rows + i * column->size);
 	jsonout_close(json, ']');
 }
 
@@ -72,8 +76,11 @@ static void json_value(struct jsonout *json, const struct column *column, const 
 		column->json(at, json, column->key);
 	else if (column->type == COLUMN_OBJECT)
 		json_row(json, column->key, column->columns, at);
-	else if (column->type == COLUMN_TEXTS || column->type == COLUMN_OBJECTS)
-		json_array(json, column, at);
+	else if (column->type == COLUMN_TEXTS)
+		json_texts(json, column->key, *(const char *const *const *)at,
+			   ((const size_t *)at)[-1]);
+	else if (column->type == COLUMN_OBJECTS)
+		json_objects(json, column, *(const char *const *)at, ((const size_t *)at)[-1]);
 	else if (column->type == COLUMN_BOOL)
 		jsonout_bool(json, column->key,
 			     *(const bool *)at != !!(column->flags & COLUMN_NOT));
@@ -105,24 +112,41 @@ void json_row(struct jsonout *json, const char *key, const struct column *column
 	jsonout_close(json, '}');
 }
 
-void print_json(const struct column *columns, const void *row)
+void json_begin(struct jsonout *ret)
 {
-	struct jsonout json = { .file = stdout };
+	*ret = (struct jsonout){ .file = stdout };
+	jsonout_open(ret, NULL, '{');
+}
 
-	json_row(&json, NULL, columns, row);
+void json_end(struct jsonout *json)
+{
+	jsonout_close(json, '}');
 	putchar('\n');
 }
 
-/* Writes the text of a cell to RET, which is empty. False: out of memory. */
-static bool make_cell(const struct column *column, const void *row, char ret[CELL_MAX])
+void print_json(const struct column *columns, const void *row)
+{
+	struct jsonout json;
+
+	json_begin(&json);
+	json_members(&json, columns, row);
+	json_end(&json);
+}
+
+/* libsmartcols fails only if memory is used up. */
+static void must(int r)
+{
+	allocated(r < 0 ? NULL : &r);
+}
+
+/* Writes the text of a cell to RET, which is empty. */
+static void make_cell(const struct column *column, const void *row, char ret[CELL_MAX])
 {
 	const void *at = value_at(column, row);
 	char text[CELL_MAX] = "", space[ADDR_STRLEN];
-	FILE *file = fmemopen(text, sizeof(text) - 1, "w");
+	FILE *file = allocated(fmemopen(text, sizeof(text) - 1, "w"));
 	long long n;
 
-	if (!file)
-		return false;
 	if (column->text)
 		column->text(at, file);
 	else if (!is_number(column))
@@ -131,7 +155,6 @@ static bool make_cell(const struct column *column, const void *row, char ret[CEL
 		fprintf(file, column->type == COLUMN_UINT64 ? "%llu" : "%lld", n);
 	fclose(file);
 	text_escape(ret, CELL_MAX, text);
-	return true;
 }
 
 /* Without STRICTWIDTH, the hint of a width does not count for short cells. */
@@ -140,74 +163,73 @@ static int flags_of(const struct column *column)
 	return SCOLS_FL_STRICTWIDTH | (is_number(column) ? SCOLS_FL_RIGHT : 0);
 }
 
-/* Adds a line. ROW NULL: that of the headings. */
-static bool add_line(struct table *table, const void *row)
+static enum colour colour_of(const struct column *column, const void *row)
 {
-	struct libscols_line *line = scols_table_new_line(table->scols, NULL);
+	long long n;
+
+	if (column->colour)
+		return column->colour(row);
+	return column->hue && get_number(column, value_at(column, row), &n) && n != 0 ?
+		       column->hue :
+		       COLOUR_NONE;
+}
+
+/* Adds a line. ROW NULL: that of the headings. */
+static void add_line(struct table *table, const void *row)
+{
+	struct libscols_line *line = allocated(scols_table_new_line(table->scols, NULL));
 	const struct column *column = table->columns;
 	char cell[CELL_MAX] = "";
-	bool good = line;
 
-	for (size_t i = 0; good && !is_end(column); column++) {
-		enum colour hue = row && column->colour ? column->colour(row) : COLOUR_NONE;
+	for (size_t i = 0; !is_end(column); column++) {
+		enum colour hue = row ? colour_of(column, row) : COLOUR_NONE;
 
 		if (!column->head)
 			continue;
-		good = !row || make_cell(column, row, cell);
+		if (row)
+			make_cell(column, row, cell);
 		if (*cell)
 			scols_column_set_flags(scols_table_get_column(table->scols, i),
 					       flags_of(column));
-		good = good && scols_line_set_data(line, i,
-						   !row  ? column->head :
-						   *cell ? cell :
-							   "-") == 0;
-		if (good && hue && *colour(hue))
-			good = scols_cell_set_color(scols_line_get_cell(line, i), colour(hue)) == 0;
+		must(scols_line_set_data(line, i, !row ? column->head : *cell ? cell : "-"));
+		if (hue && *colour(hue))
+			must(scols_cell_set_color(scols_line_get_cell(line, i), colour(hue)));
 		i++;
 	}
-	return good;
 }
 
-void table_begin(struct table *ret, const struct column *columns)
+void table_begin(struct table *ret, const struct column *columns, struct jsonout *json,
+		 const char *key)
 {
-	bool good;
-
-	*ret = (struct table){ .columns = columns, .scols = scols_new_table() };
+	*ret = (struct table){ .columns = columns, .json = json };
+	if (json) {
+		jsonout_open(json, key, '[');
+		return;
+	}
+	ret->scols = allocated(scols_new_table());
 	/* The cells are escaped already. */
-	good = ret->scols && scols_table_enable_noencoding(ret->scols, 1) == 0 &&
-	       scols_table_enable_noheadings(ret->scols, 1) == 0 &&
-	       scols_table_enable_colors(ret->scols, 1) == 0 &&
-	       scols_table_set_termforce(ret->scols, SCOLS_TERMFORCE_NEVER) == 0 &&
-	       scols_table_set_column_separator(ret->scols, "  ") == 0;
-	for (; good && !is_end(columns); columns++)
-		good = !columns->head ||
-		       scols_table_new_column(ret->scols, "", columns->width,
-					      flags_of(columns) | (columns->flags & COLUMN_IF_ANY ?
-									   SCOLS_FL_HIDDEN :
-									   0));
+	scols_table_enable_noencoding(ret->scols, 1);
+	scols_table_enable_noheadings(ret->scols, 1);
+	scols_table_enable_colors(ret->scols, 1);
+	scols_table_set_termforce(ret->scols, SCOLS_TERMFORCE_NEVER);
+	must(scols_table_set_column_separator(ret->scols, "  "));
+	for (; !is_end(columns); columns++)
+		if (columns->head)
+			allocated(scols_table_new_column(
+				ret->scols, "", columns->width,
+				flags_of(columns) |
+					(columns->flags & COLUMN_IF_ANY ? SCOLS_FL_HIDDEN : 0)));
 	/* libsmartcols prints no headings without rows. */
-	ret->has_failed = !good || !add_line(ret, NULL);
+	add_line(ret, NULL);
 }
 
 void table_add(struct table *table, const void *row)
 {
-	if (table->json) {
-		json_row(table->json, NULL, table->columns, row);
-		return;
-	}
 	table->n_rows++;
-	table->has_failed = table->has_failed || !add_line(table, row);
-}
-
-/* The widths are known when the table was printed. */
-static bool find_widths(struct table *table)
-{
-	char *text;
-
-	if (scols_table_print_range_to_string(table->scols, NULL, NULL, &text) < 0)
-		return false;
-	free(text);
-	return true;
+	if (table->json)
+		json_row(table->json, NULL, table->columns, row);
+	else
+		add_line(table, row);
 }
 
 /* The width of all columns before the last one, with the blanks behind them. */
@@ -225,13 +247,14 @@ static size_t sum_widths(struct table *table)
 }
 
 /* Cuts the cells of the last column, so that the table fits into the terminal. */
-static bool cut_last(struct table *table)
+static void cut_last(struct table *table)
 {
 	size_t last = scols_table_get_ncols(table->scols) - 1, room, used;
 	char *text;
 
-	if (!find_widths(table))
-		return false;
+	/* The widths are known when the table was printed. */
+	must(scols_table_print_range_to_string(table->scols, NULL, NULL, &text));
+	free(text);
 	used = sum_widths(table);
 	room = used + LAST_MIN > table->width ? LAST_MIN : table->width - used;
 	for (size_t i = 0; i < scols_table_get_nlines(table->scols); i++) {
@@ -240,41 +263,34 @@ static bool cut_last(struct table *table)
 
 		if (strlen(cell) <= room)
 			continue;
-		if (asprintf(&text, "%.*s...", (int)room - 3, cell) < 0)
-			return false;
+		must(asprintf(&text, "%.*s...", (int)room - 3, cell));
 		scols_line_refer_data(line, last, text);
 	}
-	return true;
 }
 
-bool table_print(struct table *table, FILE *file)
+void table_print(struct table *table, FILE *file)
 {
-	size_t n = table->has_failed ? 0 : scols_table_get_ncols(table->scols);
-
-	table->has_failed = table->has_failed || (table->width > 0 && !cut_last(table)) ||
-			    scols_table_set_stream(table->scols, file) < 0 ||
-			    scols_table_print_range(table->scols, NULL, NULL) < 0;
-	if (table->has_failed) {
-		complain("out of memory");
-		return false;
-	}
+	if (table->width > 0)
+		cut_last(table);
+	must(scols_table_set_stream(table->scols, file));
+	must(scols_table_print_range(table->scols, NULL, NULL));
 	/* Without it, the last line has no end. */
 	putc('\n', file);
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < scols_table_get_ncols(table->scols); i++) {
 		struct libscols_column *column = scols_table_get_column(table->scols, i);
 
 		scols_column_set_whint(column, (double)scols_column_get_width(column));
 	}
 	scols_table_remove_lines(table->scols);
-	return true;
 }
 
-bool table_end(struct table *table, FILE *file)
+void table_end(struct table *table, FILE *file)
 {
-	bool good = table_print(table, file);
-
+	if (table->json)
+		jsonout_close(table->json, ']');
+	else
+		table_print(table, file);
 	table_done(table);
-	return good;
 }
 
 void table_done(struct table *table)
@@ -282,25 +298,19 @@ void table_done(struct table *table)
 	scols_unref_table(table->scols);
 }
 
-bool print_rows(const char *key, const struct column *columns, const void *rows, size_t n,
+void print_rows(const char *key, const struct column *columns, const void *rows, size_t n,
 		size_t size, unsigned width)
 {
-	struct jsonout json = { .file = stdout };
-	struct table table = { .columns = columns, .json = &json };
+	struct jsonout json;
+	struct table table;
 
-	if (!key) {
-		table_begin(&table, columns);
-		table.width = width;
-	} else {
-		jsonout_open(&json, NULL, '{');
-		jsonout_open(&json, key, '[');
-	}
+	if (key)
+		json_begin(&json);
+	table_begin(&table, columns, key ? &json : NULL, key);
+	table.width = width;
 	for (size_t i = 0; i < n; i++)
 		table_add(&table, (const char *)rows + i * size);
-	if (!key)
-		return table_end(&table, stdout);
-	jsonout_close(&json, ']');
-	jsonout_close(&json, '}');
-	putchar('\n');
-	return true;
+	table_end(&table, stdout);
+	if (key)
+		json_end(&json);
 }

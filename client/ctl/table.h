@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 
 #include "output.h"
+#include "proto/addr.h"
 #include "proto/jsonout.h"
 
 enum column_type {
@@ -52,7 +53,10 @@ struct column {
 	/* In place of what TYPE says; AT is the value. A text that is empty is printed as "-". */
 	void (*text)(const void *at, FILE *file);
 	void (*json)(const void *at, struct jsonout *json, const char *key);
+	/* In place of both, in SPACE or elsewhere. NULL: none. */
+	const char *(*get)(const void *at, char space[ADDR_STRLEN]);
 	enum colour (*colour)(const void *row); /* NULL: none */
+	enum colour hue; /* of a number that is not 0 */
 };
 
 /* The type and the offset of MEMBER. */
@@ -71,31 +75,34 @@ struct column {
 #define COLUMN_ROWS(row, member) \
 	.type = COLUMN_OBJECTS, .offset = offsetof(row, member), .size = sizeof(*((row *)0)->member)
 
+void json_texts(struct jsonout *json, const char *key, const char *const *texts, size_t n);
 /* The members of ROW, in an object of JSON that is open. */
 void json_members(struct jsonout *json, const struct column *columns, const void *row);
 /* ROW as an object. */
 void json_row(struct jsonout *json, const char *key, const struct column *columns, const void *row);
-/* ROW as an object, on a line of stdout. */
+/* An object on a line of stdout. */
+void json_begin(struct jsonout *ret);
+void json_end(struct jsonout *json);
+/* ROW as such an object. */
 void print_json(const struct column *columns, const void *row);
 
-/* With COLUMNS and JSON only, each row becomes an element of the array that is open there, and nothing else is needed. */
 struct table {
 	const struct column *columns;
 	struct jsonout *json; /* NULL: it is a table */
 	struct libscols_table *scols;
 	unsigned width; /* of the terminal, to which the last column is cut; 0: it is not cut */
 	size_t n_rows;
-	bool has_failed; /* out of memory */
 };
 
-/* Begins a table with its headings. */
-void table_begin(struct table *ret, const struct column *columns);
+/* Begins a table with its headings. With JSON, it is an array KEY in the object that is open there. */
+void table_begin(struct table *ret, const struct column *columns, struct jsonout *json,
+		 const char *key);
 void table_add(struct table *table, const void *row);
-/* Prints what was added since the last call. No column gets narrower. False: an error was printed. */
-bool table_print(struct table *table, FILE *file);
-/* As table_print(), and frees the table. */
-bool table_end(struct table *table, FILE *file);
-void table_done(struct table *table);
+/* Prints what was added to a table since the last call. No column gets narrower. */
+void table_print(struct table *table, FILE *file);
+/* Prints the rest, or closes the array, and frees the table. */
+void table_end(struct table *table, FILE *file);
+void table_done(struct table *table); /* frees it, without printing */
 /* N rows of SIZE bytes, on stdout: as a table of at most WIDTH, or, if KEY is not NULL, as an array KEY in an object of JSON. */
-bool print_rows(const char *key, const struct column *columns, const void *rows, size_t n,
+void print_rows(const char *key, const struct column *columns, const void *rows, size_t n,
 		size_t size, unsigned width);

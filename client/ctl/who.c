@@ -72,6 +72,16 @@ void who_print_workload(const void *at, FILE *file)
 		fprintf(file, "%s", who->unit ?: "");
 }
 
+void who_json_gids(const void *at, struct jsonout *json, const char *key)
+{
+	const struct rdmabroker_who *who = at;
+
+	jsonout_open(json, key, '[');
+	for (size_t i = 0; i < who->n_gids; i++)
+		jsonout_number(json, NULL, who->gids[i]);
+	jsonout_close(json, ']');
+}
+
 void who_print_peer(const void *at, FILE *file)
 {
 	const struct rdmabroker_peer *peer = at;

@@ -37,6 +37,7 @@ void who_json_user(const void *at, struct jsonout *json, const char *key);
  * do. Empty: nothing is known.
  */
 void who_print_workload(const void *at, FILE *file);
+void who_json_gids(const void *at, struct jsonout *json, const char *key);
 
 /* "alice, storage.service", or "unknown: 10.9.0.9 is silent". AT points to a struct rdmabroker_peer. */
 void who_print_peer(const void *at, FILE *file);

@@ -418,15 +418,15 @@ static void ask_another(const struct policy *policy, const char *rules)
 	}
 }
 
-static char *print(int (*to)(FILE *, const struct rdmabroker_refusals *,
-			     const struct suggestion_options *),
+static char *print(void (*to)(FILE *, const struct rdmabroker_refusals *,
+			      const struct suggestion_options *),
 		   size_t *ret_size)
 {
 	char *text;
 	FILE *file = open_memstream(&text, ret_size);
 
 	ck_assert_ptr_nonnull(file);
-	ck_assert_int_eq(to(file, &table, &options), 0);
+	to(file, &table, &options);
 	ck_assert_int_eq(fclose(file), 0);
 	return text;
 }
@@ -536,7 +536,7 @@ START_TEST(long_lists)
 		peer->sin_family = AF_INET;
 		peer->sin_addr.s_addr = htonl(0x0a000000 + 2 * i);
 	}
-	ck_assert_int_eq(suggestion_print_rules(file, &seen_now, &options), 0);
+	suggestion_print_rules(file, &seen_now, &options);
 	ck_assert_int_eq(fclose(file), 0);
 	ck_assert_int_eq(diag_new(&diag), 0);
 	ck_assert_msg(policy_load_text(&policy, "suggested", text, size, diag) == 0 &&
