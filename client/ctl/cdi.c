@@ -141,11 +141,11 @@ static bool find_libraries(struct cdispec_library ret[3])
 	       dropin_find(path) && realpath(path, ret[2].path);
 }
 
-static int remove_file(const char *folder, const char *name)
+static int remove_file(const char *name)
 {
 	char path[PATH_MAX];
 
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
 	return newfile_remove(path) ? 0 : EXIT_FAILURE;
 }
 
@@ -153,106 +153,100 @@ static int remove_file(const char *folder, const char *name)
  * CDI allows no specification without devices, so there is no file as long as there is no device. For SOCKET see
  * cdispec_print_rdma().
  */
-static int write_devices(const char *folder, const char *name, const struct devices *devices,
-			 const char *socket)
+static int write_devices(const char *name, const struct devices *devices, const char *socket)
 {
 	struct newfile file;
 
 	if (devices->n == 0) {
-		printf("%s/%s: no RDMA device\n", escaped(folder), name);
-		return remove_file(folder, name);
+		printf("%s/%s: no RDMA device\n", escaped(directory), name);
+		return remove_file(name);
 	}
-	if (!newfile_begin(&file, folder, name))
+	if (!newfile_begin(&file, directory, name))
 		return EXIT_FAILURE;
 	cdispec_print_rdma(file.file, devices->devices, devices->n, socket);
-	printf("%s/%s:", escaped(folder), name);
+	printf("%s/%s:", escaped(directory), name);
 	for (size_t i = 0; i < devices->n; i++)
 		printf(" %s", devices->devices[i].name);
 	putchar('\n');
 	return newfile_end(&file) ? 0 : EXIT_FAILURE;
 }
 
-static int write_rdma(const char *folder, const char *socket)
+/* Returns 0, or prints an error and returns an exit status. */
+static int write_rdma(const char *socket)
 {
 	struct devices devices;
 	int status = find_devices(&devices);
 
 	if (status == 0)
-		status = write_devices(folder, FILE_NODE, &devices, /* socket= */ NULL);
+		status = write_devices(FILE_NODE, &devices, /* socket= */ NULL);
 	if (status == 0)
-		status = write_devices(folder, FILE_RDMA, &devices, socket);
+		status = write_devices(FILE_RDMA, &devices, socket);
 	return status;
 }
 
-static int write_dropin(const char *folder)
+static void write_dropin(void)
 {
 	struct cdispec_library libraries[3];
 	struct newfile file;
 
-	if (!find_libraries(libraries))
-		return remove_file(folder, FILE_DROPIN);
-	if (!newfile_begin(&file, folder, FILE_DROPIN))
-		return EXIT_FAILURE;
+	if (!find_libraries(libraries)) {
+		if (remove_file(FILE_DROPIN) != 0)
+			end(EXIT_FAILURE);
+		return;
+	}
+	if (!newfile_begin(&file, directory, FILE_DROPIN))
+		end(EXIT_FAILURE);
 	cdispec_print_dropin(file.file, libraries, 3);
-	return newfile_end(&file) ? 0 : EXIT_FAILURE;
+	if (!newfile_end(&file))
+		end(EXIT_FAILURE);
 }
 
-struct watch {
-	sd_event *loop;
-	const char *folder, *socket;
-};
-
-static int on_uevent(sd_device_monitor *monitor, sd_device *d, void *userdata)
+static int on_uevent(sd_device_monitor *monitor, sd_device *d, void *socket)
 {
-	const struct watch *watch = userdata;
-
 	/* A failure is printed, and the next change tries again. */
-	write_rdma(watch->folder, watch->socket);
+	write_rdma(socket);
 	fflush(stdout);
 	return 0;
 }
 
-static int watch_devices(const char *folder, const char *socket)
+static void must(int r)
 {
-	static const int signals[] = { SIGTERM, SIGINT };
-	struct watch watch = { .folder = folder, .socket = socket };
+	if (r < 0)
+		die(EXIT_FAILURE, "cannot watch the RDMA devices: %s", strerror(-r));
+}
+
+static int watch_devices(const char *socket)
+{
+	sd_event *loop = NULL;
 	sd_device_monitor *monitor = NULL;
 	struct notifier *notifier = NULL;
 	sigset_t set;
-	int r, status = 0;
+	int status;
 
 	sigemptyset(&set);
-	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
-		sigaddset(&set, signals[i]);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
 	sigprocmask(SIG_BLOCK, &set, NULL);
-	r = sd_event_new(&watch.loop);
-	if (r >= 0)
-		r = notifier_new(&notifier, watch.loop);
+	must(sd_event_new(&loop));
+	must(notifier_new(&notifier, loop));
 	/* Without a handler, the loop ends at these signals. */
-	for (size_t i = 0; r >= 0 && i < sizeof(signals) / sizeof(signals[0]); i++)
-		r = sd_event_add_signal(watch.loop, NULL, signals[i], NULL, NULL);
-	if (r >= 0)
-		r = sd_device_monitor_new(&monitor);
-	if (r >= 0)
-		r = sd_device_monitor_filter_add_match_subsystem_devtype(monitor, SUBSYSTEM, NULL);
-	if (r >= 0)
-		r = sd_device_monitor_attach_event(monitor, watch.loop);
-	if (r >= 0)
-		r = sd_device_monitor_start(monitor, on_uevent, &watch);
+	must(sd_event_add_signal(loop, NULL, SIGTERM, NULL, NULL));
+	must(sd_event_add_signal(loop, NULL, SIGINT, NULL, NULL));
+	must(sd_device_monitor_new(&monitor));
+	must(sd_device_monitor_filter_add_match_subsystem_devtype(monitor, SUBSYSTEM, NULL));
+	must(sd_device_monitor_attach_event(monitor, loop));
+	must(sd_device_monitor_start(monitor, on_uevent, (void *)socket));
 	/* The monitor runs already, so no change between the first file and the monitor is missed. */
-	if (r >= 0)
-		status = write_rdma(folder, socket);
+	status = write_rdma(socket);
 	fflush(stdout);
-	if (r >= 0 && status == 0) {
+	if (status == 0) {
 		notifier_tell(notifier, "READY=1");
-		r = sd_event_loop(watch.loop);
+		must(sd_event_loop(loop));
 	}
-	if (r < 0)
-		complain("cannot watch the RDMA devices: %s", strerror(-r));
 	sd_device_monitor_unref(monitor);
 	notifier_free(notifier);
-	sd_event_unref(watch.loop);
-	return r < 0 ? EXIT_FAILURE : status;
+	sd_event_unref(loop);
+	return status;
 }
 
 static int print_dropin(void)
@@ -294,7 +288,6 @@ int verb_cdi(struct ctl *ctl)
 	check_socket(socket);
 	if (!directory)
 		return print_devices(socket);
-	if (write_dropin(directory) != 0)
-		return EXIT_FAILURE;
-	return watches ? watch_devices(directory, socket) : write_rdma(directory, socket);
+	write_dropin();
+	return watches ? watch_devices(socket) : write_rdma(socket);
 }

@@ -21,25 +21,19 @@ const struct verb_option drain_options[] = {
 	{ NULL },
 };
 
-struct left {
-	bool draining;
-	unsigned connections, handshakes;
-};
+#define OF(member) COLUMN_OF(struct rdmabroker_status, member)
 
 static const struct column columns[] = {
-	{ NULL, "draining", COLUMN_OF(struct left, draining) },
-	{ NULL, "connections", COLUMN_OF(struct left, connections) },
-	{ NULL, "handshakes", COLUMN_OF(struct left, handshakes) },
+	{ NULL, "draining", OF(draining) },
+	{ NULL, "connections", OF(n_connections) },
+	{ NULL, "handshakes", OF(n_handshakes) },
 	{ NULL },
 };
 
-static void get_left(const struct ctl *ctl, struct left *ret)
+/* Handshakes count too, because they can become connections. */
+static unsigned count_left(const struct rdmabroker_status *status)
 {
-	struct rdmabroker_status *status;
-
-	ctl_check(ctl, rdmabroker_get_status(ctl->session, &status));
-	*ret = (struct left){ status->draining, status->n_connections, status->n_handshakes };
-	rdmabroker_free(status);
+	return status->n_connections + status->n_handshakes;
 }
 
 static const char *plural(unsigned n)
@@ -47,24 +41,23 @@ static const char *plural(unsigned n)
 	return n == 1 ? " is" : "s are";
 }
 
-/*
- * Waits until no connections are left, until the timeout, or until another admin cancels draining. Handshakes count
- * too, because they can become connections.
- */
-static void wait_for_end(const struct ctl *ctl, int64_t timeout_ms, struct left *ret)
+/* Waits until no connections are left, until the timeout, or until draining is cancelled. The caller frees the status. */
+static struct rdmabroker_status *wait_for_end(const struct ctl *ctl, int64_t timeout_ms)
 {
 	int64_t begin = now_ms();
 	unsigned told = UINT_MAX;
 
 	for (;;) {
 		int64_t pause = POLL_MS, until = timeout_ms - (now_ms() - begin);
+		struct rdmabroker_status *status;
 		unsigned n;
 
-		get_left(ctl, ret);
-		n = ret->connections + ret->handshakes;
-		/* If the daemon is not draining any more, another admin has cancelled it. */
-		if (n == 0 || !ret->draining || (timeout_ms >= 0 && until <= 0))
-			return;
+		ctl_check(ctl, rdmabroker_get_status(ctl->session, &status));
+		n = count_left(status);
+		/* If the daemon is not draining any more, this or another admin has cancelled it. */
+		if (n == 0 || !status->draining || (timeout_ms >= 0 && until <= 0))
+			return status;
+		rdmabroker_free(status);
 		if (!ctl->json && n != told) {
 			printf("%u connection%s left\n", n, plural(n));
 			fflush(stdout);
@@ -76,15 +69,15 @@ static void wait_for_end(const struct ctl *ctl, int64_t timeout_ms, struct left 
 	}
 }
 
-static int print_end(const struct ctl *ctl, const struct left *left)
+static int print_end(const struct ctl *ctl, const struct rdmabroker_status *status)
 {
-	unsigned n = left->connections + left->handshakes;
+	unsigned n = count_left(status);
 
 	if (ctl->json)
-		print_json(columns, left);
+		print_json(columns, status);
 	else if (cancel)
 		puts("draining is cancelled");
-	else if (!left->draining)
+	else if (!status->draining)
 		complain("another admin has cancelled draining: the daemon accepts new work again");
 	else if (n > 0)
 		complain("%u connection%s left after %s s; draining continues; run "
@@ -92,13 +85,14 @@ static int print_end(const struct ctl *ctl, const struct left *left)
 			 n, plural(n), timeout);
 	else
 		puts("drained: no connection is left");
-	return cancel || (left->draining && n == 0) ? EXIT_SUCCESS : EXIT_FAILURE;
+	return cancel || (status->draining && n == 0) ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 int verb_drain(struct ctl *ctl)
 {
+	struct rdmabroker_status *status;
 	unsigned long seconds = 0;
-	struct left left = { 0 };
+	int exit_status;
 
 	if (timeout && cancel)
 		ctl_misused(ctl, "--timeout cannot be given with --cancel, which does not wait");
@@ -106,9 +100,8 @@ int verb_drain(struct ctl *ctl)
 		ctl_misused(ctl, "invalid timeout \"%s\": it must be a number of seconds", timeout);
 	ctl_open_session(ctl, /* as_admin= */ true);
 	ctl_check(ctl, rdmabroker_drain(ctl->session, cancel));
-	if (cancel)
-		get_left(ctl, &left);
-	else
-		wait_for_end(ctl, timeout ? (int64_t)seconds * 1000 : -1, &left);
-	return print_end(ctl, &left);
+	status = wait_for_end(ctl, cancel ? 0 : timeout ? (int64_t)seconds * 1000 : -1);
+	exit_status = print_end(ctl, status);
+	rdmabroker_free(status);
+	return exit_status;
 }

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "ctl.h"
-#include "grow.h"
 #include "holding.h"
 #include "newfile.h"
 #include "proto/nodes.h"
@@ -43,30 +42,23 @@ struct node {
 	unsigned mode;
 };
 
-struct nodes {
-	glob_t paths;
-	struct node *nodes;
-	size_t n;
-};
-
-static void nodes_find(struct nodes *ret)
+/* Calls USE for each node. True: it has returned true for all. */
+static bool each_node(bool (*use)(const struct node *node, void *arg), void *arg)
 {
+	glob_t paths = { 0 };
+	bool good = true;
 	struct stat st;
 
-	*ret = (struct nodes){ 0 };
-	glob("/dev/infiniband/rdma_cm", 0, NULL, &ret->paths);
-	glob("/dev/infiniband/uverbs*", GLOB_APPEND, NULL, &ret->paths);
-	ret->nodes = allocated(calloc(ret->paths.gl_pathc + 1, sizeof(*ret->nodes)));
-	for (size_t i = 0; i < ret->paths.gl_pathc; i++)
-		if (stat(ret->paths.gl_pathv[i], &st) == 0)
-			ret->nodes[ret->n++] = (struct node){ ret->paths.gl_pathv[i], st.st_uid,
-							      st.st_mode & 07777 };
-}
-
-static void nodes_done(struct nodes *nodes)
-{
-	globfree(&nodes->paths);
-	free(nodes->nodes);
+	glob("/dev/infiniband/rdma_cm", 0, NULL, &paths);
+	glob("/dev/infiniband/uverbs*", GLOB_APPEND, NULL, &paths);
+	for (size_t i = 0; i < paths.gl_pathc; i++)
+		if (stat(paths.gl_pathv[i], &st) == 0)
+			good = use(&(struct node){ paths.gl_pathv[i], st.st_uid,
+						   st.st_mode & 07777 },
+				   arg) &&
+			       good;
+	globfree(&paths);
+	return good;
 }
 
 static uint32_t find_daemon_uid(void)
@@ -114,8 +106,10 @@ static void apply_rules(void)
 }
 
 /* The kernel has no owner for the nodes, so udev leaves the daemon's user, and the entries of ACLs that the daemon made. */
-static bool give_back(const struct node *node, uint32_t daemon_uid)
+static bool give_back(const struct node *node, void *arg)
 {
+	uint32_t daemon_uid = *(const uint32_t *)arg;
+
 	if (node->uid == daemon_uid && chown(node->path, 0, 0) < 0) {
 		complain("cannot give %s to root: %m", node->path);
 		return false;
@@ -133,45 +127,38 @@ static int open_nodes(void)
 	const char *slash = strrchr(path, '/');
 	char folder[sizeof(path)];
 	uint32_t uid = find_daemon_uid();
-	struct nodes nodes;
-	bool done = true;
+	bool done;
 
 	/* udev does not read files with another end of the name. */
 	snprintf(folder, sizeof(folder), "%.*s", (int)(slash - path), path);
 	newfile_configure(folder, slash + 1, "%s", rules);
 	apply_rules();
-	nodes_find(&nodes);
-	for (size_t i = 0; i < nodes.n; i++)
-		done = give_back(&nodes.nodes[i], uid) && done;
-	nodes_done(&nodes);
+	done = each_node(give_back, &uid);
 	if (done)
 		puts("The nodes are open, and stay so after reboots: programs can use RDMA without the broker.\n"
 		     "\"rdmabrokerctl nodes status\" shows who does, \"rdmabrokerctl nodes close\" ends it.");
 	return done ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
+static bool is_closed(const struct node *node, void *arg)
+{
+	if (node->uid == *(const uint32_t *)arg && !(node->mode & EVERYBODY))
+		return true;
+	complain("%s has owner %u and mode %04o: is 90-rdmabroker.rules installed, and does no "
+		 "later file of udev rules override it?",
+		 node->path, node->uid, node->mode);
+	return false;
+}
+
 static int close_nodes(void)
 {
 	uint32_t uid = find_daemon_uid();
-	struct nodes nodes;
-	bool done = true;
+	bool done;
 
 	if (!newfile_remove(NODES_OPEN_FILE))
 		return EXIT_FAILURE;
 	apply_rules();
-	nodes_find(&nodes);
-	for (size_t i = 0; i < nodes.n; i++) {
-		const struct node *node = &nodes.nodes[i];
-
-		if (node->uid == uid && !(node->mode & EVERYBODY))
-			continue;
-		done = false;
-		complain(
-			"%s has owner %u and mode %04o: is 90-rdmabroker.rules installed, and does no "
-			"later file of udev rules override it?",
-			node->path, node->uid, node->mode);
-	}
-	nodes_done(&nodes);
+	done = each_node(is_closed, &uid);
 	if (done)
 		puts("The nodes are the broker's. A program that has opened one keeps it open until the program ends;\n"
 		     "\"rdmabrokerctl nodes status\" shows who uses RDMA without the broker.");
@@ -233,10 +220,10 @@ static bool is_apart(const struct rdmabroker_list *list, const struct holder *ho
 	return holder->n_ids > 0 || !has_session(list, holder->who.pid);
 }
 
-static void add_nodes(struct table *table, const struct nodes *nodes)
+static bool add_node(const struct node *node, void *table)
 {
-	for (size_t i = 0; i < nodes->n; i++)
-		table_add(table, &nodes->nodes[i]);
+	table_add(table, node);
+	return true;
 }
 
 static void add_holders(struct table *table, const struct holding *holding,
@@ -250,14 +237,14 @@ static void add_holders(struct table *table, const struct holding *holding,
 	}
 }
 
-static void print_text(const struct nodes *nodes, const struct holding *holding,
-		       const struct rdmabroker_list *list, bool is_open)
+static void print_text(const struct holding *holding, const struct rdmabroker_list *list,
+		       bool is_open)
 {
 	struct table table;
 
 	printf("nodes: %s\n\n", is_open ? "open (" NODES_OPEN_FILE ")" : "the broker's");
 	table_begin(&table, node_columns, NULL, NULL);
-	add_nodes(&table, nodes);
+	each_node(add_node, &table);
 	table_end(&table, stdout);
 	if (!list)
 		puts("\nThe broker does not say which programs are its clients, so all are listed that use RDMA:");
@@ -276,8 +263,8 @@ static void print_text(const struct nodes *nodes, const struct holding *holding,
 		       holding->n_nameless);
 }
 
-static void print_as_json(const struct nodes *nodes, const struct holding *holding,
-			  const struct rdmabroker_list *list, bool is_open)
+static void print_as_json(const struct holding *holding, const struct rdmabroker_list *list,
+			  bool is_open)
 {
 	struct jsonout json;
 	struct table table;
@@ -285,7 +272,7 @@ static void print_as_json(const struct nodes *nodes, const struct holding *holdi
 	json_begin(&json);
 	jsonout_bool(&json, "open", is_open);
 	table_begin(&table, node_columns, &json, "nodes");
-	add_nodes(&table, nodes);
+	each_node(add_node, &table);
 	table_end(&table, stdout);
 	table_begin(&table, holder_columns, &json, "without_broker");
 	add_holders(&table, holding, list);
@@ -299,20 +286,17 @@ static int print_status(struct ctl *ctl)
 {
 	struct rdmabroker_list *list = NULL;
 	struct holding holding;
-	struct nodes nodes;
 	const char *failed = holding_read(&holding, 0, 0);
 
 	if (failed && errno != EPROTONOSUPPORT)
 		die(EXIT_FAILURE, "cannot %s: %m", failed);
-	nodes_find(&nodes);
 	if (ctl_connect(ctl, /* as_admin= */ true) == 0 &&
 	    rdmabroker_get_list(ctl->session, 0, &list) < 0)
 		list = NULL;
-	(ctl->json ? print_as_json : print_text)(&nodes, &holding, list,
+	(ctl->json ? print_as_json : print_text)(&holding, list,
 						 access(NODES_OPEN_FILE, F_OK) == 0);
 	rdmabroker_free(list);
 	holding_done(&holding);
-	nodes_done(&nodes);
 	return EXIT_SUCCESS;
 }
 

@@ -94,37 +94,37 @@ static bool is_away(int r)
 	return r == -ENOENT || r == -ECONNREFUSED;
 }
 
-/*
- * Whether the daemon has the version that is current now. It reads it at its start, if it does not run. RET_HANGS: it has
- * not answered, so it has not refused the version either.
- */
-static bool reload(const struct site *site, bool *ret_runs, bool *ret_hangs)
+enum answer {
+	ANSWER_TAKEN,
+	ANSWER_REFUSED,
+	ANSWER_NONE, /* the daemon hangs, so it has not refused the version either */
+	ANSWER_LATER, /* the daemon does not run, and reads the version at its start */
+};
+
+/* Lets the daemon read the version that is current now. An error was printed if it does not take it. */
+static enum answer reload(const struct site *site)
 {
 	struct rdmabroker_reload_result *result;
 	struct ctl *ctl = site->ctl;
 	int r = ctl_connect(ctl, /* as_admin= */ true);
-	bool good;
+	enum answer answer = ANSWER_NONE;
 
-	*ret_runs = !is_away(r);
-	*ret_hangs = r < 0;
-	if (r < 0) {
-		if (*ret_runs)
-			ctl_complain_failure(ctl, r);
-		return !*ret_runs;
-	}
-	r = rdmabroker_reload(ctl->session, /* dry_run= */ false, &result);
-	good = r == 0 && result->ok;
-	*ret_hangs = r < 0;
-	if (r < 0)
-		ctl_complain_failure(ctl, r);
-	for (size_t i = 0; r == 0 && i < result->n_complaints; i++) {
-		fprintf(stderr, "%s\n", escaped(result->complaints[i]));
-		remember_error(result->complaints[i]);
-	}
+	if (is_away(r))
+		return ANSWER_LATER;
 	if (r == 0)
+		r = rdmabroker_reload(ctl->session, /* dry_run= */ false, &result);
+	if (r < 0) {
+		ctl_complain_failure(ctl, r);
+	} else {
+		answer = result->ok ? ANSWER_TAKEN : ANSWER_REFUSED;
+		for (size_t i = 0; i < result->n_complaints; i++) {
+			fprintf(stderr, "%s\n", escaped(result->complaints[i]));
+			remember_error(result->complaints[i]);
+		}
 		rdmabroker_free(result);
+	}
 	ctl->session = rdmabroker_close(ctl->session);
-	return good;
+	return answer;
 }
 
 /* Whether the daemon has what the link names, as far as can be told. One that does not run reads it at its start. */
@@ -151,16 +151,14 @@ static bool is_confirmed(const struct site *site)
 static int go_back(struct site *site, bool hangs)
 {
 	const char *name = site->wanted, *was = site->result.previous;
-	int status = hangs ? EXIT_LATER : EXIT_FAILURE;
-	bool ignored[2];
+	int status = site_fail(site, CODE_DAEMON, hangs ? EXIT_LATER : EXIT_FAILURE);
 
-	site->code = CODE_DAEMON;
 	site->result.changed = false;
 	if (was && strcmp(was, name) == 0) {
 		complain("the daemon cannot reload version %s", name);
 		return status;
 	}
-	if (set_current(site, was) && reload(site, &ignored[0], &ignored[1]) && ignored[0])
+	if (set_current(site, was) && reload(site) == ANSWER_TAKEN)
 		unlink(site_path(site, UNCONFIRMED));
 	complain("version %s is %s; %s%s", name, hangs ? "not in force" : "refused",
 		 was ? "in force is still version " : "no version is in force", was ?: "");
@@ -171,7 +169,7 @@ int siteforce_put(struct site *site, bool is_new)
 {
 	struct site_result *result = &site->result;
 	char current[SITE_NAME_MAX + 1];
-	bool runs, hangs;
+	enum answer answer;
 	int r;
 
 	if (siteforce_get(site, site->previous))
@@ -183,9 +181,10 @@ int siteforce_put(struct site *site, bool is_new)
 	site->was_checked = true;
 	if (!siteforce_mark_unconfirmed(site) || !set_current(site, site->wanted))
 		return site_fail(site, CODE_HOST, EXIT_LATER);
-	if (!reload(site, &runs, &hangs))
-		return go_back(site, hangs);
-	result->reloaded = runs;
+	answer = reload(site);
+	if (answer == ANSWER_REFUSED || answer == ANSWER_NONE)
+		return go_back(site, /* hangs= */ answer == ANSWER_NONE);
+	result->reloaded = answer == ANSWER_TAKEN;
 	/* It is logged twice, rather than never, if this process is killed now. */
 	r = sitelog_add(site->dir, site->has_drifted ? "put back" : site->action, result->version,
 			result->previous, site->by);
@@ -193,7 +192,7 @@ int siteforce_put(struct site *site, bool is_new)
 		complain("cannot write %s/" SITELOG_FILE ": %s", site->dir, strerror(-r));
 		return site_fail(site, CODE_HOST, EXIT_LATER);
 	}
-	if (runs)
+	if (result->reloaded)
 		unlink(site_path(site, UNCONFIRMED));
 	return EXIT_SUCCESS;
 }
