@@ -38,7 +38,7 @@ const struct verb_option cdi_options[] = {
 };
 
 struct devices {
-	struct cdispec_device devices[CDISPEC_DEVICES_MAX];
+	struct cdispec_device *devices; /* to be freed */
 	size_t n;
 };
 
@@ -48,23 +48,29 @@ static int compare(const void *a, const void *b)
 		      ((const struct cdispec_device *)b)->name);
 }
 
-static void add_device(struct devices *devices, sd_device *d)
+/* Returns 0 or -ENOMEM. A device that cannot be described is left out. */
+static int add_device(struct devices *devices, sd_device *d)
 {
-	struct cdispec_device *device = &devices->devices[devices->n];
+	struct cdispec_device *more, *device;
 	const char *node, *name;
 
 	if (sd_device_get_devname(d, &node) < 0 ||
 	    sd_device_get_sysattr_value(d, "ibdev", &name) < 0)
-		return;
+		return 0;
 	if (!cdispec_is_name(name) || strlen(name) >= sizeof(device->name) ||
 	    strlen(node) >= sizeof(device->node)) {
 		complain("cannot describe the RDMA device \"%s\": CDI does not allow its name",
 			 name);
-		return;
+		return 0;
 	}
+	more = reallocarray(devices->devices, devices->n + 1, sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	devices->devices = more;
+	device = &more[devices->n++];
 	strcpy(device->name, name);
 	strcpy(device->node, node);
-	devices->n++;
+	return 0;
 }
 
 /* Returns 0, or prints an error and returns an exit status. */
@@ -77,15 +83,17 @@ static int find_devices(struct devices *ret)
 	r = sd_device_enumerator_new(&e);
 	if (r >= 0)
 		r = sd_device_enumerator_add_match_subsystem(e, SUBSYSTEM, true);
-	for (sd_device *d = r < 0 ? NULL : sd_device_enumerator_get_device_first(e);
-	     d && ret->n < CDISPEC_DEVICES_MAX; d = sd_device_enumerator_get_device_next(e))
-		add_device(ret, d);
+	for (sd_device *d = r < 0 ? NULL : sd_device_enumerator_get_device_first(e); d && r >= 0;
+	     d = sd_device_enumerator_get_device_next(e))
+		r = add_device(ret, d);
 	sd_device_enumerator_unref(e);
 	if (r < 0) {
+		free(ret->devices);
 		complain("cannot list the RDMA devices: %s", strerror(-r));
 		return EXIT_FAILURE;
 	}
-	qsort(ret->devices, ret->n, sizeof(ret->devices[0]), compare);
+	if (ret->n > 0)
+		qsort(ret->devices, ret->n, sizeof(ret->devices[0]), compare);
 	return 0;
 }
 
@@ -177,10 +185,12 @@ static int write_rdma(const char *socket)
 	struct devices devices;
 	int status = find_devices(&devices);
 
-	if (status == 0)
-		status = write_devices(FILE_NODE, &devices, /* socket= */ NULL);
+	if (status != 0)
+		return status;
+	status = write_devices(FILE_NODE, &devices, /* socket= */ NULL);
 	if (status == 0)
 		status = write_devices(FILE_RDMA, &devices, socket);
+	free(devices.devices);
 	return status;
 }
 
@@ -265,11 +275,13 @@ static int print_devices(const char *socket)
 	struct devices devices;
 	int status = find_devices(&devices);
 
-	if (status == 0 && devices.n == 0)
+	if (status != 0)
+		return status;
+	if (devices.n == 0)
 		die(EXIT_FAILURE, "this host has no RDMA device now");
-	if (status == 0)
-		cdispec_print_rdma(stdout, devices.devices, devices.n, socket);
-	return status;
+	cdispec_print_rdma(stdout, devices.devices, devices.n, socket);
+	free(devices.devices);
+	return 0;
 }
 
 int verb_cdi(struct ctl *ctl)

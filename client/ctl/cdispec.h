@@ -18,7 +18,6 @@
 #define CDISPEC_RDMA "rdmabroker/rdma"
 #define CDISPEC_NODE "rdmabroker/node"
 #define CDISPEC_DROPIN "rdmabroker/dropin"
-#define CDISPEC_DEVICES_MAX 256
 
 struct cdispec_device {
 	char name[64]; /* of the RDMA device: "mlx5_0" */
