@@ -63,7 +63,7 @@ struct rdmabroker_holder {
 struct rdmabroker_foreign_ids {
 	uint64_t age_ms; /* time since the device was examined */
 	size_t n_holders;
-	struct rdmabroker_holder *holders; /* at most 32 for all devices together */
+	struct rdmabroker_holder *holders; /* at most 32 for up to 64 devices together */
 	unsigned n_more; /* number of ids of those that are not in holders */
 	unsigned n_nameless; /* number of ids of ended threads, whose process is not known */
 };

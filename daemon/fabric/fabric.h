@@ -188,6 +188,8 @@ int fabric_get_files(struct fabric *fabric, int *ret_cm, int *ret_restored);
 /* Devices in the order in which they appeared. PREV is NULL for the first one. Returns NULL at the end. */
 struct fabric_device *fabric_next_device(struct fabric *fabric, struct fabric_device *prev);
 struct fabric_device *fabric_find_device(struct fabric *fabric, const char *name);
+/* Greater than the numbers of all devices that appeared before. */
+uint64_t fabric_device_number(const struct fabric_device *device);
 const char *fabric_device_name(const struct fabric_device *device); /* "rxe0" */
 const char *fabric_device_node(const struct fabric_device *device); /* "/dev/infiniband/uverbs0" */
 unsigned fabric_device_n_leases(const struct fabric_device *device);

@@ -45,6 +45,7 @@ struct fabric {
 	void (*on_id_event)(struct fabric_id *id, struct fabric_event *event);
 
 	struct list devices; /* fabric_device.link */
+	uint64_t last_device; /* number of the newest device */
 	struct list leaving; /* fabric_id.leaving, see cm/leaving.c */
 	struct account kept; /* counts the ids in LEAVING, by user */
 	struct list dying[DYING_LISTS]; /* fabric_id.dying, by port */

@@ -8,6 +8,7 @@
 #include "fabric/no_rdma.h"
 #include "proto/address.h"
 #include "proto/nodes.h"
+#include "proto/packet.h"
 #include "proto/version.h"
 #include "rpc/call.h"
 #include "rpc/control.h"
@@ -15,6 +16,8 @@
 
 /* The status of the broker, for admins and observers, and each client's own limits. */
 
+#define MAX_DEVICES_SIZE \
+	(PACKET_MAX / 3) /* a page ends after the device that has reached it, packed */
 #define MAX_HOLDERS 32 /* holders in a Status; rdmabroker.proto promises this number */
 #define MAX_LIMITS 16 /* limits in a reply; rdmabroker.proto promises this number */
 #define MAX_WARNINGS 5 /* warnings in a Status; rdmabroker.proto promises this number */
@@ -173,13 +176,45 @@ static void out_warnings(union space *space, const struct core *core)
 		add_warning(space, "%s", fault);
 }
 
+static void out_devices(union space *space, const struct call *call)
+{
+	struct fabric *fabric = core_get_fabric(session_get_core(call->session));
+	Rdmabroker__Status *status = &space->status;
+	struct fabric_device *device = NULL;
+	uint64_t last = call->request->get_status->after_device;
+	size_t n = 0, size = 0;
+
+	space->n_holders = 0;
+	while ((device = fabric_next_device(fabric, device))) {
+		Rdmabroker__Status__Device *d;
+
+		if (fabric_device_number(device) <= last)
+			continue;
+		if (n == MAX_DEVICES || size >= MAX_DEVICES_SIZE) {
+			status->last_device = last;
+			break;
+		}
+		d = &space->devices[n];
+		rdmabroker__status__device__init(d);
+		d->name = (char *)fabric_device_name(device);
+		d->node = (char *)fabric_device_node(device);
+		d->leases = fabric_device_n_leases(device);
+		d->foreign_ids = out_foreign_ids(space, &space->foreign_ids[n],
+						 fabric_device_holders(device));
+		size += protobuf_c_message_get_packed_size(&d->base);
+		space->pointers[n++] = d;
+		last = fabric_device_number(device);
+	}
+	status->devices = space->pointers;
+	status->n_devices = n;
+}
+
 int do_get_status(struct call *call)
 {
 	struct core *core = session_get_core(call->session);
 	const struct core_counts counts = core_get_counts(core);
 	union space *space = SPACE(call, union space);
 	Rdmabroker__Status *status = &space->status;
-	struct fabric_device *device = NULL;
 
 	rdmabroker__status__init(status);
 	status->version = (char *)RDMABROKER_VERSION;
@@ -196,20 +231,7 @@ int do_get_status(struct call *call)
 	out_take_over(space, core_get_take_over(core));
 	out_warnings(space, core);
 	fabric_scan_holders(core_get_fabric(core));
-	space->n_holders = 0;
-	status->devices = space->pointers;
-	while (status->n_devices < MAX_DEVICES &&
-	       (device = fabric_next_device(core_get_fabric(core), device))) {
-		Rdmabroker__Status__Device *d = &space->devices[status->n_devices];
-
-		rdmabroker__status__device__init(d);
-		d->name = (char *)fabric_device_name(device);
-		d->node = (char *)fabric_device_node(device);
-		d->leases = fabric_device_n_leases(device);
-		d->foreign_ids = out_foreign_ids(space, &space->foreign_ids[status->n_devices],
-						 fabric_device_holders(device));
-		space->pointers[status->n_devices++] = d;
-	}
+	out_devices(space, call);
 	return REPLY(call, status, STATUS, status);
 }
 

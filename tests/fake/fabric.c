@@ -231,6 +231,7 @@ void fake_add_device(struct fabric *fabric, const char *name)
 
 	assert(device);
 	device->fabric = fabric;
+	device->number = ++fabric->last_device;
 	device->n_refs = 1;
 	device->name = strdup(name);
 	assert(device->name && asprintf(&device->node, "/dev/infiniband/%s", name) > 0);
@@ -303,6 +304,11 @@ struct fabric_device *fabric_find_device(struct fabric *fabric, const char *name
 		if (strcmp(device->name, name) == 0)
 			break;
 	return device;
+}
+
+uint64_t fabric_device_number(const struct fabric_device *device)
+{
+	return device->number;
 }
 
 const char *fabric_device_name(const struct fabric_device *device)

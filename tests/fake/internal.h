@@ -15,6 +15,7 @@
 
 struct fabric_device {
 	struct list link; /* fabric.devices */
+	uint64_t number;
 	struct fabric *fabric;
 	char *name, *node;
 	unsigned n_leases;
@@ -49,6 +50,7 @@ struct fabric {
 	int wake; /* an eventfd */
 	bool awake; /* WAKE is readable */
 	struct list devices; /* fabric_device.link */
+	uint64_t last_device; /* number of the newest device */
 	struct list ids; /* fabric_id.link */
 	struct list pending; /* pending.link */
 	struct list lookups; /* fabric_lookup.link */

@@ -49,30 +49,45 @@ static struct rdmabroker_holder *in_device(struct rdmabroker_device_status *ret,
 	return space;
 }
 
+/* The pages are alike but for the devices. */
+static int next(const Rdmabroker__Reply *reply, Rdmabroker__Request *request)
+{
+	const Rdmabroker__Status *in = reply->status;
+	bool goes_on = in->n_devices > 0 && in->last_device > request->get_status->after_device;
+
+	request->get_status->after_device = in->last_device;
+	return in->last_device == 0 ? 0 : goes_on ? 1 : -EPROTO;
+}
+
 int rdmabroker_get_status(struct rdmabroker *session, struct rdmabroker_status **ret)
 {
 	REQUEST(request, m, GetStatus, GET_STATUS, get_status);
 	struct rdmabroker_device_status *devices;
 	struct rdmabroker_holder *holders;
 	struct rdmabroker_status *status;
+	size_t n_devices = 0, n_holders = 0;
 	const Rdmabroker__Status *in;
 	struct replies replies;
-	size_t n_holders = 0;
 	int r = replies_get(&replies, session, "get_status", &request,
-			    RDMABROKER__REPLY__RESULT_STATUS, NULL);
+			    RDMABROKER__REPLY__RESULT_STATUS, next);
 
 	if (r < 0)
 		return r;
-	in = replies.list[0]->reply->status;
-	for (size_t i = 0; i < in->n_devices; i++)
-		n_holders += in->devices[i]->foreign_ids ? in->devices[i]->foreign_ids->n_holders :
-							   0;
-	status = replies_keep(&replies, sizeof(*status) + in->n_devices * sizeof(*devices) +
+	for (size_t i = 0; i < replies.n; i++) {
+		in = replies.list[i]->reply->status;
+		n_devices += in->n_devices;
+		for (size_t k = 0; k < in->n_devices; k++)
+			n_holders += in->devices[k]->foreign_ids ?
+					     in->devices[k]->foreign_ids->n_holders :
+					     0;
+	}
+	status = replies_keep(&replies, sizeof(*status) + n_devices * sizeof(*devices) +
 						n_holders * sizeof(*holders));
 	if (!status)
 		return -ENOMEM;
+	in = replies.list[0]->reply->status;
 	devices = (void *)(status + 1);
-	holders = (void *)(devices + in->n_devices);
+	holders = (void *)(devices + n_devices);
 	*status = (struct rdmabroker_status){
 		.version = in->version,
 		.policy_error = message_get_text(in->policy_error),
@@ -89,7 +104,7 @@ int rdmabroker_get_status(struct rdmabroker *session, struct rdmabroker_status *
 		.n_fds = in->fds,
 		.n_leases = in->leases,
 		.n_warned = in->warned,
-		.n_devices = in->n_devices,
+		.n_devices = n_devices,
 		.devices = devices,
 		.n_warnings = in->n_warnings,
 		.warnings = (const char *const *)in->warnings,
@@ -101,8 +116,11 @@ int rdmabroker_get_status(struct rdmabroker *session, struct rdmabroker_status *
 		status->take_over_ms = in->take_over->took_ms;
 		status->take_over_age_ms = in->take_over->age_ms;
 	}
-	for (size_t i = 0; i < in->n_devices; i++)
-		holders = in_device(&devices[i], in->devices[i], holders);
+	for (size_t i = 0; i < replies.n; i++) {
+		in = replies.list[i]->reply->status;
+		for (size_t k = 0; k < in->n_devices; k++)
+			holders = in_device(devices++, in->devices[k], holders);
+	}
 	*ret = status;
 	return 0;
 }

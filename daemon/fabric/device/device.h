@@ -15,6 +15,7 @@ struct holderscan;
 struct fabric_device {
 	struct list link; /* fabric.devices; on no list once the device is gone */
 	struct fabric *fabric;
+	uint64_t number;
 	char *name; /* "rxe0" */
 	char *node; /* "/dev/infiniband/uverbs0" */
 	bool announced; /* it was opened, and device_added was called */

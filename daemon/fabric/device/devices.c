@@ -104,6 +104,11 @@ struct fabric_device *fabric_find_device(struct fabric *fabric, const char *name
 	return device;
 }
 
+uint64_t fabric_device_number(const struct fabric_device *device)
+{
+	return device->number;
+}
+
 const char *fabric_device_name(const struct fabric_device *device)
 {
 	return device->name;

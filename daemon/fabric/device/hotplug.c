@@ -39,6 +39,7 @@ static int device_new(struct fabric_device **ret, struct fabric *fabric, const c
 		return -ENOMEM;
 	device->n_refs = 1;
 	device->fabric = fabric;
+	device->number = ++fabric->last_device;
 	list_init(&device->link);
 	list_init(&device->grants);
 	device->name = strdup(name);
