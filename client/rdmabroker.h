@@ -621,7 +621,7 @@ int rdmabroker_resolve_wait(struct rdmabroker_id *id, const struct sockaddr *src
 
 /**
  * rdmabroker_open_device - Get access to a device, and open it in this process.
- * @name: e.g. "rxe0"; NULL: the broker's first device.
+ * @name: e.g. "rxe0"; NULL: the first device of ibv_get_device_list().
  * @ret: The context; the same one if the session has the device open already.
  * Description:
  *   Policy operation "device" decides whether the session gets a lease, which gives access to the device's node.
@@ -630,18 +630,19 @@ int rdmabroker_resolve_wait(struct rdmabroker_id *id, const struct sockaddr *src
  *   The session's. The session closes it after one rdmabroker_close_device() for each open, or in
  *   rdmabroker_close().
  * Returns:
- *   0; -EACCES: policy rejects it; -ENODEV: no such device.
+ *   0; -EACCES: policy rejects it; -ENODEV: no such device; -EDQUOT: the user has as many leases as the broker grants.
  * See also: ibv_open_device
  */
 int rdmabroker_open_device(struct rdmabroker *session, const char *name, struct ibv_context **ret);
 /**
  * rdmabroker_lease_devices - Get access to devices without opening them, for a part of the program that opens them itself.
- * @name: e.g. "rxe0"; NULL: all devices that policy allows.
+ * @name: e.g. "rxe0"; NULL: all devices that have nodes in this process's /dev/infiniband, and that policy allows.
  * Description:
  *   The leases end with the session, or when the device is removed. A context that is open keeps a device from being
  *   removed on some hardware; a lease does not.
  * Returns:
- *   0; -EACCES: policy rejects the device; -ENODEV: no such device, or policy allows none.
+ *   0; -EACCES: policy rejects the device; -ENODEV: no such device, or policy allows none; -EDQUOT: the user has as many
+ *   leases as the broker grants. With @name NULL, some devices can be leased then.
  * See also: rdmabroker_open_device
  */
 int rdmabroker_lease_devices(struct rdmabroker *session, const char *name);
@@ -902,11 +903,11 @@ int rdmabroker_disconnect_wait(struct rdmabroker_id *id, int timeout_ms);
 int rdmabroker_wait_disconnected(struct rdmabroker_id *id, int timeout_ms);
 
 /**
- * rdmabroker_get_devices - Open all devices that policy allows this user.
+ * rdmabroker_get_devices - Open all devices of ibv_get_device_list() that policy allows this user.
  * @ret: An array of contexts that ends with NULL; free it with rdmabroker_free_devices().
  * @ret_n: The number of contexts; may be NULL.
  * Returns:
- *   0; -ENODEV: none.
+ *   0; -ENODEV: none; if none can be opened for another reason, what rdmabroker_open_device() returns.
  * See also: rdma_get_devices, rdmabroker_open_device
  */
 int rdmabroker_get_devices(struct rdmabroker *session, struct ibv_context ***ret, size_t *ret_n);

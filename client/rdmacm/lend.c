@@ -12,11 +12,11 @@
  * A user other than root can open a device's node only while the broker lends the device to the user. A process gets this
  * lease with its first id on the device. Programs that first open devices by libibverbs get it in three ways:
  *
- *   - RDMABROKER_DEVICES=all requests all leases at the start, also for programs that load libibverbs later. A shell that
- *     only starts other programs has them, too;
+ *   - RDMABROKER_DEVICES=all requests leases of all devices that have nodes in the process's /dev at the start, also for
+ *     programs that load libibverbs later. A shell that only starts other programs has them, too;
  *   - if ibv_open_device() is refused, the drop-in requests the lease, and tries again. So it works after fork(2), too, and
  *     after the program has closed the library's descriptors;
- *   - if the program's calls of ibv_open_device() do not come here, it requests all leases at the start, too.
+ *   - if the program's calls of ibv_open_device() do not come here, it requests these leases at the start, too.
  */
 
 struct ibv_context *ibv_open_device(struct ibv_device *device)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <infiniband/verbs.h>
 #include <protobuf-c/protobuf-c.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -154,9 +156,64 @@ int client_clock_gettime(clockid_t clock, struct timespec *ret)
 	return hook_clock_gettime(clock, ret);
 }
 
-/* Verbs: one device, whose QPs are structs with a number and a state. */
+/* The nodes of devices, and their names in /sys. */
 
-static struct ibv_device device = { .name = "fake0" };
+#define DEVICES_MAX 1024
+
+static struct ibv_device devices[DEVICES_MAX];
+static unsigned first_device, n_devices = 1;
+
+void hooks_set_devices(unsigned first, unsigned n)
+{
+	first_device = first;
+	n_devices = n < DEVICES_MAX ? n : DEVICES_MAX;
+}
+
+static struct ibv_device *get_device(unsigned i)
+{
+	snprintf(devices[i].name, sizeof(devices[i].name), "fake%u", first_device + i);
+	return &devices[i];
+}
+
+int client_glob(const char *pattern, int flags, int (*on_error)(const char *, int), glob_t *ret);
+void client_globfree(glob_t *found);
+FILE *client_fopen(const char *path, const char *mode);
+
+int client_glob(const char *pattern, int flags, int (*on_error)(const char *, int), glob_t *ret)
+{
+	if (hook_fails(HOOK_CLIENT, HOOK_MEMORY))
+		return GLOB_NOSPACE;
+	*ret = (glob_t){ .gl_pathv = calloc(n_devices + 1, sizeof(char *)) };
+	if (n_devices == 0)
+		return GLOB_NOMATCH;
+	for (; ret->gl_pathc < n_devices; ret->gl_pathc++)
+		if (asprintf(&ret->gl_pathv[ret->gl_pathc], "/dev/infiniband/uverbs%u",
+			     (unsigned)ret->gl_pathc) < 0)
+			abort();
+	return 0;
+}
+
+void client_globfree(glob_t *found)
+{
+	for (size_t i = 0; i < found->gl_pathc; i++)
+		free(found->gl_pathv[i]);
+	free(found->gl_pathv);
+}
+
+FILE *client_fopen(const char *path, const char *mode)
+{
+	struct ibv_device *device;
+	unsigned i;
+
+	if (hook_fails(HOOK_CLIENT, HOOK_DESCRIPTOR))
+		return NULL;
+	if (sscanf(path, "/sys/class/infiniband_verbs/uverbs%u/ibdev", &i) != 1)
+		return fopen(path, mode);
+	device = get_device(i);
+	return fmemopen(device->name, strlen(device->name), "r");
+}
+
+/* Verbs: devices whose QPs are structs with a number and a state. */
 
 struct context {
 	struct ibv_context context;
@@ -189,13 +246,14 @@ int client_ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_
 
 struct ibv_device **client_ibv_get_device_list(int *ret_n)
 {
-	struct ibv_device **list = fails() ? NULL : calloc(2, sizeof(*list));
+	struct ibv_device **list = fails() ? NULL : calloc(n_devices + 1, sizeof(*list));
 
 	if (!list)
 		return NULL;
-	list[0] = &device;
+	for (unsigned i = 0; i < n_devices; i++)
+		list[i] = get_device(i);
 	if (ret_n)
-		*ret_n = 1;
+		*ret_n = (int)n_devices;
 	return list;
 }
 

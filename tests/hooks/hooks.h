@@ -98,6 +98,8 @@ unsigned hooks_run(sd_event *loop);
 
 /* While the library waits, its poll() calls TURN until a descriptor is ready, or until TURN returns false. */
 void hooks_set_turn(bool (*turn)(void *userdata), void *userdata);
+/* The library has nodes of N devices: "fake" with the numbers from FIRST. Only of "fake0" at first. */
+void hooks_set_devices(unsigned first, unsigned n);
 /* Advances the library's clock by MS. */
 void hooks_pass_time(int ms);
 /* CONNECT replaces the library's connect(): it returns 0, or -1 and sets errno. NULL: calls the real connect(). */

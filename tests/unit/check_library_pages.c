@@ -161,60 +161,59 @@ START_TEST(pages_that_take_for_ever)
 }
 END_TEST
 
+/* Each page has STEP.N devices, and ends with a device whose number is greater by STEP.A, or is STEP.B. */
 static void answer_with_devices(const Rdmabroker__Request *request)
 {
 	Rdmabroker__Reply reply = RDMABROKER__REPLY__INIT;
-	Rdmabroker__ListDevicesResult result = RDMABROKER__LIST_DEVICES_RESULT__INIT;
-	char *names[2048];
+	Rdmabroker__Status status = RDMABROKER__STATUS__INIT;
+	Rdmabroker__Status__Device one = RDMABROKER__STATUS__DEVICE__INIT, *devices[PAGE_FULL];
 
-	if (request->op_case != OP(LIST_DEVICES)) {
-		n_pages++;
-		return;
-	}
-	for (size_t i = 0; i < 2048; i++)
-		names[i] = (char *)"no";
-	result.names = names;
-	result.n_names = 2048;
-	reply.result_case = RESULT(LIST_DEVICES);
-	reply.list_devices = &result;
+	for (size_t i = 0; i < step.n; i++)
+		devices[i] = &one;
+	status.devices = devices;
+	status.n_devices = step.n;
+	if (n_pages++ < PAGES_TIRED)
+		status.last_device = step.b > 0 ?
+					     (uint64_t)step.b :
+					     request->get_status->after_device + (uint64_t)step.a;
+	reply.result_case = RESULT(STATUS);
+	reply.status = &status;
 	liar_send_reply(request, &reply);
 }
 
-/* The library must refuse the list. Otherwise it would request each device, and wait for each reply. */
-START_TEST(devices_without_end)
+static void expect_bad_status(unsigned max_pages)
 {
-	struct ibv_context **devices;
-	size_t n;
+	struct rdmabroker_status *status;
 
+	n_pages = 0;
+	ck_assert_int_eq(rdmabroker_get_status(session, &status), -EPROTO);
+	ck_assert_uint_le(n_pages, max_pages);
+}
+
+START_TEST(statuses_without_end)
+{
 	liar_open(0, LIAR_TIMEOUT);
 	liar.answer = answer_with_devices;
-	ck_assert_int_eq(rdmabroker_get_devices(session, &devices, &n), -EPROTO);
-	ck_assert_uint_eq(n_pages, 0);
+	step = (struct step){ .a = 1 };
+	expect_bad_status(1);
+	step = (struct step){ .b = 7, .n = 1 };
+	expect_bad_status(2);
+	step = (struct step){ .a = 1, .n = PAGE_FULL };
+	expect_bad_status(PAGES_TIRED);
 }
 END_TEST
 
-/* Answers with the maximum number of devices. Each request for a device fails shortly before its deadline. */
-static void answer_slowly_with_devices(const Rdmabroker__Request *request)
+/* Each request for a device fails shortly before its deadline. */
+static void refuse_slowly(const Rdmabroker__Request *request)
 {
 	Rdmabroker__Reply reply = RDMABROKER__REPLY__INIT;
-	Rdmabroker__ListDevicesResult result = RDMABROKER__LIST_DEVICES_RESULT__INIT;
 	Rdmabroker__Failure failure = RDMABROKER__FAILURE__INIT;
-	char *names[64];
 
-	for (size_t i = 0; i < 64; i++)
-		names[i] = (char *)"no";
-	result.names = names;
-	result.n_names = 64;
 	failure.error = ENODEV;
 	failure.text = (char *)"no";
-	if (request->op_case == OP(LIST_DEVICES)) {
-		reply.result_case = RESULT(LIST_DEVICES);
-		reply.list_devices = &result;
-	} else {
-		hooks_pass_time(LIAR_SLOW_MS);
-		reply.failure = &failure;
-		n_pages++;
-	}
+	hooks_pass_time(LIAR_SLOW_MS);
+	reply.failure = &failure;
+	n_pages++;
 	liar_send_reply(request, &reply);
 }
 
@@ -224,12 +223,17 @@ START_TEST(devices_that_take_for_ever)
 	size_t n;
 
 	liar_open(0, LIAR_TIMEOUT);
-	liar.answer = answer_slowly_with_devices;
+	liar.answer = refuse_slowly;
+	hooks_set_devices(0, 64);
 	ck_assert_int_eq(rdmabroker_get_devices(session, &devices, &n), -ENODEV);
 	ck_assert_uint_eq(n_pages, 7);
+	n_pages = 0;
+	ck_assert_int_eq(rdmabroker_lease_devices(session, NULL), -ETIMEDOUT);
+	ck_assert_uint_eq(n_pages, 7);
+	hooks_set_devices(0, 1);
 }
 END_TEST
 
 UNIT_MAIN("library_pages", liar_set_up, liar_tear_down, rules_without_end, a_list_that_lacks_rules,
 	  pages_that_do_not_advance, pages_without_end, pages_that_take_for_ever,
-	  devices_without_end, devices_that_take_for_ever)
+	  statuses_without_end, devices_that_take_for_ever)

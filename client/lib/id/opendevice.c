@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <glob.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +16,6 @@
 #include "client/lib/wire/fail.h"
 #include "client/lib/wire/frame.h"
 #include "client/lib/wire/sessionparts.h"
-
-#define DEVICES_MAX 64 /* a longer list from the broker is not valid */
 
 /* Guards the devices of all sessions, because migrated ids use the devices of other sessions. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -74,22 +73,28 @@ static struct device *find_device(struct rdmabroker *session, const char *name)
 	return NULL;
 }
 
-static int open_context(const char *name, struct ibv_context **ret)
+/* The devices that have nodes in this process's /dev/infiniband; those of a host can be more. */
+static int list_own(struct ibv_device ***ret)
 {
-	struct ibv_device **list;
+	*ret = ibv_get_device_list(NULL);
+	if (*ret)
+		return 0;
+	return fail(errno == ENOSYS ? ENODEV : errno, "cannot list the RDMA devices: %s",
+		    strerror(errno));
+}
+
+/* LIST is that of list_own(). */
+static int open_context(struct ibv_device **list, const char *name, struct ibv_context **ret)
+{
 	struct ibv_context *context = NULL;
 	int error = ENODEV;
 
-	list = ibv_get_device_list(NULL);
-	if (!list)
-		return fail(errno, "cannot list the RDMA devices: %s", strerror(errno));
 	for (struct ibv_device **p = list; *p; p++)
 		if (strcmp(ibv_get_device_name(*p), name) == 0) {
 			context = ibv_open_device(*p);
 			error = errno ? errno : ENODEV;
 			break;
 		}
-	ibv_free_device_list(list);
 	if (!context)
 		return fail(error, "cannot open device %s: %s", name, strerror(error));
 	*ret = context;
@@ -105,7 +110,7 @@ static void release(struct rdmabroker *session, const char *name)
 	call_post(&session->wire, &like, &request, session->wire.call_timeout_ms);
 }
 
-static int lease(struct rdmabroker *session, const char *name, char **ret_name)
+static int lease(struct rdmabroker *session, const char *name)
 {
 	REQUEST(request, m, OpenDevice, OPEN_DEVICE, open_device);
 	Rdmabroker__Frame *frame;
@@ -119,31 +124,49 @@ static int lease(struct rdmabroker *session, const char *name, char **ret_name)
 	pthread_mutex_lock(&lock);
 	session->devices->had_any = true;
 	pthread_mutex_unlock(&lock);
-	*ret_name = strdup(frame->reply->open_device->name);
 	frame_free(frame);
-	return *ret_name ? 0 : fail(ENOMEM, "open_device: out of memory");
+	return 0;
 }
 
 static void device_free(struct device *device)
 {
-	free(device->name);
+	if (device)
+		free(device->name);
 	free(device);
 }
 
-static int device_new(struct rdmabroker *session, const char *name, struct device **ret)
+/* LIST NULL: that of list_own(), which is not needed if the broker refuses the lease. */
+static int lease_and_open(struct rdmabroker *session, struct ibv_device **list, const char *name,
+			  struct ibv_context **ret)
+{
+	struct ibv_device **own = NULL;
+	int r = lease(session, name);
+
+	if (r < 0)
+		return r;
+	if (!list)
+		r = list_own(&own);
+	if (r == 0)
+		r = open_context(list ?: own, name, ret);
+	if (own)
+		ibv_free_device_list(own);
+	if (r < 0)
+		release(session, name);
+	return r;
+}
+
+/* LIST: as for lease_and_open(). */
+static int device_new(struct rdmabroker *session, struct ibv_device **list, const char *name,
+		      struct device **ret)
 {
 	struct device *device = calloc(1, sizeof(*device));
 	struct stat st;
 	int r;
 
-	if (!device)
-		return fail(ENOMEM, "open_device: out of memory");
-	r = lease(session, name, &device->name);
-	if (r == 0) {
-		r = open_context(device->name, &device->context);
-		if (r < 0)
-			release(session, device->name);
-	}
+	if (device)
+		device->name = strdup(name);
+	r = device && device->name ? lease_and_open(session, list, name, &device->context) :
+				     fail(ENOMEM, "open_device: out of memory");
 	if (r < 0) {
 		device_free(device);
 		return r;
@@ -162,16 +185,17 @@ static int device_new(struct rdmabroker *session, const char *name, struct devic
 	return 0;
 }
 
-static int open_once_more(struct rdmabroker *session, const char *name, struct device **ret)
+/* LIST: as for lease_and_open(). */
+static int open_once_more(struct rdmabroker *session, struct ibv_device **list, const char *name,
+			  struct device **ret)
 {
-	struct device *device = NULL;
+	struct device *device;
 	int r = wire_check_process(&session->wire);
 
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&lock);
-	if (name)
-		device = find_device(session, name);
+	device = find_device(session, name);
 	if (device)
 		device->n_opens++;
 	pthread_mutex_unlock(&lock);
@@ -179,7 +203,7 @@ static int open_once_more(struct rdmabroker *session, const char *name, struct d
 		*ret = device;
 		return 0;
 	}
-	return device_new(session, name, ret);
+	return device_new(session, list, name, ret);
 }
 
 /* Called when DEVICE has no users any more. */
@@ -255,9 +279,18 @@ void opendevice_free_all(struct rdmabroker *session)
 
 int rdmabroker_open_device(struct rdmabroker *session, const char *name, struct ibv_context **ret)
 {
+	struct ibv_device **list = NULL;
 	struct device *device;
-	int r = open_once_more(session, name, &device);
+	int r = name ? 0 : list_own(&list);
 
+	if (r < 0)
+		return r;
+	if (!name && *list)
+		name = ibv_get_device_name(*list);
+	r = name ? open_once_more(session, list, name, &device) :
+		   fail(ENODEV, "open_device: this process has no RDMA device");
+	if (list)
+		ibv_free_device_list(list);
 	if (r == 0)
 		*ret = device->context;
 	return r;
@@ -324,7 +357,7 @@ int rdmabroker_get_verbs(struct rdmabroker_id *id, struct ibv_context **ret)
 	if (!id->device_name[0])
 		return fail(ENODEV, "the id is not bound to a device");
 	if (!id->device) {
-		r = open_once_more(id->session, id->device_name, &id->device);
+		r = open_once_more(id->session, /* list= */ NULL, id->device_name, &id->device);
 		if (r < 0)
 			return r;
 	}
@@ -352,79 +385,123 @@ int rdmabroker_get_pd(struct rdmabroker_id *id, struct ibv_pd **ret)
 	return 0;
 }
 
-static int list_names(struct rdmabroker *session, Rdmabroker__Frame **ret)
+/* Sets RET to the name of the device that has NODE, a path; "": none has. */
+static void name_of_node(const char *node, char *ret, int size)
 {
-	REQUEST(request, m, ListDevices, LIST_DEVICES, list_devices);
-	int r = call_wait_for(&session->wire, "get_devices", &request,
-			      RDMABROKER__REPLY__RESULT_LIST_DEVICES, ret);
+	char path[128];
+	FILE *file;
 
-	if (r == 0 && (*ret)->reply->list_devices->n_names > DEVICES_MAX) {
-		frame_free(*ret);
-		return fail(EPROTO, "get_devices: the broker's reply has too many devices");
-	}
-	return r;
+	*ret = 0;
+	snprintf(path, sizeof(path), "/sys/class/infiniband_verbs/%s/ibdev",
+		 strrchr(node, '/') + 1);
+	file = fopen(path, "re");
+	if (!file)
+		return;
+	if (!fgets(ret, size, file))
+		*ret = 0;
+	ret[strcspn(ret, "\n")] = 0;
+	fclose(file);
 }
 
-static int lease_one(struct rdmabroker *session, const char *name)
+/* True: the failure R does not tell whether other devices can be used. */
+static bool is_about_one(int r)
 {
-	char *leased;
-	int r = lease(session, name, &leased);
-
-	if (r == 0)
-		free(leased);
-	return r;
+	return r == -EACCES || r == -ENODEV;
 }
 
-int rdmabroker_lease_devices(struct rdmabroker *session, const char *name)
+/* Returns the number of leases, or the last failure that is not about one device only. */
+static int lease_nodes(struct rdmabroker *session, const glob_t *nodes)
 {
 	int64_t deadline = deadline_after((int64_t)ROUNDS_MAX * session->wire.call_timeout_ms);
-	const Rdmabroker__ListDevicesResult *list;
-	Rdmabroker__Frame *frame;
-	size_t n = 0;
-	int r;
+	struct failure_copy failure;
+	int r, n = 0;
+
+	for (size_t i = 0; i < nodes->gl_pathc; i++) {
+		char name[64];
+
+		if (deadline_left(deadline) <= 0)
+			return fail(ETIMEDOUT,
+				    "lease_devices: %zu of %zu devices were requested in time", i,
+				    nodes->gl_pathc);
+		name_of_node(nodes->gl_pathv[i], name, sizeof(name));
+		r = *name ? lease(session, name) : -ENODEV;
+		if (r == 0 && n >= 0) {
+			n++;
+		} else if (r < 0 && !is_about_one(r)) {
+			fail_save(&failure);
+			n = r;
+		}
+	}
+	if (n < 0)
+		fail_restore(&failure);
+	return n;
+}
+
+/*
+ * The devices are those that ibv_get_device_list() lists. It is not called, because it loads all providers, which a
+ * program that opens no device does not need.
+ */
+int rdmabroker_lease_devices(struct rdmabroker *session, const char *name)
+{
+	glob_t nodes;
+	int n;
 
 	if (name)
-		return lease_one(session, name);
-	r = list_names(session, &frame);
-	if (r < 0)
-		return r;
-	list = frame->reply->list_devices;
-	for (size_t i = 0; i < list->n_names && deadline_left(deadline) > 0; i++)
-		if (lease_one(session, list->names[i]) == 0)
-			n++;
-	frame_free(frame);
-	return n > 0 ? 0 : fail(ENODEV, "lease_devices: policy allows no RDMA device");
+		return lease(session, name);
+	n = glob("/dev/infiniband/uverbs*", GLOB_NOSORT, NULL, &nodes);
+	if (n == GLOB_NOSPACE)
+		return fail(ENOMEM, "lease_devices: out of memory");
+	n = n == 0 ? lease_nodes(session, &nodes) : 0;
+	globfree(&nodes);
+	if (n < 0)
+		return n;
+	return n > 0 ? 0 :
+		       fail(ENODEV,
+			    "lease_devices: this process has no RDMA device that policy allows");
+}
+
+/*
+ * Skips devices that cannot be opened, for example because policy rejects them. Returns the number of the others; if there
+ * are none, a failure.
+ */
+static int open_all(struct rdmabroker *session, struct ibv_device **list, struct ibv_context **ret)
+{
+	int64_t deadline = deadline_after((int64_t)ROUNDS_MAX * session->wire.call_timeout_ms);
+	int r = -ENODEV, n = 0;
+	struct device *device;
+
+	for (struct ibv_device **p = list; *p && deadline_left(deadline) > 0; p++) {
+		r = open_once_more(session, list, ibv_get_device_name(*p), &device);
+		if (r == 0)
+			ret[n++] = device->context;
+	}
+	return n > 0 ? n :
+	       is_about_one(r) ?
+		       fail(ENODEV, "get_devices: cannot open any RDMA device that policy allows") :
+		       r;
 }
 
 int rdmabroker_get_devices(struct rdmabroker *session, struct ibv_context ***ret, size_t *ret_n)
 {
-	const Rdmabroker__ListDevicesResult *list;
-	int64_t deadline = deadline_after((int64_t)ROUNDS_MAX * session->wire.call_timeout_ms);
 	struct ibv_context **devices;
-	Rdmabroker__Frame *frame;
+	struct ibv_device **list;
 	size_t n = 0;
-	int r = list_names(session, &frame);
+	int r = list_own(&list);
 
 	if (r < 0)
 		return r;
-	list = frame->reply->list_devices;
-	devices = calloc(list->n_names + 1, sizeof(*devices));
-	if (!devices) {
-		frame_free(frame);
-		return fail(ENOMEM, "get_devices: out of memory");
-	}
-	/* Skip devices that cannot be opened, for example because policy rejects them. */
-	for (size_t i = 0; i < list->n_names && deadline_left(deadline) > 0; i++)
-		if (rdmabroker_open_device(session, list->names[i], &devices[n]) == 0)
-			n++;
-	frame_free(frame);
-	if (n == 0) {
+	while (list[n])
+		n++;
+	devices = calloc(n + 1, sizeof(*devices));
+	r = devices ? open_all(session, list, devices) : fail(ENOMEM, "get_devices: out of memory");
+	ibv_free_device_list(list);
+	if (r < 0) {
 		free(devices);
-		return fail(ENODEV, "get_devices: cannot open any RDMA device that policy allows");
+		return r;
 	}
 	*ret = devices;
 	if (ret_n)
-		*ret_n = n;
+		*ret_n = (size_t)r;
 	return 0;
 }
 
