@@ -31,7 +31,9 @@ struct taken {
 	size_t n_requests;
 	const struct ledger_packet *packets;
 	size_t n_packets;
-	const struct ledger_leases *more_leases; /* NULL: none */
+	const struct ledger_lease *leases;
+	size_t n_leases;
+	const struct ledger_old_leases *old_leases; /* NULL: none */
 };
 
 struct takeover {
@@ -166,9 +168,10 @@ static void find_rows(struct taken *taken, const struct old_ledger *old)
 	repeat->n_groups = FIND_ALL(&repeat->groups, old->groups, old->n_groups, number);
 	taken->n_requests = FIND_ALL(&taken->requests, old->requests, old->n_requests, number);
 	taken->n_packets = FIND_ALL(&taken->packets, old->packets, old->n_packets, number);
-	if (old->n_leases > 0)
-		taken->more_leases = bsearch(&number, old->leases, old->n_leases,
-					     sizeof(*old->leases), compare_numbers);
+	taken->n_leases = FIND_ALL(&taken->leases, old->leases, old->n_leases, number);
+	if (old->n_old_leases > 0)
+		taken->old_leases = bsearch(&number, old->old_leases, old->n_old_leases,
+					    sizeof(*old->old_leases), compare_numbers);
 	note_sent(taken);
 	for (size_t i = 0; i < repeat->n_ids; i++)
 		restore_undo(&repeat->ids[i]);
@@ -255,7 +258,8 @@ static void restore_ids(struct takeover *takeover, struct core *core, bool event
 
 		if (!taken->peer)
 			continue;
-		lease_restore(taken->peer->session, taken->row, taken->more_leases);
+		lease_restore(taken->peer->session, taken->row, taken->leases, taken->n_leases,
+			      taken->old_leases);
 		restore_others(taken, event_lost, /* listeners= */ false);
 		repeat_go_on(&taken->repeat, taken->peer);
 	}

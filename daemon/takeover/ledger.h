@@ -24,9 +24,7 @@
 #define LEDGER_IDS (1u << 20)
 #define LEDGER_GROUPS (1u << 18)
 #define LEDGER_REQUESTS (1u << 18)
-#define LEDGER_LEASES 8 /* leases in the row of a session; further ones have a row of their own */
-#define LEDGER_MORE_LEASES 24
-#define LEDGER_LEASE_ROWS 8192
+#define LEDGER_LEASES (1u << 17)
 #define LEDGER_DEVICE_LEN 64
 #define LEDGER_REFUSED_GIDS 16
 #define LEDGER_PACKETS (1u << 17)
@@ -41,7 +39,10 @@
 struct fdstore;
 struct ledger;
 
-struct ledger_lease {
+/* Only an older daemon has written these, into the row of a session and into struct ledger_old_leases. */
+#define LEDGER_OLD_LEASES 8
+#define LEDGER_MORE_OLD_LEASES 24
+struct ledger_old_lease {
 	char device[LEDGER_DEVICE_LEN]; /* "": free */
 	uint32_t n_opens;
 	uint32_t access; /* enum policy_access */
@@ -81,7 +82,7 @@ struct ledger_session {
 	struct ledger_note sent;
 	uint32_t sent_what; /* enum ledger_sent */
 	uint32_t sent_number;
-	struct ledger_lease leases[LEDGER_LEASES];
+	struct ledger_old_lease old_leases[LEDGER_OLD_LEASES];
 	uint8_t container_known, pod_known, job_known, cgroup_known;
 	char container[128], pod[128], job[128], cgroup[1024];
 	uint8_t released; /* see session_release() */
@@ -194,10 +195,17 @@ struct ledger_restriction {
 	char text[LEDGER_RULES];
 };
 
-/* The leases of a session that are not in its own row. */
-struct ledger_leases {
+struct ledger_old_leases {
 	uint64_t session; /* the number of the session; 0: the row is free */
-	struct ledger_lease leases[LEDGER_MORE_LEASES];
+	struct ledger_old_lease leases[LEDGER_MORE_OLD_LEASES];
+};
+
+/* An older daemon does not read these: what it takes over has no leases. */
+struct ledger_lease {
+	uint64_t session; /* the number of its session; 0: the row is free */
+	uint32_t n_opens;
+	uint32_t access; /* enum policy_access */
+	char device[LEDGER_DEVICE_LEN];
 };
 
 /* See rpc/published.h. */
@@ -255,8 +263,9 @@ struct ledger *ledger_free(struct ledger *ledger); /* what is stored stays store
 	TABLE(packet, LEDGER_PACKETS, packets, n_packets)                     \
 	TABLE(restriction, LEDGER_RESTRICTIONS, restrictions, n_restrictions) \
 	TABLE(published, LEDGER_PUBLISHED, published_sockets, n_published)    \
-	TABLE(leases, LEDGER_LEASE_ROWS, leases, n_leases)                    \
-	TABLE(refused, LEDGER_REFUSED, refused, n_refused)
+	TABLE(old_leases, 0, old_leases, n_old_leases)                        \
+	TABLE(refused, LEDGER_REFUSED, refused, n_refused)                    \
+	TABLE(lease, LEDGER_LEASES, leases, n_leases)
 
 enum ledger_table {
 #define TABLE(name, ...) LEDGER_TABLE_##name,

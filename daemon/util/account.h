@@ -18,6 +18,7 @@
 enum account_slot {
 	ACCOUNT_SESSIONS,
 	ACCOUNT_IDS,
+	ACCOUNT_LEASES,
 	ACCOUNT_LISTENERS,
 	ACCOUNT_BYTES, /* queued for clients that do not read */
 	ACCOUNT_FDS, /* held open for clients */

@@ -10,7 +10,6 @@
 #include "core/verbs/bind.h"
 #include "core/verbs/conn.h"
 #include "core/verbs/lease.h"
-#include "takeover/ledger.h"
 #include "core/verbs/listen.h"
 #include "core/verbs/option.h"
 #include "core/verbs/resolve_addr.h"
@@ -474,7 +473,7 @@ START_TEST(requests_past_the_limit_are_busy)
 }
 END_TEST
 
-/* A rule decides who needs an entry in the ACL; the next process of the daemon does the same. */
+/* A rule decides who needs an entry in the ACL. */
 START_TEST(access_of_leases)
 {
 	static const struct {
@@ -485,23 +484,14 @@ START_TEST(access_of_leases)
 		{ "allow device access acl\nallow any\n", FABRIC_ACCESS_ACL },
 		{ "allow device access open\nallow any\n", FABRIC_ACCESS_OPEN },
 	};
-	struct ledger_session row = { 0 }, before;
 	struct fabric_device *device;
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		pair_set_policy(cases[i].rules);
-		client.session->row = &row;
 		ck_assert_int_eq(lease_open(client.session, "fake0", &device, &why), 0);
 		ck_assert_int_eq(fake_last_access(core->fabric), cases[i].access);
-		before = row;
-		lease_close(client.session, "fake0");
-		pair_set_policy("allow any\n");
-		lease_restore(client.session, &before, /* more= */ NULL);
-		ck_assert_int_eq(fake_last_access(core->fabric), cases[i].access);
-		ck_assert_uint_eq(lease_count(client.session), 1);
 		lease_close(client.session, "fake0");
 		ck_assert_uint_eq(lease_count(client.session), 0);
-		client.session->row = NULL;
 	}
 }
 END_TEST
@@ -523,6 +513,36 @@ START_TEST(leases_are_counted)
 	pair_set_policy("allow session\nreject device device fake* reason \"in repair\"\n");
 	ck_assert_int_eq(lease_open(client.session, "fake0", &device, &why), STATUS_DENIED);
 	ck_assert_ptr_nonnull(strstr(why.text, "in repair"));
+}
+END_TEST
+
+/* A lease is charged from its request to its end, whoever ends it, and each only once. */
+START_TEST(leases_are_charged)
+{
+	const uint64_t *used = &core->account.used[ACCOUNT_LEASES];
+	struct fabric_device *device;
+
+	fake_add_device(core->fabric, "fake1");
+	fake_add_device(core->fabric, "fake2");
+	core->account.limit_per_user[ACCOUNT_LEASES] = 2;
+	ck_assert_int_eq(lease_open(client.session, "fake0", &device, &why), 0);
+	ck_assert_int_eq(lease_open(client.session, "fake0", &device, &why), 0);
+	ck_assert_int_eq(lease_open(server.session, "fake1", &device, &why), 0);
+	ck_assert_uint_eq(*used, 2);
+	ck_assert_int_eq(lease_open(client.session, "fake2", &device, &why), STATUS_QUOTA);
+	ck_assert_int_eq(why.error, EDQUOT);
+	ck_assert_ptr_nonnull(strstr(why.text, " is at its limit of 2 leases"));
+	ck_assert_int_eq(lease_open(client.session, "fake0", &device, &why), 0);
+	fake_remove_device(core->fabric, "fake1");
+	ck_assert_uint_eq(*used, 1);
+	/* What is refused is not charged. */
+	fake_fail_next(core->fabric, FAKE_LEASE_NEW, -EIO);
+	ck_assert_int_eq(lease_open(client.session, "fake2", &device, &why), STATUS_FABRIC);
+	pair_set_policy("allow session\nallow device device fake0\n");
+	ck_assert_int_eq(lease_open(client.session, "fake2", &device, &why), STATUS_DENIED);
+	ck_assert_uint_eq(*used, 1);
+	client.session = session_free(client.session);
+	ck_assert_uint_eq(*used, 0);
 }
 END_TEST
 
@@ -689,6 +709,7 @@ UNIT_MAIN("core", pair_set_up, pair_tear_down, a_connection_from_end_to_end,
 	  tos_by_policy, reuseaddr_by_policy, reuseaddr_of_a_listener, reuseaddr_is_decided_again,
 	  resolving_goes_on_until_the_deadline, privileged_ports_need_a_rule_that_names_them,
 	  binding_needs_a_purpose, backlog, a_qp_of_another_process, ids_are_limited,
-	  requests_past_the_limit_are_busy, leases_are_counted, access_of_leases,
-	  a_device_is_removed_and_added, fabric_calls_that_fail, events_that_do_not_fit_the_state,
-	  a_listener_is_destroyed_with_requests_pending, an_admins_reason_reaches_the_client)
+	  requests_past_the_limit_are_busy, leases_are_counted, leases_are_charged,
+	  access_of_leases, a_device_is_removed_and_added, fabric_calls_that_fail,
+	  events_that_do_not_fit_the_state, a_listener_is_destroyed_with_requests_pending,
+	  an_admins_reason_reaches_the_client)

@@ -100,8 +100,8 @@ START_TEST(ledger_of_a_newer_and_of_an_older_daemon)
 	restart();
 	expect_nothing(client);
 	expect_nothing(server);
-	/* The last members of a session are its leases, the others are used for what is not here. */
-	lengthen_rows(map_ledger(), 0, -(int)sizeof(((struct ledger_session *)0)->leases));
+	/* The last members of a session are used for what is not here. */
+	lengthen_rows(map_ledger(), 0, -(int)sizeof(((struct ledger_session *)0)->old_leases));
 	lengthen_rows(map_ledger(), 2, -(int)sizeof(((struct ledger_group *)0)->addr));
 	lengthen_rows(map_ledger(), 3, -(int)sizeof(((struct ledger_request *)0)->data));
 	restart();
@@ -293,7 +293,18 @@ START_TEST(published_sockets_when_a_process_dies)
 END_TEST
 
 /* In the order of the tables. */
-enum table { SESSIONS, IDS, GROUPS, REQUESTS, PACKETS, RESTRICTIONS, PUBLISHED, LEASES };
+enum table {
+	SESSIONS,
+	IDS,
+	GROUPS,
+	REQUESTS,
+	PACKETS,
+	RESTRICTIONS,
+	PUBLISHED,
+	OLD_LEASES,
+	REFUSED,
+	LEASES,
+};
 
 /* Until set_end() gets the result, TABLE has no free rows. */
 static uint32_t fill(enum table table)
@@ -301,7 +312,7 @@ static uint32_t fill(enum table table)
 	static const uint32_t max[] = {
 		[IDS] = LEDGER_IDS,           [GROUPS] = LEDGER_GROUPS,
 		[REQUESTS] = LEDGER_REQUESTS, [PUBLISHED] = LEDGER_PUBLISHED,
-		[LEASES] = LEDGER_LEASE_ROWS,
+		[LEASES] = LEDGER_LEASES,
 	};
 	struct header *header = map_ledger();
 	uint32_t end = header->tables[table].end;
@@ -371,39 +382,96 @@ static unsigned count_leases(void)
 	return n;
 }
 
-/* A host can have more devices than the row of a session. */
+#define DEVICES 1024
+
+static int lease(unsigned i)
+{
+	char name[16];
+
+	snprintf(name, sizeof(name), "fake%u", i);
+	return rdmabroker_lease_devices(client, name);
+}
+
+/* A session can have leases of all devices, and the next process keeps them. */
 START_TEST(many_leases)
 {
 	uint32_t end;
 
-	fake_start_with_devices(LEDGER_LEASES + LEDGER_MORE_LEASES + 1);
+	fake_start_with_devices(DEVICES);
 	restart();
-	for (unsigned i = 0; i < LEDGER_LEASES + LEDGER_MORE_LEASES; i++) {
-		char name[16];
-
-		snprintf(name, sizeof(name), "fake%u", i);
-		ck_assert_int_eq(rdmabroker_lease_devices(client, name), 0);
-	}
-	expect_no_room(rdmabroker_lease_devices(client, "fake32"), "devices of a session");
-	ck_assert_uint_eq(count_leases(), 32);
+	for (unsigned i = 0; i < DEVICES; i++)
+		ck_assert_int_eq(lease(i), 0);
+	ck_assert_uint_eq(count_leases(), DEVICES);
 	restart();
-	ck_assert_uint_eq(count_leases(), 32);
+	ck_assert_uint_eq(count_leases(), DEVICES);
+	restart();
+	ck_assert_uint_eq(count_leases(), DEVICES);
 	rdmabroker_close(client);
 	run_all();
 	client = open_session();
 	ck_assert_uint_eq(count_leases(), 0);
 
-	/* Only what is in the row of the session, if there is no other row. A new ledger has none that was freed. */
+	/* A new ledger has no rows that were freed. */
 	restart();
+	ck_assert_uint_eq(count_leases(), 0);
+	ck_assert_int_eq(lease(0), 0);
 	end = fill(LEASES);
-	for (unsigned i = 0; i < LEDGER_LEASES; i++) {
-		char name[16];
-
-		snprintf(name, sizeof(name), "fake%u", i);
-		ck_assert_int_eq(rdmabroker_lease_devices(client, name), 0);
-	}
-	expect_no_room(rdmabroker_lease_devices(client, "fake9"), "devices of a session");
+	expect_no_room(lease(1), "no room for further leases that outlive its restart");
+	/* Some of this process's devices have got leases, and others would be missing. */
+	hooks_set_devices(0, 2);
+	expect_no_room(rdmabroker_lease_devices(client, NULL), "leases");
+	hooks_set_devices(0, 1);
 	set_end(LEASES, end);
+	ck_assert_int_eq(lease(1), 0);
+	fake_start_with_devices(1);
+}
+END_TEST
+
+/* The next process gives access in the same way, whatever its rules say. */
+START_TEST(access_of_leases)
+{
+	restart_with("allow device access open\nallow any\n");
+	ck_assert_int_eq(lease(0), 0);
+	ck_assert_int_eq(fake_last_access(fake_last()), FABRIC_ACCESS_OPEN);
+	restart_with("allow any\n");
+	ck_assert_uint_eq(count_leases(), 1);
+	ck_assert_int_eq(fake_last_access(fake_last()), FABRIC_ACCESS_OPEN);
+}
+END_TEST
+
+static struct ledger_old_lease old_lease(unsigned i)
+{
+	struct ledger_old_lease ret = { .n_opens = 1 };
+
+	snprintf(ret.device, sizeof(ret.device), "fake%u", i);
+	return ret;
+}
+
+/* An earlier version has 8 leases in the row of the session, and 24 in a row of their own. */
+START_TEST(leases_of_an_older_daemon)
+{
+	struct ledger_old_leases *more;
+	struct ledger_session *row;
+	struct header *header;
+
+	fake_start_with_devices(DEVICES);
+	restart();
+	header = map_ledger();
+	row = (void *)((char *)header + header->tables[SESSIONS].offset);
+	/* There is room behind the rows of the sessions. */
+	more = (void *)(row + header->tables[SESSIONS].end);
+	more->session = row->number;
+	for (unsigned i = 0; i < LEDGER_OLD_LEASES; i++)
+		row->old_leases[i] = old_lease(i);
+	for (unsigned i = 0; i < LEDGER_MORE_OLD_LEASES; i++)
+		more->leases[i] = old_lease(LEDGER_OLD_LEASES + i);
+	header->tables[OLD_LEASES].offset = (uint64_t)((char *)more - (char *)header);
+	header->tables[OLD_LEASES].row_size = sizeof(*more);
+	header->tables[OLD_LEASES].end = 1;
+	restart();
+	ck_assert_uint_eq(count_leases(), 32);
+	restart();
+	ck_assert_uint_eq(count_leases(), 32);
 	fake_start_with_devices(1);
 }
 END_TEST
@@ -460,5 +528,5 @@ UNIT_MAIN("ledger", succession_set_up, succession_tear_down, ledger_of_another_v
 	  ledger_of_a_newer_and_of_an_older_daemon, damaged_ledgers, request_that_was_repeated,
 	  request_that_waits_in_a_second_take_over, take_overs_that_fail,
 	  processes_that_die_while_they_take_over, published_sockets_when_a_process_dies,
-	  nothing_is_made_that_cannot_be_kept, many_leases, restriction_that_is_repeated,
-	  what_was_refused)
+	  nothing_is_made_that_cannot_be_kept, many_leases, access_of_leases,
+	  leases_of_an_older_daemon, restriction_that_is_repeated, what_was_refused)

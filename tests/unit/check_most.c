@@ -21,10 +21,11 @@
 #define IDS_MAX   \
 	(65536u / \
 	 PART) /* of one session, because the kernel keeps the first some hundred events of each */
+#define DEVICES (LEDGER_LEASES / 2 / PART / N_SESSIONS) /* of which each session has leases */
 #define BYTES_MAX (16777216u / PART)
 #define ROWS_MAX (LEDGER_PACKETS / 2 / PART)
 #define LIMIT_MB \
-	300 /* the comment above MemoryMax= in the unit has the figure, with librdmacm's part */
+	310 /* the comment above MemoryMax= in the unit has the figure, with librdmacm's part */
 
 static struct wire_client replies, clients[N_SESSIONS];
 
@@ -115,6 +116,18 @@ static void make_ids(struct wire_client *client, uint32_t n)
 	}
 }
 
+static void lease_devices(struct wire_client *client)
+{
+	Rdmabroker__OpenDevice m = RDMABROKER__OPEN_DEVICE__INIT;
+	char name[16];
+
+	m.name = name;
+	for (unsigned i = 0; i < DEVICES; i++) {
+		snprintf(name, sizeof(name), "fake%u", i);
+		REQUEST(client, OPEN_DEVICE, open_device, &m);
+	}
+}
+
 static uint64_t get_used(enum account_slot slot)
 {
 	return wire.core->account.used[slot];
@@ -157,6 +170,7 @@ START_TEST(a_user_at_every_limit)
 {
 	size_t heap, rows;
 
+	fake_start_with_devices(DEVICES);
 	wire_start("allow any\n");
 	set_limits();
 	wire_greet(&replies, 0);
@@ -165,7 +179,10 @@ START_TEST(a_user_at_every_limit)
 		wire_greet(&clients[i], session_get_number(replies.session));
 		restrict_session(&clients[i]);
 		run_daemon();
+		lease_devices(&clients[i]);
+		run_daemon();
 	}
+	ck_assert_uint_eq(wire.core->n_leases, N_SESSIONS * DEVICES);
 	make_ids(&clients[0], IDS_MAX);
 	ck_assert_uint_eq(wire.core->n_ids, IDS_MAX - 1);
 	fill_queues();
@@ -173,6 +190,7 @@ START_TEST(a_user_at_every_limit)
 	heap = (count_heap() - heap) * PART;
 	rows = N_SESSIONS * (sizeof(struct ledger_session) +
 			     RESTRICTION_DEPTH_MAX * sizeof(struct ledger_restriction)) +
+	       N_SESSIONS * DEVICES * sizeof(struct ledger_lease) +
 	       IDS_MAX * sizeof(struct ledger_id) + ROWS_MAX * sizeof(struct ledger_packet);
 	rows *= PART;
 	printf("One user at every limit: %zu MB of heap, %zu MB of the ledger.\n", heap >> 20,

@@ -12,6 +12,7 @@ static const struct resource {
 } resources[] = {
 	{ ACCOUNT_SESSIONS, "sessions", "SessionsPerUser" },
 	{ ACCOUNT_IDS, "ids and groups", "IdsPerUser" },
+	{ ACCOUNT_LEASES, "leases", "" },
 	{ ACCOUNT_LISTENERS, "listeners", "ListenersPerUser" },
 	{ ACCOUNT_FDS, "descriptors", "DescriptorsPerUser" },
 	{ ACCOUNT_BYTES, "queued bytes", "QueuedBytesPerUser" },

@@ -20,7 +20,6 @@
 
 struct id;
 struct lease;
-struct ledger_leases;
 struct ledger_session;
 struct notice;
 struct published;
@@ -96,7 +95,6 @@ struct session {
 	struct restriction *restriction; /* NULL: none */
 	struct published *published; /* rpc's: what the session has published; NULL: nothing */
 	struct ledger_session *row; /* in the ledger; NULL: the session is not kept */
-	struct ledger_leases *more_leases; /* in the ledger; NULL: ROW has all leases */
 	unsigned permits;
 	bool opened; /* its Hello has succeeded */
 	/* number of the session by whose socket the client gets replies, see session_find_replies(); 0: its own */
@@ -112,6 +110,7 @@ struct session {
 	/* ids whose handle the broker chose, from SESSION_FIRST_REQUEST on */
 	struct handles requests;
 	struct list leases; /* lease.link, see verbs/lease.c */
+	unsigned n_leases;
 	bool lends; /* the session is an instance's, which has requested access for others */
 	struct lease *opening; /* the lease that the session's request waits for; NULL: none */
 	/* in waits.sessions or control.reloading, while a request of the session waits */

@@ -110,6 +110,7 @@ int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struc
 	core->account.limit_per_user[ACCOUNT_INQUIRIES] = INQUIRIES_OF_USER_MAX;
 	core->account.limit[ACCOUNT_WATCHES] = WATCHES_MAX;
 	core->account.limit[ACCOUNT_IDS] = LEDGER_IDS;
+	core->account.limit[ACCOUNT_LEASES] = LEDGER_LEASES;
 	core->account.limit[ACCOUNT_PACKETS] = LEDGER_PACKETS;
 	core->account.limit_per_user[ACCOUNT_WATCHES] = WATCHES_OF_USER_MAX;
 	core->policy = policy_ref(policy);

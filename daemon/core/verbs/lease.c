@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "core/admit/decide.h"
+#include "core/object/quota.h"
 #include "core/object/session.h"
 #include "core/verbs/lease.h"
+#include "proto/text.h"
 #include "takeover/ledger.h"
 #include "util/util.h"
 
@@ -16,7 +18,9 @@
 struct lease {
 	struct list link; /* session.leases */
 	struct admitted admitted;
+	struct charge charge; /* not of loans: the instance charges its users */
 	struct session *session;
+	struct ledger_lease *row; /* in the ledger; NULL: the lease is not kept */
 	struct fabric_lease *fabric;
 	char *device;
 	/*
@@ -31,61 +35,31 @@ struct lease {
 	int r; /* the wait's result: 0 or a negative errno */
 };
 
-#define LEASES_MAX (LEDGER_LEASES + LEDGER_MORE_LEASES)
-
-/* Makes room for one more lease of SESSION. False: it could not be kept. */
-static bool reserve(struct session *session)
+/* A lease that no request has got yet is not kept. */
+static void save(struct lease *lease)
 {
-	unsigned n = lease_count(session);
+	struct ledger_lease *row = lease->row;
 
-	if (!session->row || n < LEDGER_LEASES)
-		return true;
-	if (n < LEASES_MAX && !session->more_leases)
-		session->more_leases = ledger_add_leases(session->core->keep.ledger);
-	return n < LEASES_MAX && session->more_leases;
+	if (!row || lease->n_opens == 0)
+		return;
+	row->n_opens = lease->n_opens;
+	row->access = lease->access;
+	text_copy(row->device, sizeof(row->device), lease->device);
+	__atomic_store_n(&row->session, lease->session->number, __ATOMIC_RELEASE);
 }
 
-/* Writes at most LEASES_MAX leases to RET, and zeroes the rest of RET. Returns the number of leases in RET. */
-static size_t list_leases(const struct session *session, struct ledger_lease *ret)
+/* Puts LEASE into the list of SESSION. */
+static void enlist(struct lease *lease, struct session *session)
 {
-	struct list *l;
-	size_t n = 0;
-
-	memset(ret, 0, LEASES_MAX * sizeof(*ret));
-	list_for_each(l, &session->leases) {
-		const struct lease *lease = container_of(l, struct lease, link);
-
-		if (n == LEASES_MAX)
-			break;
-		if (lease->is_loan || lease->n_opens == 0 ||
-		    strlen(lease->device) >= sizeof(ret[n].device))
-			continue;
-		strcpy(ret[n].device, lease->device);
-		ret[n].n_opens = lease->n_opens;
-		ret[n].access = lease->access;
-		n++;
-	}
-	return n;
+	lease->session = session;
+	list_insert(&session->leases, &lease->link);
+	session->n_leases++;
 }
 
-static void save(struct session *session)
+static void delist(struct lease *lease)
 {
-	struct ledger_lease leases[LEASES_MAX];
-	struct ledger_leases *more = session->more_leases;
-	size_t n;
-
-	if (!session->row)
-		return;
-	n = list_leases(session, leases);
-	memcpy(session->row->leases, leases, sizeof(session->row->leases));
-	if (!more)
-		return;
-	if (n <= LEDGER_LEASES) {
-		session->more_leases = ledger_remove_leases(session->core->keep.ledger, more);
-		return;
-	}
-	memcpy(more->leases, leases + LEDGER_LEASES, sizeof(more->leases));
-	more->session = session->number;
+	list_remove(&lease->link);
+	lease->session->n_leases--;
 }
 
 static struct lease *lease_free(struct lease *lease)
@@ -97,16 +71,17 @@ static struct lease *lease_free(struct lease *lease)
 	session = lease->session;
 	if (lease->fabric) {
 		fabric_lease_free(lease->fabric);
-		list_remove(&lease->link);
+		delist(lease);
 		session->core->n_leases--;
-		save(session);
 	}
+	ledger_remove_lease(session->core->keep.ledger, lease->row);
 	if (session->opening == lease) {
 		session->opening = NULL;
 		if (!session->ending)
 			session->ops->resume(session->userdata);
 	}
 	admitted_done(&lease->admitted);
+	charge_done(&lease->charge);
 	free(lease->device);
 	free(lease);
 	return NULL;
@@ -178,13 +153,18 @@ static int make(struct lease **ret, struct session *session, struct fabric_devic
 	lease->access = access;
 	lease->is_loan = is_loan;
 	lease->uid = uid;
+	if (session->row && !is_loan) {
+		lease->row = ledger_add_lease(session->core->keep.ledger);
+		if (!lease->row)
+			return failure_set_not_kept(failure, "leases");
+	}
 	r = fabric_lease_new(&lease->fabric, device, uid, fabric_access(access), on_access, lease);
 	if (r < 0 && r != -EINPROGRESS)
 		return refuse(session, device, uid, r, failure);
 	lease->waits = r == -EINPROGRESS;
 	lease->admitted = *admitted;
 	*admitted = (struct admitted){ 0 };
-	list_insert(&session->leases, &lease->link);
+	enlist(lease, session);
 	session->core->n_leases++;
 	*ret = TAKE_PTR(lease);
 	return 0;
@@ -225,11 +205,12 @@ static int open_new(struct session *session, struct fabric_device *device, struc
 {
 	struct admitted admitted = { 0 };
 	struct policy_verdict verdict;
+	struct charge charge = { 0 };
 	struct lease *lease = NULL;
 	struct intent intent;
 	int r;
 
-	r = reserve(session) ? 0 : failure_set_not_kept(failure, "devices of a session");
+	r = quota_charge(session, &charge, ACCOUNT_LEASES, 1, failure);
 	if (r == 0)
 		r = decide_device(session, fabric_device_name(device), /* again= */ false, &intent,
 				  &verdict, failure);
@@ -240,14 +221,17 @@ static int open_new(struct session *session, struct fabric_device *device, struc
 		r = lease_new(&lease, session, device, verdict.rule->settings.access, &admitted,
 			      failure);
 	admitted_done(&admitted);
-	if (r != 0)
+	if (r != 0) {
+		charge_done(&charge);
 		return r;
+	}
+	lease->charge = charge;
 	if (lease->waits) {
 		session->opening = lease;
 		return -EINPROGRESS;
 	}
 	lease->n_opens = 1;
-	save(session);
+	save(lease);
 	return 0;
 }
 
@@ -271,7 +255,7 @@ static int open_again(struct session *session, struct fabric_device *device, str
 		return r;
 	}
 	lease->n_opens++;
-	save(session);
+	save(lease);
 	return 0;
 }
 
@@ -306,7 +290,7 @@ int lease_open(struct session *session, const char *name, struct fabric_device *
 	if (lease == waited || lease->waits || lease->r < 0)
 		return open_again(session, *ret, lease, failure);
 	lease->n_opens++;
-	save(session);
+	save(lease);
 	return 0;
 }
 
@@ -395,7 +379,7 @@ int lease_close(struct session *session, const char *name)
 	if (lease && --lease->n_opens == 0)
 		lease_free(lease);
 	else if (lease)
-		save(session);
+		save(lease);
 	return 0;
 }
 
@@ -413,20 +397,20 @@ void lease_drop_unopened(struct session *session)
 
 void lease_take_over(struct session *to, struct session *from)
 {
+	bool has_any = !list_is_empty(&to->leases);
 	struct list *l, *n;
 
 	list_for_each_safe(l, n, &from->leases) {
 		struct lease *lease = container_of(l, struct lease, link);
 
-		if (find_lease(to, lease->device))
+		if (has_any && find_lease(to, lease->device))
 			continue;
-		list_remove(&lease->link);
-		list_insert(&to->leases, &lease->link);
-		lease->session = to;
+		delist(lease);
+		enlist(lease, to);
 		lease->n_opens = 1;
+		save(lease);
 	}
 	lease_enforce(to);
-	save(to);
 }
 
 void lease_forget_device(struct session *session, const char *name)
@@ -441,43 +425,45 @@ void lease_forget_device(struct session *session, const char *name)
 	}
 }
 
-static void restore(struct session *session, const struct ledger_lease *row)
+static void restore(struct session *session, const char *name, enum policy_access access,
+		    uint32_t n_opens)
 {
-	struct fabric_device *device = fabric_find_device(session->core->fabric, row->device);
+	struct fabric_device *device = fabric_find_device(session->core->fabric, name);
 	struct admitted none = { 0 };
 	struct failure ignored;
 	struct lease *lease;
 
-	if (!device || lease_new(&lease, session, device, (enum policy_access)row->access, &none,
-				 &ignored) != 0)
+	if (!device || n_opens == 0 ||
+	    lease_new(&lease, session, device, access, &none, &ignored) != 0)
 		return;
-	lease->n_opens = row->n_opens;
+	/* If memory runs out, the lease goes on without a charge. */
+	account_add(&session->core->account, &lease->charge, ACCOUNT_LEASES, 1,
+		    session->identity.owner);
+	lease->n_opens = n_opens;
+	save(lease);
 }
 
-static void restore_all(struct session *session, const struct ledger_lease *rows, size_t n)
+static void restore_old(struct session *session, const struct ledger_old_lease *rows, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (rows[i].device[0] && rows[i].n_opens > 0 && reserve(session))
-			restore(session, &rows[i]);
+		restore(session, rows[i].device, (enum policy_access)rows[i].access,
+			rows[i].n_opens);
 }
 
 void lease_restore(struct session *session, const struct ledger_session *row,
-		   const struct ledger_leases *more)
+		   const struct ledger_lease *leases, size_t n, const struct ledger_old_leases *old)
 {
-	restore_all(session, row->leases, LEDGER_LEASES);
-	if (more)
-		restore_all(session, more->leases, LEDGER_MORE_LEASES);
-	save(session);
+	for (size_t i = 0; i < n; i++)
+		restore(session, leases[i].device, (enum policy_access)leases[i].access,
+			leases[i].n_opens);
+	restore_old(session, row->old_leases, LEDGER_OLD_LEASES);
+	if (old)
+		restore_old(session, old->leases, LEDGER_MORE_OLD_LEASES);
 }
 
 unsigned lease_count(const struct session *session)
 {
-	struct list *l;
-	unsigned n = 0;
-
-	list_for_each(l, &session->leases)
-		n++;
-	return n;
+	return session->n_leases;
 }
 
 void lease_free_all(struct session *session)

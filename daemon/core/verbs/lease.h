@@ -12,7 +12,8 @@
 struct fabric_device;
 struct failure;
 struct intent;
-struct ledger_leases;
+struct ledger_lease;
+struct ledger_old_leases;
 struct ledger_session;
 struct list;
 struct session;
@@ -47,8 +48,9 @@ void lease_enforce(struct session *session);
 void lease_free_all(struct session *session);
 /*
  * Gives SESSION access again to the devices that it had in a previous process of the daemon, as far as they are there.
- * MORE NULL: ROW has all.
+ * The N rows at LEASES are SESSION's. ROW and OLD (NULL: none) have others if an older daemon has written them.
  */
 void lease_restore(struct session *session, const struct ledger_session *row,
-		   const struct ledger_leases *more);
+		   const struct ledger_lease *leases, size_t n,
+		   const struct ledger_old_leases *old);
 unsigned lease_count(const struct session *session);

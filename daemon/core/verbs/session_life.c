@@ -110,12 +110,9 @@ unsigned session_end(struct session *session, unsigned max)
 	return max;
 }
 
-static void remove_rows(struct session *session)
+static void remove_row(struct session *session)
 {
-	struct ledger *ledger = session->core->keep.ledger;
-
-	session->row = ledger_remove_session(ledger, session->row);
-	session->more_leases = ledger_remove_leases(ledger, session->more_leases);
+	session->row = ledger_remove_session(session->core->keep.ledger, session->row);
 }
 
 struct session *session_free(struct session *session)
@@ -139,7 +136,7 @@ struct session *session_free(struct session *session)
 	session->workload_lookup = workload_lookup_cancel(session->workload_lookup);
 	list_remove(&session->waiting);
 	list_remove(&session->enforcing);
-	remove_rows(session);
+	remove_row(session);
 	if (session->number > 0) {
 		roster_remove(&session->core->by_number, session->number);
 		list_remove(&session->link);
@@ -414,7 +411,7 @@ void session_leave_client(struct session *session, const struct session_ops *ops
 	inquiries_forget(session);
 	session->workload_lookup = workload_lookup_cancel(session->workload_lookup);
 	list_remove(&session->waiting);
-	remove_rows(session);
+	remove_row(session);
 	session->ops = ops;
 	session->userdata = userdata;
 	session->walk = (struct table_walk){ 0 };
