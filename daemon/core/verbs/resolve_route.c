@@ -36,8 +36,10 @@ static struct route_holds *holds_of(const struct id *id)
 
 static void arm(struct route_holds *holds, uint64_t until_ms)
 {
+	uint64_t now = clock_ms();
+
 	holds->armed_ms = until_ms;
-	timer_start_at(holds->timer, until_ms * 1000);
+	timer_start(holds->timer, until_ms > now ? (until_ms - now) * 1000 : 0);
 }
 
 /*
