@@ -152,8 +152,8 @@ DEB_PACKAGES := $(BUILD_PACKAGES) build-essential check debhelper dpkg-dev linti
 UNIT_PACKAGES := $(DEB_PACKAGES) munge
 GUEST_PACKAGES := mmdebstrap uidmap qemu-system-x86 e2fsprogs python3 libucx-dev libinih-dev
 DEMO_PACKAGES := $(BUILD_PACKAGES) $(GUEST_PACKAGES)
-# Software iWARP for the guest's kernel, which Debian has as source only.
-IWARP_PACKAGES := linux-headers-amd64 linux-source xz-utils
+# Software iWARP for the guest's kernel, which Debian has as source only, and drivers that are changed.
+IWARP_PACKAGES := linux-headers-amd64 linux-source patch xz-utils
 # All packages that the steps of `make check` need: no step installs any, but check-arm64, of `make check-rest`.
 TEST_PACKAGES = $(sort $(UNIT_PACKAGES) $(RPM_PACKAGES) $(GUEST_PACKAGES) $(FUZZ_PACKAGES) $(COUNT_PACKAGES) \
 	$(KUBERNETES_PACKAGES) $(PROMETHEUS_PACKAGES) $(ANSIBLE_PACKAGES) $(PULL_PACKAGES) $(IWARP_PACKAGES) mandoc groff-base)
@@ -379,6 +379,7 @@ help:
 	@echo '  check-guest-pull        the guest: rdmabroker-pull as systemd runs it'
 	@echo '  check-guest-pair        two guests on one wire: programs, restarts, hosts that disappear, losses, a partition'
 	@echo '  check-guest-iwarp       the guest: software iWARP instead of Soft-RoCE'
+	@echo '  check-guest-hardware    the guest: devices that are slow, not ready, many, or gone'
 	@echo '  check-guest-readme      the guest: the commands of README, as they stand there'
 	@echo '  check-guest-shell       the guest: what make guest-shell promises'
 	@echo '  check-guest-smoke       the guest itself, without the product'

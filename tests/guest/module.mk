@@ -33,15 +33,15 @@ guest-frozen: guest-image
 	$(Q)mkdir -p $(O)/guest/share
 	$(Q)$(guest-dir)/run --freeze --image $(guest-at) --share $(O)/guest/share
 
-# hostile speaks the protocol without the library; api, calls, connects and killed use the library; sidebyside uses the library
-# and librdmacm; closes and dropin use librdmacm or the drop-in; unconfirmed uses librdmacm;
+# hostile speaks the protocol without the library; api, calls, connects, killed and stepwise use the library;
+# sidebyside uses the library and librdmacm; closes and dropin use librdmacm or the drop-in; unconfirmed uses librdmacm;
 # sockets uses none of them.
 guest-examples := $(patsubst %.c,$(O)/%,$(wildcard conf/examples/*.c))
 guest-programs := $(addprefix $(O)/tests/guest/,api calls closes connects dropin dropin-dlopen hostile killed \
-	restricted sanitizer-probe sidebyside sockets unconfirmed killer.so late.so slow.so ucp_client_server) \
+	restricted sanitizer-probe sidebyside sockets stepwise unconfirmed killer.so late.so slow.so ucp_client_server) \
 	$(guest-examples)
 
-$(O)/tests/guest/api $(O)/tests/guest/connects $(O)/tests/guest/restricted: $(O)/tests/guest/%: $(O)/obj/$(guest-dir)/%.o $(O)/librdmabroker.so
+$(O)/tests/guest/api $(O)/tests/guest/connects $(O)/tests/guest/restricted $(O)/tests/guest/stepwise: $(O)/tests/guest/%: $(O)/obj/$(guest-dir)/%.o $(O)/librdmabroker.so
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker \
@@ -238,9 +238,20 @@ check-guest-restricted: guest-image guest-dest
 .PHONY: guest-siw check-guest-iwarp check-guest-pair check-guest-peers
 guest-siw: $(O)/guest/share/modules/siw-$(notdir $(guest-stamp))
 
-$(O)/guest/share/modules/siw-$(notdir $(guest-stamp)): $(guest-dir)/siw | guest-image
+$(O)/guest/share/modules/siw-$(notdir $(guest-stamp)): $(guest-dir)/module | guest-image
 	$(Q)rm -rf $(@D)
-	$(Q)$(guest-dir)/siw $(guest-at) $(@D)
+	$(Q)$(guest-dir)/module siw $(guest-at) $(@D)
+	$(Q)touch $@
+
+# Soft-RoCE and software iWARP that are as slow and as unready as hardware can be.
+.PHONY: guest-hardware check-guest-hardware
+hardware-stamp := $(O)/guest/share/hardware/built-$(notdir $(guest-stamp))
+guest-hardware: $(hardware-stamp)
+
+$(hardware-stamp): $(addprefix $(guest-dir)/,module rxe.patch siw.patch) | guest-image
+	$(Q)rm -rf $(@D)
+	$(Q)$(guest-dir)/module rxe $(guest-at) $(@D) $(guest-dir)/rxe.patch
+	$(Q)$(guest-dir)/module siw $(guest-at) $(@D) $(guest-dir)/siw.patch
 	$(Q)touch $@
 
 # Two guests on one wire.
@@ -258,6 +269,9 @@ check-guest-iwarp: guest-image guest-dest guest-siw
 .PHONY: check-guest-iwarp-sidebyside
 check-guest-iwarp-sidebyside: guest-image guest-dest guest-siw
 	$(Q)$(guest-run) suites/iwarp-sidebyside.sh $(CASES)
+
+check-guest-hardware: guest-image guest-dest guest-hardware
+	$(Q)$(guest-run) suites/hardware.sh $(CASES)
 
 check-guest-pull: guest-image guest-dest
 	$(Q)$(guest-run) suites/pull.sh $(CASES)

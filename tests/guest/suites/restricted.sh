@@ -171,28 +171,6 @@ case_restricted_container() {
 
 # ---- other network namespaces ----
 
-BLUE=/run/rdmabroker@blue/rdmabroker.sock
-
-# blue_up: the namespace blue, with the address 10.10.0.2, and an instance of the daemon for it.
-blue_up() {
-	ip netns add blue
-	trap blue_down EXIT
-	ip link add veth-blue type veth peer name veth0 netns blue
-	ip addr add 10.10.0.1/24 dev veth-blue
-	ip link set veth-blue up
-	ip -n blue addr add 10.10.0.2/24 dev veth0
-	ip -n blue link set veth0 up
-	ip -n blue link set lo up
-	systemctl start rdmabrokerd@blue
-}
-
-blue_down() {
-	systemctl stop rdmabrokerd@blue.service rdmabrokerd@blue.socket
-	rm -rf /etc/rdmabroker/rdmabrokerd@blue.conf /etc/rdmabroker/blue
-	ip link delete veth-blue
-	ip netns delete blue
-}
-
 # blue_policy: the instance gets its own policy, from the standard input.
 blue_policy() {
 	mkdir -p /etc/rdmabroker/blue

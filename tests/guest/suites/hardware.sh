@@ -1,0 +1,150 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# Devices with the manners of hardware: slow, not ready, many, and gone. Soft-RoCE and software iWARP are here built with
+# rxe.patch and siw.patch: parameters of the modules say how they behave, see set_manners.
+
+# shellcheck source=../lib.sh
+. "$(dirname "$0")/../lib.sh"
+# shellcheck source=../broker.sh
+. "$(dirname "$0")/../broker.sh"
+# shellcheck source=../podman.sh
+. "$(dirname "$0")/../podman.sh"
+
+# ---- devices ----
+
+# Loading the distribution's Soft-RoCE first loads what it needs.
+load_modules() {
+	modprobe -a rdma_rxe ib_uverbs iw_cm libcrc32c rdma_ucm
+	rmmod rdma_rxe
+	insmod "$share/hardware/rdma_rxe.ko"
+	insmod "$share/hardware/siw.ko"
+}
+
+# set_manners MODULE NAME=VALUE...: from now on, MODULE (rdma_rxe or siw) behaves as its parameters say. What is not named
+# is as usual.
+set_manners() {
+	local module=$1 file word
+	shift
+	for file in /sys/module/"$module"/parameters/*; do
+		case ${file##*/} in
+		only) echo > "$file" ;;
+		reuse_qpn) echo N > "$file" ;;
+		*_ms | *_us | *_error) echo 0 > "$file" ;;
+		esac
+	done
+	for word; do
+		echo "${word#*=}" > "/sys/module/$module/parameters/${word%%=*}"
+	done
+}
+
+# begin roce|iwarp: the devices rxe0 and rxe1 are of this kind from now on, and have no manners.
+begin() {
+	local kind=rxe
+	[ "$1" = roce ] || kind=siw
+	set_manners rdma_rxe
+	set_manners siw
+	# What an earlier case has left.
+	await "! in_kernel manners_"
+	rdma link show rxe0/1 > /dev/null 2>&1 && [ "$(kind_of rxe0)" = $kind ] || fabric_down
+	fabric=$1
+	fabric_up
+}
+
+kind_of() {
+	ibv_devinfo -d "$1" | sed -nE 's/.*transport:.*iWARP.*/siw/p; s/.*transport:.*InfiniBand.*/rxe/p'
+}
+
+# in_kernel FUNCTION: whether a thread of the daemon is in this function of the kernel.
+in_kernel() {
+	grep -qs "$1" "/proc/$(daemon_pid)/task"/*/stack
+}
+
+# same_daemon COMMAND...: runs COMMAND. The daemon must be the same process after it: its watchdog has not ended it.
+same_daemon() {
+	local before
+	before=$(daemon_pid)
+	"$@"
+	assert_eq "process $(daemon_pid)" "process $before"
+}
+
+# now_ms: prints the time in ms.
+now_ms() {
+	echo $((${EPOCHREALTIME/./} / 1000))
+}
+
+# took COMMAND...: runs COMMAND, and prints how many ms it took.
+took() {
+	local began
+	began=$(now_ms)
+	"$@" > /dev/null
+	echo $(($(now_ms) - began))
+}
+
+# ---- cases ----
+
+opens() {
+	ibv_devinfo -d "$1" > opens 2>&1
+}
+
+how_open_fails() {
+	strace -f -e trace=ioctl,write ibv_devinfo -d "$1" 2>&1 || true
+}
+
+# Nobody is at the other end.
+qp_number_of_rxe() {
+	{ ibv_rc_pingpong -d "$1" -g 0 127.0.0.1 2>&1 || true; } |
+		sed -n 's/.*local address.*QPN 0x\([0-9a-f]*\),.*/\1/p'
+}
+
+# The modules do what the other cases take for granted.
+case_manners() {
+	local before after
+	begin roce
+	opens rxe0 || fail "$(cat opens)"
+
+	set_manners rdma_rxe only=rxe1 open_eagain_ms=3600000
+	rdma link delete rxe1
+	fabric_up
+	! opens rxe1 || fail "open_eagain_ms"
+	assert_contains "$(how_open_fails rxe1)" "EAGAIN"
+	assert opens rxe0
+	set_manners rdma_rxe open_eagain_ms=1
+	assert opens rxe1
+
+	set_manners rdma_rxe only=rxe1 open_ms=2000
+	before=$(took opens rxe0)
+	after=$(took opens rxe1)
+	echo "open takes $before ms and $after ms" | show
+	[ "$after" -ge 2000 ] && [ "$before" -lt 2000 ] || fail "open_ms"
+
+	set_manners rdma_rxe only=rxe0 open_error=5
+	assert_contains "$(how_open_fails rxe0)" "EIO"
+
+	# Each device has a QP of the kernel.
+	set_manners rdma_rxe
+	before=$(took rdma resource show qp link rxe0)
+	set_manners rdma_rxe query_qp_us=1000000
+	after=$(took rdma resource show qp link rxe0)
+	echo "a query takes $before ms and $after ms" | show
+	[ "$after" -ge 1000 ] || fail "query_qp_us"
+	assert_contains "$(rdma resource show qp link rxe0)" "rxe0/1"
+	set_manners rdma_rxe query_qp_error=5
+	! rdma resource show qp link rxe0 > words 2>&1 || fail "query_qp_error"
+	assert_contains "$(cat words)" "Input/output error"
+	set_manners rdma_rxe
+
+	qp_number_of_rxe rxe0 > before
+	qp_number_of_rxe rxe0 > after
+	echo "QP numbers: $(cat before) $(cat after)" | show
+	! cmp -s before after || fail "QP numbers are reused at once"
+	set_manners rdma_rxe reuse_qpn=Y
+	qp_number_of_rxe rxe0 > before
+	qp_number_of_rxe rxe0 > after
+	echo "QP numbers that are reused: $(cat before) $(cat after)" | show
+	assert cmp before after
+}
+
+load_modules || exit
+fabric_up
+install_product
+run_cases "$@"
