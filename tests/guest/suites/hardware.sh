@@ -72,11 +72,14 @@ now_ms() {
 	echo $((${EPOCHREALTIME/./} / 1000))
 }
 
-# took COMMAND...: runs COMMAND, and prints how many ms it took.
+# took COMMAND...: runs COMMAND, which must succeed, and prints how many ms it took.
 took() {
 	local began
 	began=$(now_ms)
-	"$@" > /dev/null
+	"$@" > took.log 2>&1 || {
+		cat took.log >&2
+		return 1
+	}
 	echo $(($(now_ms) - began))
 }
 
@@ -142,6 +145,105 @@ case_manners() {
 	qp_number_of_rxe rxe0 > after
 	echo "QP numbers that are reused: $(cat before) $(cat after)" | show
 	assert cmp before after
+}
+
+# come_again DEVICE: DEVICE is removed and added again.
+come_again() {
+	rdma link delete "$1"
+	fabric_up
+}
+
+# mlx5 registers its node before it can be opened, and answers EAGAIN until then.
+case_device_that_is_not_ready() {
+	begin roce
+	users_policy
+	serve server alice 0.0.0.0 7471 -P
+	ping_once bob $B -p 7471 | show
+	set_manners rdma_rxe only=rxe1 open_eagain_ms=3600000
+	mark_journal
+	come_again rxe1
+	# The others go on.
+	ping_once bob $A -I $A -p 7471
+	(await "rdmabrokerctl status | grep 'Resource temporarily unavailable'" 60) || {
+		rdmabrokerctl status
+		touch unseen
+	}
+	rdmabrokerctl status | show
+	journal | show
+	set_manners rdma_rxe
+	same_daemon await "ping_once bob $B -p 7471" 120
+	assert_lacks "$(rdmabrokerctl status)" "Resource temporarily unavailable"
+	[ ! -e unseen ] || fail "status did not show the device that could not be opened"
+	stop server
+}
+
+# While a device opens, connections of another one come and go.
+case_slow_open() {
+	local before during
+	begin roce
+	users_policy
+	serve server alice $A 7471 -P
+	before=$(took ping_once bob $A -I $A -p 7471)
+	connect client bob $A 7471 -I $A
+	set_manners rdma_rxe only=rxe1 open_ms=3600000
+	come_again rxe1
+	(await "in_kernel manners_alloc_ucontext")
+	during=$(took ping_once bob $A -I $A -p 7471)
+	echo "a connection takes $before ms, and $during ms while another device opens" | show
+	assert in_kernel manners_alloc_ucontext
+	stop client
+	await_line server RDMABROKER_EVENT_DISCONNECTED 3
+	assert in_kernel manners_alloc_ucontext
+	set_manners rdma_rxe
+	ping_once_each_way
+	stop server
+}
+
+# ping_once_each_way: both devices have been opened.
+ping_once_each_way() {
+	serve there alice $A 7473 -P
+	serve back alice $B 7474 -P
+	await "ping_once bob $A -p 7473"
+	await "ping_once bob $B -p 7474"
+	stop there
+	stop back
+}
+
+# in_background NAME COMMAND...
+in_background() {
+	local name=$1
+	shift
+	"$@" > "$name" 2>&1 &
+	pid[$name]=$!
+}
+
+# An accept that waits for the peer or for firmware. Others are served meanwhile, so the daemon's watchdog is, too.
+case_iwarp_slow_accept() {
+	local before during
+	begin iwarp
+	users_policy
+	serve slow alice $A 7471 -P
+	serve other alice $B 7472 -P
+	before=$(took ping_once bob $B -p 7472)
+	set_manners siw only=rxe0 accept_ms=3600000
+	in_background client ping_once bob $A -p 7471
+	(await "in_kernel manners_accept")
+	same_daemon iwarp_is_served manners_accept "$before"
+	finish client
+	stop slow
+	stop other
+}
+
+# iwarp_is_served FUNCTION BEFORE: while a thread of the daemon is in FUNCTION, others are served, as fast as BEFORE ms.
+iwarp_is_served() {
+	local during
+	during=$(took ping_once bob $B -p 7472)
+	echo "a connection takes $2 ms, and $during ms meanwhile" | show
+	assert in_kernel "$1"
+	rdmabrokerctl list | show
+	assert in_kernel "$1"
+	set_manners siw
+	await "! in_kernel $1"
 }
 
 load_modules || exit
