@@ -5,7 +5,7 @@
  * line.
  *
  *   open DEVICE           opens it by the library, and makes something with it
- *   check DEVICE          asks the library whether what was opened last can still be used
+ *   check DEVICE          asks the library whether the device that was opened last can still be used
  *   qps DEVICE N          makes N QPs, which stay
  *   connect ADDR PORT     ADDR is an IPv4 address; the id stays
  *   disconnect ADDR PORT  the connection that was made last
@@ -83,7 +83,13 @@ static const char *connect_to(const char *host, int port)
 	if (r == 0)
 		r = rdmabroker_resolve_wait(id, NULL, (struct sockaddr *)&addr, PATIENCE_MS);
 	if (r == 0)
+		r = rdmabroker_open_device(session, rdmabroker_get_device_name(id), &context);
+	if (r == 0) {
+		attr.send_cq = attr.recv_cq = ibv_create_cq(context, 1, NULL, NULL, 0);
+		if (!attr.send_cq)
+			return strerror(errno);
 		r = rdmabroker_create_qp(id, NULL, &attr);
+	}
 	if (r == 0)
 		r = rdmabroker_connect_wait(id, NULL, PATIENCE_MS);
 	return outcome_of(r);

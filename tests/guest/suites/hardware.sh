@@ -246,6 +246,62 @@ iwarp_is_served() {
 	await "! in_kernel $1"
 }
 
+# A listen that waits for iwpmd. A wildcard listener is not tried: it holds a lock of the kernel for which all others wait.
+case_iwarp_slow_listen() {
+	local before
+	begin iwarp
+	users_policy
+	serve other alice $B 7472 -P
+	before=$(took ping_once bob $B -p 7472)
+	set_manners siw only=rxe0 listen_ms=3600000
+	in_background slow as alice rdmabroker-ping -s -a $A -p 7471 -v -P -T $patience
+	(await "in_kernel manners_create_listen")
+	same_daemon iwarp_is_served manners_create_listen "$before"
+	await_line slow "listening on"
+	ping_once bob $A -p 7471
+	stop slow
+	stop other
+}
+
+# say NAME LINE [COUNT]: gives LINE to the program stepwise that runs as NAME, and waits for what it prints about it.
+say() {
+	local words n
+	words=$(cut -d' ' -f 1,2 <<< "$2")
+	n=$(grep -c "^$words: " "$1") || true
+	echo "$2" >> "$1.in"
+	(await "[ \$(grep -cF '$words: ' $1) -gt $n ] || ! kill -0 ${pid[$1]}") || true
+	tail -n 1 "$1"
+}
+
+# stepwise NAME USER: begins stepwise as USER, which gets lines by say.
+stepwise() {
+	: > "$1.in"
+	: > "$1"
+	tail -f -s 0.1 "$PWD/$1.in" 2> /dev/null | as "$2" stepwise > "$1" 2>&1 &
+	pid[$1]=$!
+	await_line "$1" "session: done"
+}
+
+# The hardware address of a neighbour changes, as in a fail-over. Linux reports UNREACHABLE for an established connection,
+# which is still connected.
+case_unreachable() {
+	begin roce
+	users_policy
+	in_background server as alice connects serve $A 7471
+	await_line server listening
+	stepwise client bob
+	assert_contains "$(say client "connect $A 7471")" "done"
+	ip neigh replace 10.9.0.1 lladdr 02:00:00:00:00:09 nud permanent dev d1
+	fabric_neighbour d1 d0 10.9.0.1
+	say client "event any" | show
+	rdmabrokerctl list --connections | show
+	assert_eq "$(rdmabrokerctl list --connections | grep -c established) established" "2 established"
+	assert_contains "$(say client "disconnect now")" "done"
+	# The id of the client still exists.
+	(await "[ \$(rdmabrokerctl list --connections | grep -c established) = 0 ]" 60)
+	kill "${pid[client]}" "${pid[server]}"
+}
+
 load_modules || exit
 fabric_up
 install_product
