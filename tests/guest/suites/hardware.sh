@@ -302,6 +302,32 @@ case_unreachable() {
 	kill "${pid[client]}" "${pid[server]}"
 }
 
+# The node in a container is made by mknod, and stays when the device goes.
+case_reset_in_a_container() {
+	local node
+	begin roce
+	PROGRAMS="$PROGRAMS tail" prepare_root
+	containers_policy
+	: > program.in
+	cp "$share/bin/stepwise" .
+	container program root --user 1000 --device $RDMA=rxe0 -v "$PWD:/lines" -- \
+		bash -c "tail -f -s 0.1 /lines/program.in | /lines/stepwise"
+	await_line program "session: done"
+	assert_contains "$(say program "open rxe0")" "done"
+	node=$(podman exec program ls -l /dev/infiniband)
+	echo "$node" | show
+	come_again rxe0
+	assert_eq "$(podman exec program ls -l /dev/infiniband)" "$node"
+	say program "check rxe0" > check
+	say program "open rxe0" > open
+	cat check open | show
+	assert_contains "$(cat open)" "done"
+	assert_contains "$(cat check)" "No such device" # the one of before
+	assert_contains "$(say program "check rxe0")" "done"
+	end_container program
+	nothing_is_left
+}
+
 load_modules || exit
 fabric_up
 install_product
