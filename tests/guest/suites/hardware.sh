@@ -14,10 +14,10 @@
 
 # Loading the distribution's Soft-RoCE first loads what it needs.
 load_modules() {
-	modprobe -a rdma_rxe ib_uverbs iw_cm libcrc32c rdma_ucm
-	rmmod rdma_rxe
-	insmod "$share/hardware/rdma_rxe.ko"
-	insmod "$share/hardware/siw.ko"
+	modprobe -a rdma_rxe ib_uverbs iw_cm libcrc32c rdma_ucm &&
+		rmmod rdma_rxe &&
+		insmod "$share/hardware/rdma_rxe.ko" &&
+		insmod "$share/hardware/siw.ko"
 }
 
 # set_manners MODULE NAME=VALUE...: from now on, MODULE (rdma_rxe or siw) behaves as its parameters say. What is not named
@@ -263,6 +263,33 @@ case_iwarp_slow_listen() {
 	stop other
 }
 
+# The next process of the daemon listens for three listeners, and serves others meanwhile.
+case_iwarp_slow_takeover() {
+	local port restarts old
+	begin iwarp
+	users_policy
+	serve other alice $B 7472 -P
+	for port in 7474 7475 7476; do
+		serve slow-$port alice $A $port -P
+	done
+	set_manners siw only=rxe0 listen_ms=3600000
+	restarts=$(systemctl show -P NRestarts rdmabrokerd)
+	old=$(daemon_pid)
+	kill -KILL "$old"
+	(await "[ \$(daemon_pid) != $old ] && rdmabrokerctl status")
+	ping_once bob $B -p 7472
+	rdmabrokerctl list | show
+	assert in_kernel manners_create_listen
+	set_manners siw
+	await "! in_kernel manners_create_listen && rdmabrokerctl status"
+	assert_eq "$(($(systemctl show -P NRestarts rdmabrokerd) - restarts)) restart" "1 restart"
+	for port in 7474 7475 7476; do
+		ping_once bob $A -p $port
+		stop slow-$port
+	done
+	stop other
+}
+
 # say NAME LINE [COUNT]: gives LINE to the program stepwise that runs as NAME, and waits for what it prints about it.
 say() {
 	local words n
@@ -300,6 +327,24 @@ case_unreachable() {
 	# The id of the client still exists.
 	(await "[ \$(rdmabrokerctl list --connections | grep -c established) = 0 ]" 60)
 	kill "${pid[client]}" "${pid[server]}"
+}
+
+# So is the connection of a client that dies then. The message by which the peer learns of it is lost, and repeated.
+case_unreachable_and_killed() {
+	begin roce
+	users_policy
+	in_background server as alice connects serve $A 7471
+	await_line server listening
+	stepwise client bob
+	assert_contains "$(say client "connect $A 7471")" "done"
+	ip neigh replace 10.9.0.1 lladdr 02:00:00:00:00:09 nud permanent dev d1
+	assert_contains "$(say client "event any")" UNREACHABLE
+	kill -KILL "$(list_field pid "s['user'] == 'bob'")"
+	(await "! rdmabrokerctl list | grep -q '^bob '")
+	fabric_neighbour d1 d0 10.9.0.1
+	rdmabrokerctl list --connections | show
+	(await "[ \$(rdmabrokerctl list --connections | grep -c established) = 0 ]" 60)
+	kill "${pid[server]}"
 }
 
 # The node in a container is made by mknod, and stays when the device goes.
