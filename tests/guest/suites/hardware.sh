@@ -373,6 +373,84 @@ case_reset_in_a_container() {
 	nothing_is_left
 }
 
+# Each device has a network interface and an address of its own, 10.11.N.1.
+forty_up() {
+	local n
+	for n in {1..40}; do
+		ip link add many$n type dummy
+		ip address add 10.11.$n.1/24 dev many$n
+		ip link set many$n up
+		rdma link add many$n type rxe netdev many$n
+		progress "device $n of 40"
+	done
+	await "[ \$(rdma link show | grep -c 'many.* state ACTIVE') = 40 ]"
+	udevadm settle
+}
+
+forty_down() {
+	local n
+	for n in {1..40}; do
+		rdma link delete many$n
+		ip link delete many$n
+	done
+}
+
+case_forty_devices() {
+	local n
+	begin roce
+	prepare_root
+	users_policy
+	trap forty_down EXIT
+	forty_up
+	(await "[ \$(status_field \"['devices']\" | grep -o \"'name'\" | wc -l) = 42 ]")
+	# The program opens all of them, in a session of its own.
+	stepwise program alice
+	for n in {1..40}; do
+		say program "open many$n"
+	done > opened
+	grep -v "done" opened | show || true
+	# What the drop-in gets at the program's start.
+	as alice rdmabrokerctl run -- bash -c '
+		for node in /dev/infiniband/uverbs*; do
+			[ -r $node ] && [ -w $node ] && echo usable || echo "no access to $node"
+		done' > nodes 2>&1
+	sort nodes | uniq -c | sort -rn | head -n 4 | show
+	kill "${pid[program]}"
+	# A container with the last one.
+	containers_policy
+	container server root --user 1000 --device $RDMA=many40 --device $DROPIN -- rping -s -a 10.11.40.1 -p 7411 -V -d
+	(await "rdmabrokerctl list | grep -q 'listening .*:7411 '" 60) || {
+		show < server
+		touch refused
+	}
+	[ -e refused ] || as bob rdmabrokerctl run -- rping -c -a 10.11.40.1 -I 10.11.40.1 -p 7411 -C 10 -V
+	end_container server
+	assert_eq "$(grep -c "done" opened) opened" "40 opened"
+	assert_eq "$(grep -c usable nodes) usable" "42 usable"
+	[ ! -e refused ] || fail "the program in the container cannot listen"
+}
+
+# Owners of QPs are looked up in the kernel, where each QP costs a query of the device. The figures are not judged.
+case_slow_query() {
+	begin roce
+	users_policy
+	serve server alice $A 7471 -P
+	ping_once bob $A -p 7471 > /dev/null
+	echo "a connection takes $(took ping_once bob $A -p 7471 -C 1) ms" | show
+	stepwise program alice
+	assert_contains "$(say program "qps rxe0 1000")" "done"
+	assert_contains "$(say program "qps rxe1 1000")" "done"
+	echo "with 1,000 QPs on each device: $(took ping_once bob $A -p 7471 -C 1) ms" | show
+	set_manners rdma_rxe query_qp_us=25
+	echo "with 1,000 QPs, and a query that takes 25 us: $(took ping_once bob $A -p 7471 -C 1) ms" | show
+	echo "rdma resource show qp: $(took rdma resource show qp) ms" | show
+	set_manners rdma_rxe query_qp_error=5
+	ping_once bob $A -p 7471 -C 1 2>&1 | sed 's/^/with queries that fail: /' | show || true
+	set_manners rdma_rxe
+	kill "${pid[program]}"
+	stop server
+}
+
 load_modules || exit
 fabric_up
 install_product
