@@ -451,6 +451,55 @@ case_slow_query() {
 	stop server
 }
 
+# devices_of INSTANCE: the names of the devices in its status. INSTANCE: initial or blue.
+devices_of() {
+	local options=()
+	[ "$1" = initial ] || options=(--instance "$1")
+	rdmabrokerctl "${options[@]}" --json status |
+		python3 -c "import json, sys; print(*sorted(d['name'] for d in json.load(sys.stdin)['devices']))"
+}
+
+# move_back: rxe1 is in the initial network namespace again. The mode stays as it is: the kernel does not change it while
+# there is another namespace.
+move_back() {
+	ip netns attach initial 1
+	ip netns exec blue rdma dev set rxe1 netns initial
+	ip netns delete initial
+	udevadm settle
+}
+
+# A device is in one network namespace. Another one has its node, and cannot open it.
+case_exclusive_namespaces() {
+	begin roce
+	policy <<-END
+		allow any user alice
+		allow session user alice,root
+	END
+	lsns -t net | show
+	rdma system set netns exclusive
+	blue_up
+	trap "move_back; blue_down" EXIT
+	(await "[ \"\$(devices_of initial)\" = 'rxe0 rxe1' ]")
+	devices_of blue | show
+	mark_journal
+	rdma dev set rxe1 netns blue
+	udevadm settle
+	(await "[ \"\$(devices_of initial)\" = rxe0 ]" 60) || touch wrong
+	(await "[ \"\$(devices_of blue)\" = rxe1 ]" 60) || touch wrong
+	rdmabrokerctl status | show
+	rdmabrokerctl --instance blue status | show
+	journal | show
+	journalctl -u rdmabrokerd@blue -o cat | show
+	serve server alice $A 7471 -P
+	ping_once alice $A -I $A -p 7471
+	stop server
+	move_back
+	trap blue_down EXIT
+	(await "[ \"\$(devices_of initial)\" = 'rxe0 rxe1' ]" 60) || touch wrong
+	[ ! -e wrong ] || fail "a device of another network namespace is listed"
+	assert_lacks "$(journal)" "annot"
+}
+
 load_modules || exit
 fabric_up
 install_product
