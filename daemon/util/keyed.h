@@ -10,9 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* If memory runs out, uthash does not add an element, and sets the element's hh.tbl to NULL. */
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
+#include "util/hash.h"
 
 struct keyed {
 	UT_hash_handle hh;

@@ -377,14 +377,8 @@ static bool on_event(void *object, uint32_t events)
 	struct ib_uverbs_async_event_desc event;
 	ssize_t n = 0;
 
-	for (int i = 0; i < EVENTS_MAX; i++) {
+	for (int i = 0; i < EVENTS_MAX && n >= 0; i++)
 		n = read(entry->verbs->async_fd, &event, sizeof(event));
-		if (n < 0)
-			break;
-		if (n == sizeof(event) && event.event_type == IBV_EVENT_DEVICE_FATAL)
-			log_warning("The device %s reports that it has failed.",
-				    ibv_get_device_name(entry->device));
-	}
 	/* The driver has taken the context away. */
 	if (n < 0 && errno != EAGAIN && errno != EINTR)
 		crowd_remove(&entry->opener->events, entry->verbs->async_fd);
