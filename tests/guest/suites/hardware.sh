@@ -182,21 +182,24 @@ case_slow_open() {
 	local before during
 	begin roce
 	users_policy
+	# A server has one client at a time.
 	serve server alice $A 7471 -P
-	before=$(took ping_once bob $A -I $A -p 7471)
+	serve other alice $A 7472 -P
+	before=$(took ping_once bob $A -I $A -p 7472)
 	connect client bob $A 7471 -I $A
 	set_manners rdma_rxe only=rxe1 open_ms=3600000
 	come_again rxe1
 	(await "in_kernel manners_alloc_ucontext")
-	during=$(took ping_once bob $A -I $A -p 7471)
+	during=$(took ping_once bob $A -I $A -p 7472)
 	echo "a connection takes $before ms, and $during ms while another device opens" | show
 	assert in_kernel manners_alloc_ucontext
 	stop client
-	await_line server RDMABROKER_EVENT_DISCONNECTED 3
+	await_line server RDMABROKER_EVENT_DISCONNECTED
 	assert in_kernel manners_alloc_ucontext
 	set_manners rdma_rxe
 	ping_once_each_way
 	stop server
+	stop other
 }
 
 # ping_once_each_way: both devices have been opened.
