@@ -342,7 +342,7 @@ size_t fabric_id_get_paths(const struct fabric_id *id, struct ibv_sa_path_rec re
 
 /*
  * True while new devices are being found and opened, but not for longer than a second; and while a driver of iWARP has not
- * answered to a listen, for which the kernel makes the calls below wait.
+ * answered to the listen of an id without a device, for which the kernel makes the calls below wait.
  */
 bool fabric_is_opening(const struct fabric *fabric);
 /* True while new devices are being found and opened. */

@@ -53,7 +53,7 @@ struct fabric {
 	struct account ending; /* counts the ids in DYING, by user */
 	struct offload *undertaker; /* threads that destroy the ids in DYING */
 	struct offload *callers; /* threads that connect, accept and listen, see cm/iwarp.h */
-	struct list listens; /* iwarp_call.link: one after the other */
+	struct list listens; /* iwarp_call.link: of ids without a device, one after the other */
 	struct iwarp_call *listening; /* the one that a thread carries out; NULL: none */
 	sd_event_source *next_listen; /* timer that is due at once, while LISTENS has entries and none runs */
 	/* changes the ACLs of nodes, with one thread and one lane; see device/nodelease.c */

@@ -13,7 +13,6 @@
 
 /* At most so many of fabric.callers work for a user, so that some are left for other users: each has so many lanes. */
 #define CALLERS_PER_USER 8
-#define LISTEN_LANE UINT64_MAX
 
 struct iwarp_call {
 	struct offload_job job; /* for fabric.callers */
@@ -114,16 +113,17 @@ static uint64_t choose_lane(const struct offload *callers, struct owner owner)
 	return ret;
 }
 
-/* LANE: of fabric.callers. */
 static int call_new(struct iwarp_call **ret, struct fabric_id *id,
-		    int (*make)(struct iwarp_call *call), uint64_t lane, uint64_t group)
+		    int (*make)(struct iwarp_call *call))
 {
+	struct offload *callers = id->fabric->callers;
 	struct iwarp_call *call = calloc(1, sizeof(*call));
 	int r;
 
 	if (!call)
 		return -ENOMEM;
-	r = offload_prepare_in_group(id->fabric->callers, &call->job, lane, group);
+	r = offload_prepare_in_group(callers, &call->job, choose_lane(callers, id->owner),
+				     owner_group(id->owner));
 	if (r < 0) {
 		free(call);
 		return r;
@@ -146,8 +146,7 @@ static int begin(struct fabric_id *id, const struct rdma_conn_param *param,
 
 	if (id->call || id->stage != STAGE_NONE)
 		return -EINVAL;
-	r = call_new(&call, id, make, choose_lane(fabric->callers, id->owner),
-		     owner_group(id->owner));
+	r = call_new(&call, id, make);
 	if (r < 0)
 		return r;
 	call->param = *param;
@@ -212,7 +211,8 @@ static void on_listened(struct offload_job *job)
 	struct fabric *fabric = id->fabric;
 	bool restores = call->restores;
 
-	fabric->listening = NULL;
+	if (fabric->listening == call)
+		fabric->listening = NULL;
 	call->has_result = true;
 	if (fabric_id_is_dying(id)) {
 		forget(id);
@@ -253,14 +253,18 @@ int iwarp_listen(struct fabric_id *id, int backlog, bool restores)
 			forget(id);
 		return r;
 	}
-	r = call_new(&call, id, make_listen, LISTEN_LANE, LISTEN_LANE);
+	r = call_new(&call, id, make_listen);
 	if (r < 0)
 		return r;
 	call->job.done = on_listened;
 	call->backlog = backlog;
 	call->restores = restores;
-	list_insert(&fabric->listens, &call->link);
-	start_next(fabric);
+	if (id->cm->verbs) {
+		offload_submit(fabric->callers, &call->job);
+	} else {
+		list_insert(&fabric->listens, &call->link);
+		start_next(fabric);
+	}
 	return restores ? 0 : -EINPROGRESS;
 }
 

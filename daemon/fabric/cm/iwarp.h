@@ -11,8 +11,9 @@
  *                other calls about the id wait.
  *   accept       Adapters wait for the peer's first message, or for firmware, for up to a minute. So a thread calls it, too.
  *   listen       The kernel waits for the port mapper (iwpmd), for 10 s if that hangs, and for firmware. A thread calls it, and
- *                the request waits. Meanwhile the kernel would make all binds, listens and resolutions of addresses wait,
- *                so they wait here (fabric_is_opening()), and one thread suffices.
+ *                the request waits. While it is an id without a device, the kernel would make all binds, listens and
+ *                resolutions of addresses wait. So they wait here (fabric_is_opening()), and such ids listen one after
+ *                the other.
  */
 
 #include <rdma/rdma_cma.h>
