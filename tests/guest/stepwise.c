@@ -6,6 +6,7 @@
  *
  *   open DEVICE           opens it by the library, and makes something with it
  *   check DEVICE          asks the library whether the device that was opened last can still be used
+ *   close DEVICE          closes the device that was opened last
  *   qps DEVICE N          makes N QPs, which stay
  *   connect ADDR PORT     ADDR is an IPv4 address; the id stays
  *   disconnect ADDR PORT  the connection that was made last
@@ -113,6 +114,10 @@ static const char *obey(const char *verb, const char *name, int n)
 		return open_device(name);
 	if (strcmp(verb, "check") == 0)
 		return check_device();
+	if (strcmp(verb, "close") == 0) {
+		rdmabroker_close_device(session, context);
+		return "done";
+	}
 	if (strcmp(verb, "qps") == 0)
 		return make_qps(name, n);
 	if (strcmp(verb, "connect") == 0)
