@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -71,6 +72,32 @@ static void set_peer(struct fabric_holder *holder)
 	in6->sin6_port = htons(40000);
 	ck_assert_int_eq(inet_pton(AF_INET6, "fd09::2", &in6->sin6_addr), 1);
 }
+
+static void do_break(void *arg)
+{
+	fake_break_device(harness.core->fabric, "fake0", *(int *)arg);
+}
+
+/* The opener tries it again, see check_opener.c. */
+START_TEST(a_device_that_cannot_be_opened)
+{
+	int error = EAGAIN;
+
+	in_server(do_break, &error);
+	ck_assert_int_eq(ctl("status"), 0);
+	assert_has(got.out, "the device fake0 cannot be used since ");
+	assert_has(got.out, " s, because it cannot be opened: Resource temporarily unavailable; it "
+			    "is tried again\n");
+	ck_assert_int_eq(ctl("metrics"), 0);
+	assert_has(got.out, "rdmabroker_unusable_devices 1\n");
+	error = 0;
+	in_server(do_break, &error);
+	ck_assert_int_eq(ctl("status"), 0);
+	assert_lacks(got.out, "cannot be used");
+	ck_assert_int_eq(ctl("metrics"), 0);
+	assert_has(got.out, "rdmabroker_unusable_devices 0\n");
+}
+END_TEST
 
 START_TEST(before_the_first_scan)
 {
@@ -208,5 +235,6 @@ START_TEST(holders_past_the_maximum_are_counted)
 }
 END_TEST
 
-UNIT_MAIN("foreign", start_afresh, tear_down, before_the_first_scan, no_foreign_ids,
-	  foreign_ids_are_reported, each_device_has_its_own, holders_past_the_maximum_are_counted)
+UNIT_MAIN("foreign", start_afresh, tear_down, a_device_that_cannot_be_opened, before_the_first_scan,
+	  no_foreign_ids, foreign_ids_are_reported, each_device_has_its_own,
+	  holders_past_the_maximum_are_counted)
