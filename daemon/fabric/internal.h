@@ -55,7 +55,8 @@ struct fabric {
 	struct offload *callers; /* threads that connect, accept and listen, see cm/iwarp.h */
 	struct list listens; /* iwarp_call.link: of ids without a device, one after the other */
 	struct iwarp_call *listening; /* the one that a thread carries out; NULL: none */
-	sd_event_source *next_listen; /* timer that is due at once, while LISTENS has entries and none runs */
+	sd_event_source *
+		next_listen; /* timer that is due at once, while LISTENS has entries and none runs */
 	/* changes the ACLs of nodes, with one thread and one lane; see device/nodelease.c */
 	struct offload *entries;
 	bool has_lender; /* the entries are a lender's, see fabric_set_lender() */

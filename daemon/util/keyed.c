@@ -4,7 +4,7 @@
 
 /* Requests are found an owner by this, so it is short: the upper half of a product. */
 #define HASH_FUNCTION(key, len, value) \
-	((value) = (unsigned)(*(const uint64_t *)(key) * 0x9e3779b97f4a7c15 >> 32))
+	((value) = (unsigned)(*(const uint64_t *)(key)*0x9e3779b97f4a7c15 >> 32))
 
 #include "util/keyed.h"
 

@@ -23,7 +23,8 @@ struct restored {
 bool restored_is_datagram(const struct fabric_id *id);
 void restored_get_info(const struct fabric_id *id, struct fabric_id_info *ret);
 in_port_t restored_get_port(const struct fabric_id *id); /* in network order; 0: none of its own */
-int restored_accept(const struct fabric_id *id, const struct rdma_conn_param *param); /* also in a thread */
+int restored_accept(const struct fabric_id *id,
+		    const struct rdma_conn_param *param); /* also in a thread */
 int restored_establish(const struct fabric_id *id);
 int restored_reject(const struct fabric_id *id, const void *data, size_t len, bool ece);
 int restored_disconnect(const struct fabric_id *id);

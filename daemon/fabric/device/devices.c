@@ -59,9 +59,10 @@ void fabric_announce_devices(struct fabric *fabric)
 		/* The first try can come before udev has given the node to the daemon. */
 		if (status.state == OPENER_FAILED && status.n_tries > 1 && !device->failure_told) {
 			device->failure_told = true;
-			log_warning("Cannot use the device %s: it cannot be opened: %s. It is tried again, "
-				    "with pauses of up to five minutes.",
-				    device->name, strerror(status.error));
+			log_warning(
+				"Cannot use the device %s: it cannot be opened: %s. It is tried again, "
+				"with pauses of up to five minutes.",
+				device->name, strerror(status.error));
 		}
 		if (status.state != OPENER_OPEN || device->announced)
 			continue;

@@ -42,7 +42,8 @@ struct opener_status {
 };
 
 /* CHANGED is called from the loop when a device's state has changed, or opener_is_new() has become false. */
-int opener_new(struct opener **ret, sd_event *loop, void (*changed)(void *userdata), void *userdata);
+int opener_new(struct opener **ret, sd_event *loop, void (*changed)(void *userdata),
+	       void *userdata);
 struct opener *opener_free(struct opener *opener);
 /* Call when devices were added or removed. */
 void opener_look(struct opener *opener);
