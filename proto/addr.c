@@ -194,7 +194,7 @@ bool addr_is_same_host(const struct sockaddr *a, const struct sockaddr *b)
 	       memcmp(host, other, sizeof(host)) == 0;
 }
 
-bool addr_is_of_port_space(const struct sockaddr *addr, int ps)
+bool addr_is_of_port_space(const struct sockaddr *addr, int ps, bool is_peer)
 {
 	const struct sockaddr_ib *ib = (const struct sockaddr_ib *)addr;
 	const uint64_t services = UINT64_MAX << 16;
@@ -202,9 +202,11 @@ bool addr_is_of_port_space(const struct sockaddr *addr, int ps)
 
 	if (addr->sa_family != AF_IB)
 		return true;
-	/* The kernel connects to the whole service id, whatever the mask is. */
 	mask = be64toh(ib->sib_sid_mask);
 	sid = be64toh(ib->sib_sid);
+	/* The kernel connects to the whole service id, whatever the mask is. */
+	if (is_peer && sid >> 16 != (uint64_t)ps)
+		return false;
 	if (sid & ~mask || (mask & UINT16_MAX && ~mask & UINT16_MAX))
 		return false;
 	/* Without these bits of the mask, the kernel listens in the id's own port space. */

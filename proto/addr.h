@@ -49,6 +49,7 @@ unsigned addr_bits(const struct sockaddr *addr);
 bool addr_is_same_host(const struct sockaddr *a, const struct sockaddr *b);
 /*
  * AF_IB names services by ids of 64 bits, and those of a port space are a part of them. True: ADDR is of another family,
- * or names no service, or one of port space PS, so that all that can be known about the service is its port.
+ * or names no service, or one of port space PS, so that all that can be known about the service is its port. IS_PEER: a
+ * connection goes to ADDR, for which it has to name the service as a whole.
  */
-bool addr_is_of_port_space(const struct sockaddr *addr, int ps);
+bool addr_is_of_port_space(const struct sockaddr *addr, int ps, bool is_peer);

@@ -222,6 +222,11 @@ START_TEST(services_of_others)
 		DO(&client, rdma_bind_addr(client.id, tcp_on(IB_PORT)));
 		DO(&client, rdma_destroy_id(client.id));
 	}
+	/* An own address without a port space is in that of the id. A peer's is the whole service id. */
+	expect_address_error(ib_addr(IB_PORT, UINT16_MAX), -EPROTONOSUPPORT);
+	create();
+	DO(&client, rdma_bind_addr(client.id, ib_addr(IB_PORT, UINT16_MAX)));
+	DO(&client, rdma_destroy_id(client.id));
 }
 END_TEST
 

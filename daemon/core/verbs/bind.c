@@ -48,12 +48,12 @@ int bind_check_port(struct session *session, enum rdma_port_space ps, const stru
 		addr_to_string(addr, text));
 }
 
-int bind_check_service(const struct id *id, const struct sockaddr *addr, const char *verb,
-		       struct failure *failure)
+int bind_check_service(const struct id *id, const struct sockaddr *addr, bool is_peer,
+		       const char *verb, struct failure *failure)
 {
 	char text[ADDR_STRLEN];
 
-	if (addr_is_of_port_space(addr, id->ps))
+	if (addr_is_of_port_space(addr, id->ps, is_peer))
 		return 0;
 	return failure_set_error(
 		failure, STATUS_BAD_REQUEST, EPROTONOSUPPORT,
@@ -191,7 +191,7 @@ int bind_addr(struct id *id, const struct sockaddr *addr, struct failure *failur
 
 	if (id->state != ID_IDLE)
 		return id_refuse_state(id, "bind", failure);
-	r = bind_check_service(id, addr, "bind", failure);
+	r = bind_check_service(id, addr, /* is_peer= */ false, "bind", failure);
 	if (r != 0)
 		return r;
 	r = wait_for_devices(id->session, "bind", failure);

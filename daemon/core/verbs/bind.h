@@ -24,11 +24,11 @@ int bind_late_reuseaddr(struct id *id, bool reuseaddr, struct failure *failure);
 int bind_check_port(struct session *session, enum rdma_port_space ps, const struct sockaddr *addr,
 		    const char *verb, struct failure *failure);
 /*
- * Checks that ADDR, if it is of AF_IB, names no service but one of ID's port space: rules decide by the port alone. Returns
- * 0 or STATUS_BAD_REQUEST. VERB is for messages.
+ * Checks that ADDR, if it is of AF_IB, names no service but one of ID's port space: rules decide by the port alone.
+ * IS_PEER: a connection goes to ADDR. Returns 0 or STATUS_BAD_REQUEST. VERB is for messages.
  */
-int bind_check_service(const struct id *id, const struct sockaddr *addr, const char *verb,
-		       struct failure *failure);
+int bind_check_service(const struct id *id, const struct sockaddr *addr, bool is_peer,
+		       const char *verb, struct failure *failure);
 /* Checks that SESSION is allowed to import ID, which is BOUND. WHAT is for messages ("take over"). */
 int bind_decide_over(struct session *session, const struct id *id, const char *what,
 		     struct failure *failure);

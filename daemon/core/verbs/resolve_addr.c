@@ -117,9 +117,9 @@ int resolve_addr(struct id *id, const struct sockaddr *src, const struct sockadd
 	/* An id whose address is going to be resolved again keeps its peer. */
 	if ((id->state != ID_IDLE && id->state != ID_BOUND) || id->route.plan == ROUTE_REBIND)
 		return id_refuse_state(id, "resolve_addr", failure);
-	r = bind_check_service(id, dst, "resolve_addr", failure);
+	r = bind_check_service(id, dst, /* is_peer= */ true, "resolve_addr", failure);
 	if (r == 0 && src)
-		r = bind_check_service(id, src, "resolve_addr", failure);
+		r = bind_check_service(id, src, /* is_peer= */ false, "resolve_addr", failure);
 	if (r != 0)
 		return r;
 	id_forget_peerid(id);
