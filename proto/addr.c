@@ -186,6 +186,22 @@ unsigned addr_bits(const struct sockaddr *addr)
 	return family ? (unsigned)family->host_len * 8 : 0;
 }
 
+uint8_t addr_traffic_class(const struct sockaddr *addr)
+{
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
+
+	return addr->sa_family == AF_INET6 ? (uint8_t)(ntohl(in6->sin6_flowinfo) >> 20) : 0;
+}
+
+void addr_set_traffic_class(struct sockaddr_storage *addr, uint8_t value)
+{
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)addr;
+
+	if (addr->ss_family == AF_INET6)
+		in6->sin6_flowinfo =
+			htonl((ntohl(in6->sin6_flowinfo) & 0xf00fffff) | (uint32_t)value << 20);
+}
+
 bool addr_is_same_host(const struct sockaddr *a, const struct sockaddr *b)
 {
 	uint8_t host[ADDR_HOST_LEN], other[ADDR_HOST_LEN];

@@ -45,6 +45,9 @@ bool addr_host(const struct sockaddr *addr, uint8_t ret[ADDR_HOST_LEN]);
 void addr_set_host(struct sockaddr_storage *ret, uint8_t kind, const uint8_t *host);
 /* The bits of an address of ADDR's family: 32 or 128; 0: a family that is not supported. */
 unsigned addr_bits(const struct sockaddr *addr);
+/* The traffic class in the flow information of an IPv6 address; 0: of others. Setting it leaves the flow label. */
+uint8_t addr_traffic_class(const struct sockaddr *addr);
+void addr_set_traffic_class(struct sockaddr_storage *addr, uint8_t value);
 /* Ignores ports and scopes. */
 bool addr_is_same_host(const struct sockaddr *a, const struct sockaddr *b);
 /*

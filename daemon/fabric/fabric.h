@@ -27,6 +27,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <systemd/sd-event.h>
@@ -334,6 +335,13 @@ void fabric_id_abandon(struct fabric_id *id);
 void fabric_id_set_owner(struct fabric_id *id, struct owner owner, fabric_event_fn on_event,
 			 void *userdata);
 void fabric_id_get_info(const struct fabric_id *id, struct fabric_id_info *ret);
+/* Whether paths are the subnet manager's, as far as INFO tells. */
+static inline bool fabric_info_has_paths(const struct fabric_id_info *info)
+{
+	static const union ibv_gid none[2];
+
+	return info->local.ss_family == AF_IB || memcmp(info->gids, none, sizeof(none)) != 0;
+}
 /*
  * Returns the number of the id's paths, which are known when its route is resolved, or if it is a connection request.
  * 0: it has none, as on iWARP, or is restored.

@@ -510,6 +510,51 @@ START_TEST(path_with_a_rule_about_the_tos)
 }
 END_TEST
 
+/* Binds to any IPv6 address with FLOW, and returns what the kernel has got. */
+static uint32_t bind_with_flow(const char *policy, uint32_t flow)
+{
+	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6, .sin6_flowinfo = htonl(flow) };
+
+	put_policy(policy);
+	create();
+	DO(&client, rdma_bind_addr(client.id, (struct sockaddr *)&in6));
+	return ntohl(((struct sockaddr_in6 *)rdma_get_local_addr(client.id))->sin6_flowinfo);
+}
+
+/* For IPv6 the subnet manager is asked for a path of the traffic class in the source address. */
+START_TEST(a_rule_about_the_tos_holds_for_flow_information)
+{
+	struct sockaddr_in6 dst = { .sin6_family = AF_INET6, .sin6_port = htons(PORT) };
+
+	dst.sin6_addr.s6_addr[15] = 1;
+	ck_assert_uint_eq(bind_with_flow("allow any\n", 0x0ff12345), 0x0ff12345);
+	/* The rule has come after the bind. */
+	put_policy("allow connect tos-max 8\nallow any\n");
+	DO(&client, rdma_resolve_addr(client.id, NULL, (struct sockaddr *)&dst, 1000));
+	expect_event(RDMA_CM_EVENT_ADDR_ERROR, -EACCES);
+	DO(&client, rdma_destroy_id(client.id));
+
+	ck_assert_uint_eq(bind_with_flow("allow connect tos-max 8\nallow any\n", 0x0ff12345),
+			  0x00812345);
+	DO(&client, rdma_destroy_id(client.id));
+	ck_assert_uint_eq(bind_with_flow("allow connect tos-max 8\nallow any\n", 0x00412345),
+			  0x00412345);
+	DO(&client, rdma_destroy_id(client.id));
+	ck_assert_uint_eq(bind_with_flow("allow connect tos 3\nallow any\n", 0x00012345),
+			  0x00312345);
+	DO(&client, rdma_destroy_id(client.id));
+
+	/* An id that was not bound. */
+	create();
+	DO(&client, rdma_resolve_addr(client.id, NULL, (struct sockaddr *)&dst, 1000));
+	await(&client, RDMA_CM_EVENT_ADDR_RESOLVED);
+	ck_assert_uint_eq(
+		ntohl(((struct sockaddr_in6 *)rdma_get_local_addr(client.id))->sin6_flowinfo),
+		0x00300000);
+	DO(&client, rdma_destroy_id(client.id));
+}
+END_TEST
+
 START_TEST(endpoint_with_a_path)
 {
 	struct ibv_path_data path = make_path();
@@ -611,5 +656,6 @@ UNIT_MAIN("dropin_ib", set_up_ib, tear_down, gids_of_ip_addresses, connection_by
 	  listener_on_every_gid, services_of_others, rules_decide_about_gids, partitions,
 	  no_infiniband, multicast_by_gid, addresses_are_looked_up, path_of_the_program,
 	  path_when_the_subnet_manager_is_away, path_waits_for_the_subnet_manager,
-	  path_to_another_host, path_with_a_rule_about_the_tos, endpoint_with_a_path,
-	  endpoints_for_xrc, subnet_manager_is_away, subnet_manager_is_slow)
+	  path_to_another_host, path_with_a_rule_about_the_tos,
+	  a_rule_about_the_tos_holds_for_flow_information, endpoint_with_a_path, endpoints_for_xrc,
+	  subnet_manager_is_away, subnet_manager_is_slow)

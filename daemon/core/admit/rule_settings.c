@@ -3,6 +3,7 @@
 
 #include "core/admit/rule_settings.h"
 #include "core/object/id.h"
+#include "proto/addr.h"
 #include "util/util.h"
 
 void rule_settings_use(struct id *id, const struct policy_rule *rule)
@@ -121,12 +122,44 @@ int rule_settings_check_reuseaddr(const struct id *id, const struct policy_rule 
 			   rule->file, rule->line);
 }
 
+static int limit_of_class(const struct policy_rule *rule)
+{
+	return rule->settings.tos >= 0 ? rule->settings.tos : rule->settings.tos_max;
+}
+
+void rule_settings_cap_address(const struct policy_rule *rule, struct sockaddr_storage *addr)
+{
+	int limit = rule && rule->allow ? limit_of_class(rule) : -1;
+
+	if (limit >= 0 &&
+	    (rule->settings.tos >= 0 || addr_traffic_class((const struct sockaddr *)addr) > limit))
+		addr_set_traffic_class(addr, (uint8_t)limit);
+}
+
+/* The address was capped by the rule that was expected then. */
+static int check_class(const struct id *id, const struct policy_rule *rule, struct failure *failure)
+{
+	int limit = limit_of_class(rule), class;
+	struct fabric_id_info info;
+
+	fabric_id_get_info(id->fabric, &info);
+	class = addr_traffic_class((const struct sockaddr *)&info.local);
+	if (limit < 0 || class <= limit || !fabric_info_has_paths(&info))
+		return 0;
+	return failure_set(failure, STATUS_DENIED,
+			   "id %u is bound to an address with the traffic class %d, which %s:%u "
+			   "does not allow",
+			   id->handle, class, rule->file, rule->line);
+}
+
 int rule_settings_admit(struct id *id, const struct policy_verdict *verdict,
 			struct failure *failure)
 {
 	int r;
 
 	r = rule_settings_check_reuseaddr(id, verdict->rule, POLICY_CONNECT, failure);
+	if (r == 0)
+		r = check_class(id, verdict->rule, failure);
 	if (r != 0)
 		return r;
 	if (!options_has_reuseaddr(&id->options) &&

@@ -19,8 +19,14 @@ void rule_settings_use(struct id *id, const struct policy_rule *rule);
 int rule_settings_check_reuseaddr(const struct id *id, const struct policy_rule *rule,
 				  enum policy_operation operation, struct failure *failure);
 /*
+ * ADDR, a source address that a client has chosen, gets the traffic class that RULE allows. On InfiniBand the kernel takes
+ * the class of a path from there if ADDR is of IPv6. RULE: the first that can decide later; NULL: none.
+ */
+void rule_settings_cap_address(const struct policy_rule *rule, struct sockaddr_storage *addr);
+/*
  * VERDICT must allow the id. Sets the id's rule, and applies the settings that can still be changed. Returns 0;
- * STATUS_DENIED: the id is bound with REUSEADDR, which the rule does not allow; or STATUS_FABRIC.
+ * STATUS_DENIED: the id is bound with REUSEADDR, or to an address with a traffic class, which the rule does not allow; or
+ * STATUS_FABRIC.
  */
 int rule_settings_admit(struct id *id, const struct policy_verdict *verdict,
 			struct failure *failure);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <netinet/in.h>
+#include <string.h>
 
 #include "core/admit/decide.h"
 #include "core/admit/intent.h"
+#include "core/admit/rule_settings.h"
 #include "core/object/wait.h"
 #include "core/verbs/bind.h"
 #include "core/verbs/id_life.h"
@@ -185,6 +187,7 @@ int bind_late_reuseaddr(struct id *id, bool reuseaddr, struct failure *failure)
 
 int bind_addr(struct id *id, const struct sockaddr *addr, struct failure *failure)
 {
+	struct sockaddr_storage own = { 0 };
 	struct purposes purposes;
 	bool reuseaddr = false;
 	int r;
@@ -209,7 +212,9 @@ int bind_addr(struct id *id, const struct sockaddr *addr, struct failure *failur
 		if (r < 0)
 			return failure_set_fabric(failure, r, "set REUSEADDR");
 	}
-	r = fabric_id_bind(id->fabric, addr);
+	memcpy(&own, addr, addr_len(addr));
+	rule_settings_cap_address(purposes.connect.rule, &own);
+	r = fabric_id_bind(id->fabric, (struct sockaddr *)&own);
 	if (r == -EINPROGRESS) {
 		r = wait_for_fabric(id->session, htons((uint16_t)addr_port(addr)));
 		if (r < 0)

@@ -44,22 +44,15 @@ static bool is_end(const union ibv_gid *end, const union ibv_gid *gid,
 	return memcmp(&host, &none, sizeof(none)) != 0 && memcmp(end, &host, sizeof(host)) == 0;
 }
 
-static bool is_infiniband(const struct id *id)
-{
-	static const union ibv_gid none[2];
-	struct fabric_id_info info;
-
-	fabric_id_get_info(id->fabric, &info);
-	return info.local.ss_family == AF_IB || memcmp(info.gids, none, sizeof(none)) != 0;
-}
-
 int own_path_compare(struct id *id, struct failure *failure)
 {
 	const struct ibv_path_record *own = id->route.own_path;
 	struct ibv_sa_path_rec told[PATHS_MAX];
 	size_t n = fabric_id_get_paths(id->fabric, told);
+	struct fabric_id_info info;
 
-	if (!is_infiniband(id))
+	fabric_id_get_info(id->fabric, &info);
+	if (!fabric_info_has_paths(&info))
 		return 0;
 	if (n == 0 && id->route.plan == ROUTE_UNREQUESTED && id->state == ID_ROUTE_QUERY) {
 		id->route.path_waits = true;

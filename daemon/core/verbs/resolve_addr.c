@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
 
 #include "core/admit/decide.h"
 #include "core/admit/intent.h"
+#include "core/admit/rule_settings.h"
 #include "core/object/inquiry.h"
 #include "core/object/wait.h"
 #include "core/verbs/bind.h"
@@ -108,10 +111,31 @@ bool resolve_asks(struct id *id)
 	return id->who.inquiry != NULL;
 }
 
+/* The source address with the traffic class that RULE gives it, as a copy in SPACE. NULL: the kernel chooses one. */
+static const struct sockaddr *choose_source(struct sockaddr_storage *space, const struct id *id,
+					    const struct sockaddr *src, const struct sockaddr *dst,
+					    const struct policy_rule *rule)
+{
+	struct sockaddr_in6 *any = (struct sockaddr_in6 *)space;
+
+	*space = (struct sockaddr_storage){ 0 };
+	if (src) {
+		memcpy(space, src, addr_len(src));
+	} else if (id->state == ID_IDLE && dst->sa_family == AF_INET6) {
+		/* What the kernel would make. */
+		any->sin6_family = AF_INET6;
+		any->sin6_scope_id = ((const struct sockaddr_in6 *)dst)->sin6_scope_id;
+	}
+	rule_settings_cap_address(rule, space);
+	return src || addr_traffic_class((struct sockaddr *)space) > 0 ? (struct sockaddr *)space :
+									 NULL;
+}
+
 int resolve_addr(struct id *id, const struct sockaddr *src, const struct sockaddr *dst,
 		 unsigned timeout_ms, enum route_when route, struct failure *failure)
 {
 	struct policy_verdict verdict;
+	struct sockaddr_storage own;
 	int r;
 
 	/* An id whose address is going to be resolved again keeps its peer. */
@@ -140,6 +164,7 @@ int resolve_addr(struct id *id, const struct sockaddr *src, const struct sockadd
 			return r;
 		src = NULL;
 	}
+	src = choose_source(&own, id, src, dst, verdict.rule);
 	r = resolve_start(id, src, dst, timeout_ms);
 	if (r < 0)
 		return failure_set_resolve(failure, r, src, dst);
