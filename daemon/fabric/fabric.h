@@ -265,6 +265,8 @@ enum fabric_qp {
 	 * driver does not report (mlx5's DEVX).
 	 */
 	FABRIC_QP_UNKNOWN,
+	/* A target QP of XRC, which belongs to a domain: the kernel does not tell which process has made it. */
+	FABRIC_QP_XRC_TARGET,
 };
 
 /*

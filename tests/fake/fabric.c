@@ -467,6 +467,8 @@ static enum fabric_qp find_owner(const struct fabric *fabric, uint32_t qpn, pid_
 	bool is_own = fabric->owner > 0 && qpn == fabric->given_qpn ? pid == fabric->owner :
 								      qpn != fabric->stranger;
 
+	if (fabric->xrc_target > 0 && qpn == fabric->xrc_target)
+		return FABRIC_QP_XRC_TARGET;
 	if (fabric->hidden > 0 && qpn == fabric->hidden)
 		return FABRIC_QP_UNKNOWN;
 	return is_own ? FABRIC_QP_OWN : FABRIC_QP_FOREIGN;
@@ -573,6 +575,11 @@ void fake_estrange_qp(struct fabric *fabric, uint32_t qpn)
 void fake_hide_qp(struct fabric *fabric, uint32_t qpn)
 {
 	fabric->hidden = qpn;
+}
+
+void fake_make_xrc_target(struct fabric *fabric, uint32_t qpn)
+{
+	fabric->xrc_target = qpn;
 }
 
 void fake_give_qp(struct fabric *fabric, uint32_t qpn, pid_t pid)

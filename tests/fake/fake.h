@@ -76,6 +76,8 @@ void fake_hide_paths(struct fabric *fabric, bool hide);
 void fake_estrange_qp(struct fabric *fabric, uint32_t qpn);
 /* From now on no QP has the number QPN; 0: this is undone. */
 void fake_hide_qp(struct fabric *fabric, uint32_t qpn);
+/* QPN is a target QP of XRC from now on. */
+void fake_make_xrc_target(struct fabric *fabric, uint32_t qpn);
 /* QPN belongs only to the process PID. */
 void fake_give_qp(struct fabric *fabric, uint32_t qpn, pid_t pid);
 

@@ -70,6 +70,7 @@ struct fabric {
 	int file; /* stands for the file of the connection manager; -1: not open */
 	uint32_t stranger;
 	uint32_t hidden;
+	uint32_t xrc_target;
 	uint32_t given_qpn;
 	pid_t owner; /* the process of GIVEN_QPN; 0: no QPN was given */
 	unsigned n_stale;

@@ -123,6 +123,26 @@ START_TEST(an_accept)
 }
 END_TEST
 
+/* The kernel does not tell whose it is. Only who accepts has one. */
+START_TEST(a_target_of_xrc)
+{
+	struct id *id, *request;
+
+	fake_make_xrc_target(core->fabric, NOBODYS + 1);
+	pair_set_policy(OWN);
+	request = request_from(1, QPN);
+	expect_refused(
+		accept_with(request, NOBODYS + 1),
+		"the kernel does not tell whose a target QP of XRC is; only a rule with \"qp "
+		"reserved\" allows one");
+	pair_set_policy(RESERVED);
+	request = request_from(2, QPN + 1);
+	id = pair_resolve(3, 7471);
+	expect_refused(connect_with(id, NOBODYS + 1), "does not belong to process");
+	ck_assert_int_eq(accept_with(request, NOBODYS + 1), 0);
+}
+END_TEST
+
 /* "qp reserved" affects neither QPs of other processes nor numbers whose owner cannot be found out. */
 START_TEST(a_qp_of_another_process_with_the_setting)
 {
@@ -323,7 +343,7 @@ START_TEST(the_log)
 	file = divert_log();
 	connect_with(pair_resolve(1, 7471), NOBODYS);
 	ck_assert_ptr_nonnull(strstr(read_log(file),
-				     "offered QP 6000 of fake0, which the kernel does not know. "
+				     "offered QP 6000 of fake0: the kernel knows no such QP. "
 				     "test.rules:3 would accept it with \"qp reserved\".\n"));
 	/* A number that the rule accepts is logged only if the rule has "log". */
 	pair_set_policy("allow session\nallow listen\nallow connect qp reserved log\n"
@@ -332,15 +352,15 @@ START_TEST(the_log)
 	ck_assert_int_eq(accept_with(request_from(2, NOBODYS), NOBODYS), 0);
 	ck_assert_ptr_nonnull(strstr(read_log(file),
 				     ": connect to 10.9.0.1:7471 allowed by test.rules:3: qp "
-				     "reserved: the kernel knows no QP 6000 of fake0"));
+				     "reserved: QP 6000 of fake0: the kernel knows no such QP"));
 	ck_assert_ptr_null(strstr(read_log(file), "test.rules:4"));
 	pair_set_policy(
 		"allow session\nallow listen\nallow connect\nallow accept qp reserved log\n");
 	file = divert_log();
 	ck_assert_int_eq(accept_with(request_from(3, QPN), NOBODYS), 0);
 	ck_assert_ptr_nonnull(strstr(read_log(file),
-				     " allowed by test.rules:4: qp reserved: the kernel knows no "
-				     "QP 6000 of fake0"));
+				     " allowed by test.rules:4: qp reserved: QP 6000 of fake0: "
+				     "the kernel knows no such QP"));
 	/* For a QP of the client's own, only the decision is logged. */
 	file = divert_log();
 	ck_assert_int_eq(accept_with(request_from(4, QPN + 1), QPN + 2), 0);
@@ -349,7 +369,7 @@ START_TEST(the_log)
 }
 END_TEST
 
-UNIT_MAIN("qpcheck", set_up, pair_tear_down, a_connect, an_accept,
+UNIT_MAIN("qpcheck", set_up, pair_tear_down, a_connect, an_accept, a_target_of_xrc,
 	  a_qp_of_another_process_with_the_setting, a_reload_takes_the_setting_away,
 	  a_reload_while_a_connect_is_held_back,
 	  a_held_connect_is_sent_if_the_rule_still_accepts_it,

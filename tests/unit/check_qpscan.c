@@ -140,6 +140,24 @@ START_TEST(a_number_without_a_qp_is_unknown)
 }
 END_TEST
 
+/* Each process has made it, as far as the kernel tells, with a port and without. */
+START_TEST(a_target_of_xrc_belongs_to_a_domain)
+{
+	kernel.qps[kernel.n_qps++] =
+		(struct qp){ .qpn = 17, .port = 1, .kernel = "ib_uverbs", .type = 10 };
+	kernel.qps[kernel.n_qps++] = (struct qp){ .qpn = 18, .kernel = "ib_uverbs", .type = 10 };
+	/* The kernel's own. */
+	kernel.qps[kernel.n_qps++] =
+		(struct qp){ .qpn = 19, .port = 1, .kernel = "nvmet_rdma", .type = 10 };
+	kernel.qps[kernel.n_qps++] =
+		(struct qp){ .qpn = 20, .port = 1, .kernel = "ib_uverbs", .type = 2 };
+	ck_assert_int_eq(ask_now(17, getpid()), FABRIC_QP_XRC_TARGET);
+	ck_assert_int_eq(ask_now(18, getpid()), FABRIC_QP_XRC_TARGET);
+	ck_assert_int_eq(ask_now(19, getpid()), FABRIC_QP_FOREIGN);
+	ck_assert_int_eq(ask_now(20, getpid()), FABRIC_QP_FOREIGN);
+}
+END_TEST
+
 /*
  * The kernel does not find QPs 0 and 1 by number, and 0xffffff stands for multicast. These numbers must not be
  * reported as unknown.
@@ -327,7 +345,8 @@ START_TEST(cancelled_while_they_wait)
 END_TEST
 
 UNIT_MAIN("qpscan", set_up, tear_down, with_a_port_there_is_no_dump,
-	  a_number_without_a_qp_is_unknown, special_numbers_are_not_unknown, a_device_without_ports,
+	  a_number_without_a_qp_is_unknown, a_target_of_xrc_belongs_to_a_domain,
+	  special_numbers_are_not_unknown, a_device_without_ports,
 	  without_a_port_the_owner_is_found, the_owner_of_the_protection_domain,
 	  a_qp_that_goes_meanwhile, what_a_long_dump_skips_is_looked_for_again, a_dump_that_fails,
 	  a_device_that_was_replaced, those_that_wait_share_a_dump, there_is_a_rest,

@@ -140,6 +140,7 @@ static void put_qp(struct nlmsghdr *header, const struct qp *qp)
 	if (qp->port > 0)
 		mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_PORT_INDEX, qp->port);
 	mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_RES_LQPN, qp->qpn);
+	mnl_attr_put_u8(header, RDMA_NLDEV_ATTR_RES_TYPE, qp->type);
 	if (qp->kernel)
 		mnl_attr_put_strz(header, RDMA_NLDEV_ATTR_RES_KERN_NAME, qp->kernel);
 	else if (qp->tid)

@@ -30,6 +30,7 @@ struct qp {
 	uint32_t tid; /* 0: the thread has ended */
 	uint32_t pdn; /* its protection domain, which the thread PD_TID made; 0: not reported */
 	const char *kernel; /* the kernel module that made it; NULL: a process */
+	uint8_t type; /* the kernel's ib_qp_type */
 };
 
 enum { QPS_MAX = 256, QPS_A_PIECE = 64, PD_TID = 77 };

@@ -25,8 +25,8 @@ struct qpcheck {
 	uint32_t qpn;
 	int answer; /* the result of fabric_qp_belongs() */
 	uint64_t request; /* the session.last_request that the result is for; 0: none */
-	/* qpcheck_run() last returned 0 although the kernel knows no QP of the number */
-	bool is_unknown;
+	/* why it is unknown whose the QP is, although qpcheck_run() last returned 0; NULL: it is the client's */
+	const char *unknown;
 };
 
 struct handshake {

@@ -146,7 +146,7 @@ static void report_accept(struct id *id)
 {
 	struct id_intent intent;
 
-	if (!id->handshake.qp_check.is_unknown)
+	if (!id->handshake.qp_check.unknown)
 		return;
 	intent_to_accept_id(&intent, id);
 	qpcheck_report(id, &intent.intent);

@@ -52,6 +52,18 @@ static int check_client(const struct session *session, const char *device, uint3
 			   qpn, device, session->identity.pid, doubt);
 }
 
+static const char *why_unknown(int r)
+{
+	switch (r) {
+	case FABRIC_QP_UNKNOWN:
+		return "the kernel knows no such QP";
+	case FABRIC_QP_XRC_TARGET:
+		return "the kernel does not tell whose a target QP of XRC is";
+	default:
+		return NULL;
+	}
+}
+
 /* R: the result of a look-up of QPN, from fabric_qp_belongs(). */
 static int judge(struct id *id, const char *device, uint32_t qpn, int r, struct failure *failure)
 {
@@ -64,7 +76,9 @@ static int judge(struct id *id, const char *device, uint32_t qpn, int r, struct 
 		return failure_set_fabric(failure, r, "find the owner of QP number %u of %s", qpn,
 					  device);
 	}
-	if (r == FABRIC_QP_FOREIGN || !identity_is_alive(&session->identity)) {
+	/* Only who accepts has a target QP. */
+	if (r == FABRIC_QP_FOREIGN || !identity_is_alive(&session->identity) ||
+	    (r == FABRIC_QP_XRC_TARGET && !id->handshake.passive)) {
 		log_limited(
 			session_log_limit(session), LOG_WARNING,
 			"Session %llu, uid %u, pid %d offered QP %u of %s, which does not belong "
@@ -75,7 +89,7 @@ static int judge(struct id *id, const char *device, uint32_t qpn, int r, struct 
 				   "QP number %u of %s does not belong to process %d", qpn, device,
 				   session->identity.pid);
 	}
-	id->handshake.qp_check.is_unknown = r == FABRIC_QP_UNKNOWN;
+	id->handshake.qp_check.unknown = why_unknown(r);
 	return 0;
 }
 
@@ -83,7 +97,7 @@ int qpcheck_run(struct id *id, const char *device, uint32_t qpn, struct failure 
 {
 	int r;
 
-	id->handshake.qp_check.is_unknown = false;
+	id->handshake.qp_check.unknown = NULL;
 	r = check_client(id->session, device, qpn, failure);
 	if (r != 0)
 		return r;
@@ -97,7 +111,7 @@ int qpcheck_held(struct id *id, const char *device, uint32_t qpn, int answer,
 	/* Another session can have imported the id. */
 	int r = check_client(id->session, device, qpn, failure);
 
-	id->handshake.qp_check.is_unknown = false;
+	id->handshake.qp_check.unknown = NULL;
 	id->handshake.qp_check.qpn = qpn;
 	text_copy(id->handshake.qp_check.device, sizeof(id->handshake.qp_check.device), device);
 	return r != 0 ? r : judge(id, device, qpn, answer, failure);
@@ -108,18 +122,18 @@ int qpcheck_by_rule(struct id *id, const struct policy_rule *rule, struct failur
 	const struct qpcheck *check = &id->handshake.qp_check;
 	struct session *session = id->session;
 
-	if (!check->is_unknown || rule->settings.qp == POLICY_QP_RESERVED)
+	if (!check->unknown || rule->settings.qp == POLICY_QP_RESERVED)
 		return 0;
 	log_limited(
 		session_log_limit(session), LOG_WARNING,
-		"Session %llu, uid %u, pid %d offered QP %u of %s, which the kernel does not know. "
-		"%s:%u would accept it with \"qp reserved\".",
+		"Session %llu, uid %u, pid %d offered QP %u of %s: %s. %s:%u would accept it with "
+		"\"qp reserved\".",
 		(unsigned long long)session->number, session->identity.uid, session->identity.pid,
-		check->qpn, check->device, rule->file, rule->line);
+		check->qpn, check->device, check->unknown, rule->file, rule->line);
 	return failure_set(failure, STATUS_NOT_OWNER,
-			   "QP number %u of %s does not belong to process %d: the kernel knows no "
-			   "such QP; only a rule with \"qp reserved\" allows one",
-			   check->qpn, check->device, session->identity.pid);
+			   "QP number %u of %s does not belong to process %d: %s; only a rule with "
+			   "\"qp reserved\" allows one",
+			   check->qpn, check->device, session->identity.pid, check->unknown);
 }
 
 void qpcheck_report(struct id *id, const struct intent *intent)
@@ -127,12 +141,12 @@ void qpcheck_report(struct id *id, const struct intent *intent)
 	const struct qpcheck *check = &id->handshake.qp_check;
 	struct policy_verdict verdict = { .answer = POLICY_ALLOW, .rule = id->grant.rule };
 	struct intent addition = *intent;
-	char text[128];
+	char text[192];
 
-	if (!check->is_unknown)
+	if (!check->unknown)
 		return;
-	snprintf(text, sizeof(text), "qp reserved: the kernel knows no QP %u of %s", check->qpn,
-		 check->device);
+	snprintf(text, sizeof(text), "qp reserved: QP %u of %s: %s", check->qpn, check->device,
+		 check->unknown);
 	verdict.reason = text;
 	addition.is_addition = true;
 	decide_audit(id->session, &addition, &verdict, /* overflow= */ NULL);

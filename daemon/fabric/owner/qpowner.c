@@ -16,6 +16,7 @@
  */
 
 #define NONE UINT32_MAX
+#define XRC_TARGET 10 /* the kernel's IB_QPT_XRC_TGT */
 
 static const struct qpowner_facts nothing = { .pdn = NONE, .ctxn = NONE };
 
@@ -23,6 +24,12 @@ static int on_resource_attr(const struct nlattr *attr, void *data)
 {
 	struct qpowner_facts *facts = data;
 
+	if (mnl_attr_get_type(attr) == RDMA_NLDEV_ATTR_RES_TYPE &&
+	    mnl_attr_validate(attr, MNL_TYPE_U8) == 0)
+		facts->is_xrc_target = mnl_attr_get_u8(attr) == XRC_TARGET;
+	if (mnl_attr_get_type(attr) == RDMA_NLDEV_ATTR_RES_KERN_NAME &&
+	    mnl_attr_validate(attr, MNL_TYPE_NUL_STRING) == 0)
+		facts->is_uverbs = strcmp(mnl_attr_get_str(attr), "ib_uverbs") == 0;
 	if (mnl_attr_get_payload_len(attr) != sizeof(uint32_t))
 		return MNL_CB_OK;
 	switch (mnl_attr_get_type(attr)) {
@@ -113,6 +120,14 @@ static bool is_special(uint32_t qpn)
 	return qpn <= 1 || qpn == 0xffffff;
 }
 
+/* The kernel reports a target QP of XRC as one that ib_uverbs has made for itself. */
+static int judge(const struct qpowner_facts *facts, pid_t pid)
+{
+	if (facts->is_uverbs && facts->is_xrc_target)
+		return FABRIC_QP_XRC_TARGET;
+	return is_thread_of(pid, facts->tid) ? FABRIC_QP_OWN : FABRIC_QP_FOREIGN;
+}
+
 static int find(struct nldev *nl, const struct nldev_device *device, uint32_t qpn, pid_t pid)
 {
 	struct qpowner_facts facts;
@@ -128,7 +143,7 @@ static int find(struct nldev *nl, const struct nldev_device *device, uint32_t qp
 		return FABRIC_QP_FOREIGN;
 	if (r < 0)
 		return r;
-	return is_thread_of(pid, facts.tid) ? FABRIC_QP_OWN : FABRIC_QP_FOREIGN;
+	return judge(&facts, pid);
 }
 
 int qpowner_find(struct nldev *nl, const char *name, struct nldev_device *device, uint32_t qpn,
@@ -236,8 +251,7 @@ int qpowner_scan(struct nldev *nl, const char *name, struct nldev_device *device
 		 * A QP that the dump lacks is not FABRIC_QP_UNKNOWN: qpowner_find() has found it, and the
 		 * dump can skip a QP.
 		 */
-		want->answer = is_thread_of(want->pid, want->facts.tid) ? FABRIC_QP_OWN :
-									  FABRIC_QP_FOREIGN;
+		want->answer = judge(&want->facts, want->pid);
 	}
 	return r;
 }

@@ -3,6 +3,7 @@
 
 /* Finds the process that owns a QP, from the kernel's netlink data. */
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -20,6 +21,7 @@ struct qpowner_facts {
 	uint32_t qpn;
 	/* thread that made the QP; 0: the QP is the kernel's, or the thread has ended */
 	uint32_t tid;
+	bool is_uverbs, is_xrc_target; /* a program has made it by uverbs; its type */
 	/* protection domain and context; UINT32_MAX: not reported */
 	uint32_t pdn, ctxn;
 };

@@ -413,7 +413,7 @@ case_reserved_qp_numbers() {
 	await_line server listening
 	mark_journal
 	number_refused bob $first "the kernel knows no such QP"
-	await "journal | grep -q 'QP $first of rxe., which the kernel does not know. .*qp reserved'"
+	await "journal | grep -q 'QP $first of rxe.: the kernel knows no such QP. .*qp reserved'"
 
 	# The policy allows reserved numbers for connects only.
 	policy <<-END
@@ -426,7 +426,7 @@ case_reserved_qp_numbers() {
 	await_line server "accept: EPERM: QP number $third of "
 	await_line client RDMABROKER_EVENT_REJECTED
 	finish client
-	await "journal | grep -q ' allowed by .*: qp reserved: the kernel knows no QP $first of rxe'"
+	await "journal | grep -q ' allowed by .*: qp reserved: QP $first of rxe.: the kernel knows no such QP'"
 
 	policy <<-END
 		allow connect user bob,dave qp reserved
