@@ -272,7 +272,7 @@ static enum shade compare(const struct policy *policy, const struct policy_condi
 /* Finds the row of RULE among ROWS of one operation, which are in the order of the rules. */
 static const struct policy_row *find_row(const struct policy_row *rows, size_t n, size_t rule)
 {
-	size_t i = LOWER_BOUND(i, n, rows[i].rule < rule);
+	size_t i = LOWER_BOUND(k, n, rows[k].rule < rule);
 
 	return i < n && rows[i].rule == rule ? &rows[i] : NULL;
 }

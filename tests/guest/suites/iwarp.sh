@@ -105,7 +105,7 @@ case_silent_peer() {
 	pid[full]=$!
 	await_line full full
 	serve server alice $A 7471 -P
-	as bob rdmabroker-ping -c -a $A -p 7479 > silent 2>&1 &
+	as bob rdmabroker-ping -c -a $A -p 7479 -T $patience > silent 2>&1 &
 	pid[silent]=$!
 	await "rdmabrokerctl list --port 7479 --state connecting | grep -q :7479"
 	rdmabrokerctl list --port 7479 | show
