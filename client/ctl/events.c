@@ -99,9 +99,9 @@ static void print_time(const void *at, FILE *file)
 		(unsigned)(ns % 1000000000 / 1000));
 }
 
-static bool is_kind(const struct rdmabroker_notice *notice, const char *kind)
+static bool is_kind(const struct rdmabroker_notice *notice, const char *name)
 {
-	return strcmp(notice->kind, kind) == 0;
+	return strcmp(notice->kind, name) == 0;
 }
 
 /* The events of a session are "opened" and "closed". */
@@ -131,12 +131,12 @@ static void print_result(const void *at, FILE *file)
 
 static enum colour colour_of_result(const void *row)
 {
-	const char *outcome = ((const struct rdmabroker_notice *)row)->outcome ?: "";
+	const char *result = ((const struct rdmabroker_notice *)row)->outcome ?: "";
 
-	return strcmp(outcome, "allowed") == 0  ? COLOUR_GREEN :
-	       strcmp(outcome, "rejected") == 0 ? COLOUR_RED :
-	       *outcome                         ? COLOUR_YELLOW :
-						  COLOUR_NONE;
+	return strcmp(result, "allowed") == 0  ? COLOUR_GREEN :
+	       strcmp(result, "rejected") == 0 ? COLOUR_RED :
+	       *outcome                        ? COLOUR_YELLOW :
+						 COLOUR_NONE;
 }
 
 /* The reason of a decision that is not "allowed" includes the text of the rule. Then who the peer is, if that was asked. */
@@ -236,10 +236,10 @@ static bool flush(void)
 }
 
 /* Waits until there can be a notice. False: the program has to end, because the reader is gone or a signal came. */
-static bool wait_for_more(struct rdmabroker *session)
+static bool wait_for_more(struct rdmabroker *broker)
 {
 	struct pollfd fds[] = {
-		{ .fd = rdmabroker_get_fd(session), .events = POLLIN },
+		{ .fd = rdmabroker_get_fd(broker), .events = POLLIN },
 		{ .fd = STDOUT_FILENO }, /* POLLERR: nobody reads from the pipe any more */
 	};
 	sigset_t stops, before;

@@ -92,12 +92,12 @@ void complain_unknown(const char *what, const char *prefix, const struct word_gu
 	fputc('\n', stderr);
 }
 
-const char *time_to_text(char ret[TIME_TEXT_MAX], const char *fmt, int64_t seconds)
+const char *time_to_text(char ret[TIME_TEXT_MAX], int64_t seconds)
 {
 	time_t t = (time_t)seconds;
 	struct tm tm;
 
-	if (!localtime_r(&t, &tm) || strftime(ret, TIME_TEXT_MAX, fmt, &tm) == 0)
+	if (!localtime_r(&t, &tm) || strftime(ret, TIME_TEXT_MAX, "%F %T", &tm) == 0)
 		strcpy(ret, "?");
 	return ret;
 }

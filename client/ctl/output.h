@@ -37,9 +37,9 @@ void remember_error(const char *text);
 void complain_unknown(const char *what, const char *prefix, const struct word_guess *guess,
 		      const char *const *words);
 
-/* Writes the local time, as strftime(3) does by FMT; "?": there is no such time. Returns RET. */
+/* Writes the local time as "2026-01-31 12:34:56"; "?": there is no such time. Returns RET. */
 #define TIME_TEXT_MAX 32
-const char *time_to_text(char ret[TIME_TEXT_MAX], const char *fmt, int64_t seconds);
+const char *time_to_text(char ret[TIME_TEXT_MAX], int64_t seconds);
 
 /* The path that the environment has as VARIABLE, or else PATH. */
 const char *path_from(const char *variable, const char *path);

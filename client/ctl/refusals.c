@@ -22,7 +22,7 @@ static void print_time(const void *at, FILE *file)
 {
 	char text[TIME_TEXT_MAX];
 
-	fputs(time_to_text(text, "%F %T", (int64_t)(*(const uint64_t *)at / 1000)), file);
+	fputs(time_to_text(text, (int64_t)(*(const uint64_t *)at / 1000)), file);
 }
 
 static void json_time(const void *at, struct jsonout *json, const char *key)

@@ -500,7 +500,7 @@ static void print_state(const struct sitestate *state)
 {
 	char text[TIME_TEXT_MAX];
 
-	printf("state: %s since %s", state->state, time_to_text(text, "%F %T", state->since));
+	printf("state: %s since %s", state->state, time_to_text(text, state->since));
 	if (strcmp(state->wanted, state->version) != 0)
 		printf(", wanted is %s", state->wanted);
 	printf("%s%s\n", *state->error ? ": " : "", escaped(state->error));

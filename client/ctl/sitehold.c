@@ -84,8 +84,9 @@ static const char *describe(const char *dir, char ret[SITELOG_BY_MAX + SITEHOLD_
 	if (!sitehold_read(dir, &hold))
 		return ret;
 	if (hold.since > 0)
-		time_to_text(time_text, "%F %R", hold.since);
-	sprintf(ret, "by %s since %s%s%s", hold.by, time_text, *hold.why ? ": " : "", hold.why);
+		time_to_text(time_text, hold.since);
+	/* Without the seconds. */
+	sprintf(ret, "by %s since %.16s%s%s", hold.by, time_text, *hold.why ? ": " : "", hold.why);
 	return ret;
 }
 

@@ -71,7 +71,7 @@ static void parse(char *line, struct row *ret)
 	const char *seconds = next_field(&line);
 
 	*ret = (struct row){ .time = seconds ? strtoll(seconds, NULL, 10) : 0 };
-	ret->when = time_to_text(ret->at, "%F %T", ret->time);
+	ret->when = time_to_text(ret->at, ret->time);
 	ret->action = next_field(&line);
 	ret->version = next_field(&line);
 	ret->previous = next_field(&line);

@@ -8,7 +8,6 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <infiniband/verbs.h>
 #include <libmnl/libmnl.h>
 #include <pwd.h>
 #include <rdma/rdma_cma.h>
@@ -63,7 +62,6 @@ static void take_long(const char *call)
 	}
 
 SLOW(int, rdma_destroy_id, (struct rdma_cm_id * id), (id))
-SLOW(struct ibv_context *, ibv_open_device, (struct ibv_device * device), (device))
 SLOW(ssize_t, mnl_socket_sendto, (const struct mnl_socket *nl, const void *buf, size_t len),
      (nl, buf, len))
 SLOW(int, acl_set_file, (const char *path, acl_type_t type, acl_t acl), (path, type, acl))
