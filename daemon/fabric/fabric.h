@@ -83,7 +83,7 @@ struct fabric_ops {
 	void (*device_removed)(void *userdata, struct fabric_device *device);
 	/*
 	 * Calls that returned -EINPROGRESS can be tried again. PORT (network order): the port of a freed id
-	 * that has just been destroyed; 0: fabric_is_opening() has perhaps become false.
+	 * that has just been destroyed, or whose driver has answered to a listen; 0: fabric_is_opening() has perhaps become false.
 	 */
 	void (*can_go_on)(void *userdata, in_port_t port);
 	/*

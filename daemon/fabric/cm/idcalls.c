@@ -121,7 +121,8 @@ static int listen_with(struct fabric_id *id, int backlog, bool restores)
 	r = cm_result(rdma_listen(id->cm, backlog));
 	fabric_id_note_device(id);
 	/* Ids with REUSEADDR can share a port when they bind, but one listens only when it has the port alone. */
-	return fabric_id_has_to_wait(id, r, rdma_get_src_port(id->cm)) ? -EINPROGRESS : r;
+	return !restores && fabric_id_has_to_wait(id, r, rdma_get_src_port(id->cm)) ? -EINPROGRESS :
+										      r;
 }
 
 int fabric_id_listen(struct fabric_id *id, int backlog)

@@ -8,6 +8,7 @@
 #include "fabric/cm/iwarp.h"
 #include "fabric/cm/restored.h"
 #include "fabric/device/device.h"
+#include "fabric/device/opener.h"
 #include "proto/timer.h"
 #include "util/util.h"
 
@@ -182,14 +183,7 @@ int iwarp_accept(struct fabric_id *id, const struct rdma_conn_param *param)
 
 bool iwarp_may_wait_to_listen(const struct fabric_id *id)
 {
-	struct fabric_device *device = NULL;
-
-	if (id->cm->verbs)
-		return iwarp_has(id);
-	while ((device = fabric_next_device(id->fabric, device)))
-		if (fabric_device_is_iwarp(device))
-			return true;
-	return false;
+	return id->cm->verbs ? iwarp_has(id) : opener_has_iwarp(id->fabric->opener);
 }
 
 static int make_listen(struct iwarp_call *call)
@@ -210,6 +204,8 @@ static void on_listened(struct offload_job *job)
 	struct fabric_id *id = call->id;
 	struct fabric *fabric = id->fabric;
 	bool restores = call->restores;
+	/* All have waited for an id without a device, and else only who waits for this port. */
+	in_port_t port = fabric->listening == call ? 0 : rdma_get_src_port(id->cm);
 
 	if (fabric->listening == call)
 		fabric->listening = NULL;
@@ -224,7 +220,7 @@ static void on_listened(struct offload_job *job)
 	}
 	start_next(fabric);
 	if (fabric->ops)
-		fabric->ops->can_go_on(fabric->userdata, /* port= */ 0);
+		fabric->ops->can_go_on(fabric->userdata, port);
 }
 
 /* In a turn of its own: while ids are restored, none of their binds has to wait. */

@@ -3,12 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* If memory runs out, uthash does not add an element, and sets the element's hh.tbl to NULL. */
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-
 #include "fabric/cm/leftover_places.h"
 #include "proto/addr.h"
+#include "util/hash.h"
 
 /* No padding, because uthash hashes the bytes. All zero: no address. */
 struct end {

@@ -23,6 +23,9 @@ int fabric_device_error(const struct fabric_device *device, uint64_t *ret_since_
 {
 	struct opener_status status;
 
+	/* It was opened: no look-up among all. */
+	if (device->announced)
+		return 0;
 	opener_get_status(device->fabric->opener, fabric_device_sysname(device), &status);
 	*ret_since_ms = status.since_ms;
 	return status.state == OPENER_FAILED ? status.error : 0;
@@ -55,6 +58,8 @@ void fabric_announce_devices(struct fabric *fabric)
 		struct fabric_device *device = container_of(l, struct fabric_device, link);
 		struct opener_status status;
 
+		if (device->announced)
+			continue;
 		opener_get_status(fabric->opener, fabric_device_sysname(device), &status);
 		/* The first try can come before udev has given the node to the daemon. */
 		if (status.state == OPENER_FAILED && status.n_tries > 1 && !device->failure_told) {
@@ -64,7 +69,7 @@ void fabric_announce_devices(struct fabric *fabric)
 				"with pauses of up to five minutes.",
 				device->name, strerror(status.error));
 		}
-		if (status.state != OPENER_OPEN || device->announced)
+		if (status.state != OPENER_OPEN)
 			continue;
 		if (device->failure_told)
 			log_info("The device %s can be used now, after %u tries.", device->name,

@@ -87,9 +87,12 @@ static bool is_busy(const struct opener *opener)
 
 	if (opener->runs)
 		return true;
-	list_for_each(l, &opener->entries)
-		if (container_of(l, struct entry, link)->status.state == OPENER_OPENING)
+	list_for_each(l, &opener->entries) {
+		const struct entry *entry = container_of(l, struct entry, link);
+
+		if (entry->status.state == OPENER_OPENING && !entry->is_gone)
 			return true;
+	}
 	return false;
 }
 
@@ -161,6 +164,8 @@ static void run_release(struct offload_job *job)
 	int null_fd = entry->opener->null_fd;
 
 	if (!shown_is_lent(&entry->shown)) {
+		/* First: a new context can get the address of this one. */
+		shown_end(&entry->shown);
 		shown_close(entry->verbs);
 		entry->verbs = NULL;
 		return;
@@ -395,6 +400,19 @@ bool opener_is_busy(const struct opener *opener)
 	return opener->busy_since_ms > 0;
 }
 
+bool opener_has_iwarp(const struct opener *opener)
+{
+	struct list *l;
+
+	list_for_each(l, &opener->entries) {
+		const struct entry *entry = container_of(l, struct entry, link);
+
+		if (!entry->is_gone && entry->status.is_iwarp)
+			return true;
+	}
+	return false;
+}
+
 void opener_get_status(const struct opener *opener, const char *name, struct opener_status *ret)
 {
 	struct list *l;
@@ -442,7 +460,10 @@ int opener_new(struct opener **ret, sd_event *loop, void (*changed)(void *userda
 
 static void end(struct entry *entry)
 {
-	if (entry->verbs && !shown_is_lent(&entry->shown))
+	bool is_lent = shown_is_lent(&entry->shown);
+
+	shown_end(&entry->shown);
+	if (entry->verbs && !is_lent)
 		shown_close(entry->verbs);
 	entry_free(entry);
 }

@@ -53,5 +53,6 @@ void opener_look(struct opener *opener);
  */
 bool opener_is_new(const struct opener *opener);
 bool opener_is_busy(const struct opener *opener); /* the same without the limit */
+bool opener_has_iwarp(const struct opener *opener); /* a device of iWARP, open or not */
 /* NAME: the kernel's name of the device's node, "uverbs0". */
 void opener_get_status(const struct opener *opener, const char *name, struct opener_status *ret);
