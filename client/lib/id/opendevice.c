@@ -409,11 +409,10 @@ static bool is_about_one(int r)
 	return r == -EACCES || r == -ENODEV;
 }
 
-/* Returns the number of leases, or the last failure that is not about one device only. */
+/* Returns the number of leases, or the first failure that is not about one device only. */
 static int lease_nodes(struct rdmabroker *session, const glob_t *nodes)
 {
 	int64_t deadline = deadline_after((int64_t)ROUNDS_MAX * session->wire.call_timeout_ms);
-	struct failure_copy failure;
 	int r, n = 0;
 
 	for (size_t i = 0; i < nodes->gl_pathc; i++) {
@@ -425,15 +424,10 @@ static int lease_nodes(struct rdmabroker *session, const glob_t *nodes)
 				    nodes->gl_pathc);
 		name_of_node(nodes->gl_pathv[i], name, sizeof(name));
 		r = *name ? lease(session, name) : -ENODEV;
-		if (r == 0 && n >= 0) {
-			n++;
-		} else if (r < 0 && !is_about_one(r)) {
-			fail_save(&failure);
-			n = r;
-		}
+		if (r < 0 && !is_about_one(r))
+			return r;
+		n += r == 0;
 	}
-	if (n < 0)
-		fail_restore(&failure);
 	return n;
 }
 
