@@ -135,7 +135,7 @@ static enum colour colour_of_result(const void *row)
 
 	return strcmp(result, "allowed") == 0  ? COLOUR_GREEN :
 	       strcmp(result, "rejected") == 0 ? COLOUR_RED :
-	       *outcome                        ? COLOUR_YELLOW :
+	       *result                         ? COLOUR_YELLOW :
 						 COLOUR_NONE;
 }
 

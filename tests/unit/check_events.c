@@ -41,6 +41,24 @@ START_TEST(ctl_prints_lines)
 }
 END_TEST
 
+/* What the connection manager tells has no outcome. */
+START_TEST(ctl_prints_events_of_ids)
+{
+	struct rdmabroker *s = open_session(0);
+	struct child child;
+
+	start_listening(s, 7471);
+	START_EVENTS(&child, "--kind", "cm", "--count", "1");
+	assert_has(read_line(&child), "TIME ");
+	resolve(s, 7471);
+	assert_has(read_line(&child), " addr-resolved ");
+	assert_lacks(got.out, "allowed");
+	ck_assert_int_eq(end_ctl(&child), 0);
+	ck_assert_str_eq(got.err, "");
+	rdmabroker_close(s);
+}
+END_TEST
+
 START_TEST(ctl_prints_json)
 {
 	struct rdmabroker *s;
@@ -194,6 +212,6 @@ START_TEST(not_permitted)
 }
 END_TEST
 
-UNIT_MAIN("events", set_up_ctl, tear_down, ctl_prints_lines, ctl_prints_json, ctl_ends,
-	  ctl_ends_while_the_pipe_is_full, ctl_has_colours_on_a_terminal, ctl_refuses_bad_arguments,
-	  not_permitted)
+UNIT_MAIN("events", set_up_ctl, tear_down, ctl_prints_lines, ctl_prints_events_of_ids,
+	  ctl_prints_json, ctl_ends, ctl_ends_while_the_pipe_is_full, ctl_has_colours_on_a_terminal,
+	  ctl_refuses_bad_arguments, not_permitted)
