@@ -402,6 +402,9 @@ int fabric_id_set_option(struct fabric_id *id, int option, int value);
  * -EINVAL: another type, or a datagram id.
  */
 int fabric_id_set_qp_type(struct fabric_id *id, enum ibv_qp_type type);
-/* Gets the attributes that move the client's QP to STATE. */
+/*
+ * Gets the attributes that move the client's QP to STATE. Those for INIT have the port number on iWARP, too, where it is
+ * not in the mask.
+ */
 int fabric_id_qp_attr(struct fabric_id *id, enum ibv_qp_state state, struct ibv_qp_attr *ret_attr,
 		      int *ret_mask);

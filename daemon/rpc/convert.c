@@ -130,7 +130,6 @@ static void add_qp_attr(struct out_qp_attr *space, const struct qp_attr *qp)
 	ADD(IBV_QP_MAX_QP_RD_ATOMIC, max_rd_atomic);
 	ADD(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
 	ADD(IBV_QP_MIN_RNR_TIMER, min_rnr_timer);
-	ADD(IBV_QP_PORT, port_num);
 	ADD(IBV_QP_TIMEOUT, timeout);
 	ADD(IBV_QP_RETRY_CNT, retry_cnt);
 	ADD(IBV_QP_RNR_RETRY, rnr_retry);
@@ -139,6 +138,9 @@ static void add_qp_attr(struct out_qp_attr *space, const struct qp_attr *qp)
 	ADD(IBV_QP_ALT_PATH, alt_port_num);
 	ADD(IBV_QP_ALT_PATH, alt_timeout);
 #undef ADD
+	/* INIT of iWARP has a port that is not in the mask. */
+	if (attr->port_num > 0)
+		ret->port_num = attr->port_num;
 	if (qp->mask & IBV_QP_AV)
 		ret->ah = out_ah_attr(&space->ah, &attr->ah_attr);
 	if (qp->mask & IBV_QP_ALT_PATH)

@@ -115,7 +115,7 @@ static void answer_devices(struct mnl_socket *nl)
 	struct nlmsghdr *header =
 		begin(nl, buf, RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_GET), NLM_F_MULTI);
 
-	mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_DEV_INDEX, INDEX);
+	mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_DEV_INDEX, INDEX + kernel.n_replaced);
 	mnl_attr_put_strz(header, RDMA_NLDEV_ATTR_DEV_NAME, kernel.name);
 	mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_PORT_INDEX, kernel.n_ports);
 	answer(nl, header);
@@ -194,6 +194,13 @@ static void next_qps(struct mnl_socket *nl)
 		nl->dumping = false;
 		return;
 	}
+	/* What the kernel has put into the piece before is lost. */
+	for (unsigned i = nl->next; i < nl->next + QPS_A_PIECE && i < kernel.n_qps; i++)
+		if (kernel.qps[i].error) {
+			answer_number(nl, NLMSG_DONE, NLM_F_MULTI, kernel.qps[i].error);
+			nl->dumping = false;
+			return;
+		}
 	header = begin(nl, buf, RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_RES_QP_GET),
 		       NLM_F_MULTI);
 	mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_DEV_INDEX, INDEX);

@@ -31,6 +31,7 @@ struct qp {
 	uint32_t pdn; /* its protection domain, which the thread PD_TID made; 0: not reported */
 	const char *kernel; /* the kernel module that made it; NULL: a process */
 	uint8_t type; /* the kernel's ib_qp_type */
+	int error; /* with which a dump ends that comes to it: 0 or a negative errno */
 };
 
 enum { QPS_MAX = 256, QPS_A_PIECE = 64, PD_TID = 77 };
@@ -43,6 +44,7 @@ extern struct kernel {
 	unsigned n_pieces; /* pieces past PIECES_MAX repeat the earlier ones */
 	int error; /* the error with which the dump of ids ends: 0 or a negative errno */
 	unsigned n_ports;
+	unsigned n_replaced; /* how often the device was replaced by another one of its name */
 	struct qp qps[QPS_MAX];
 	unsigned n_qps;
 	int qp_error; /* the error of the next dump of QPs: 0 or a negative errno */

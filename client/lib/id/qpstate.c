@@ -79,6 +79,12 @@ static int to_init(struct rdmabroker_id *id, struct ibv_qp *qp)
 
 	if (r < 0)
 		return r;
+	/*
+	 * On iWARP a port is not necessary. But the broker asks the kernel whose the QP is: with a port the kernel finds it by
+	 * its number, without one it has to query all QPs of the device.
+	 */
+	if (init.attr.port_num > 0)
+		init.mask |= IBV_QP_PORT;
 	if (is_own && qp->state == IBV_QPS_INIT && is_same_init(&init, &id->in_init))
 		return 0;
 	r = move(qp, &init, "INIT");

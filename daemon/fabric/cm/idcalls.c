@@ -309,6 +309,7 @@ int fabric_id_qp_attr(struct fabric_id *id, enum ibv_qp_state state, struct ibv_
 		      int *ret_mask)
 {
 	struct ibv_qp_attr attr = { .qp_state = state };
+	struct fabric_id_info info;
 	int mask = 0, r;
 
 	if (iwarp_is_calling(id))
@@ -319,6 +320,10 @@ int fabric_id_qp_attr(struct fabric_id *id, enum ibv_qp_state state, struct ibv_
 		return r;
 	/* libibverbs rejects the bits that only the kernel uses (RoCE's resolved addresses). */
 	mask &= (IBV_QP_DEST_QPN << 1) - 1;
+	if (state == IBV_QPS_INIT && !(mask & IBV_QP_PORT)) {
+		fabric_id_get_info(id, &info);
+		attr.port_num = info.port_num;
+	}
 	*ret_attr = attr;
 	*ret_mask = mask;
 	return 0;

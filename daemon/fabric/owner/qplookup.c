@@ -87,8 +87,8 @@ static void on_done(struct offload_job *job)
 	r = offload_prepare_in_group(lookup->fabric->lookups, &lookup->job, lookup->owner.uid,
 				     owner_group(lookup->owner));
 	if (r == 0)
-		qpscan_ask(lookup->fabric->qpscan, &lookup->wait);
-	else
+		r = qpscan_ask(lookup->fabric->qpscan, &lookup->wait);
+	if (r < 0)
 		finish(lookup, r);
 }
 
@@ -113,6 +113,8 @@ int fabric_qp_belongs(struct fabric_lookup **ret, struct fabric *fabric, const c
 	lookup->device = device->nldev;
 	lookup->owner = owner;
 	lookup->wait.device = lookup->name;
+	lookup->wait.group = owner_group(owner);
+	lookup->wait.want.answer = -ENOMEM;
 	lookup->wait.want.qpn = qpn;
 	lookup->wait.want.pid = pid;
 	lookup->wait.done = on_scanned;

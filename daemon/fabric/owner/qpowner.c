@@ -199,15 +199,24 @@ static int on_qps(const struct nlattr *attr, void *data)
 
 static int on_dump(const struct nlmsghdr *header, void *data)
 {
-	return mnl_attr_parse(header, 0, on_qps, data);
+	const struct scan *scan = data;
+	int r = mnl_attr_parse(header, 0, on_qps, data);
+
+	return r >= MNL_CB_STOP && scan->n_left == 0 ? MNL_CB_STOP : r;
 }
 
-/* Returns the number of datagrams before the last one, or a negative errno. */
-static int dump(struct nldev *nl, const struct nldev_device *device, struct scan *scan)
+DEFINE_CLEANUP(struct nldev *, nldev_free)
+
+/* Over a socket of its own, which can end before the dump does. Returns as nldev_dump(). */
+static int dump(const struct nldev_device *device, struct scan *scan)
 {
+	_cleanup_(nldev_freep) struct nldev *nl = NULL;
 	_Alignas(struct nlmsghdr) char request[256];
 	struct nlmsghdr *header;
+	int r = nldev_new(&nl);
 
+	if (r < 0)
+		return r;
 	header = nldev_request(request, RDMA_NLDEV_CMD_RES_QP_GET, NLM_F_DUMP);
 	mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_DEV_INDEX, device->index);
 	return nldev_dump(nl, header, on_dump, scan);
@@ -217,41 +226,56 @@ static int dump(struct nldev *nl, const struct nldev_device *device, struct scan
  * The kernel finds its place in the list of QPs by the number of QPs sent. If one of these QPs is destroyed,
  * the kernel skips another QP. So a dump of several datagrams is repeated once if wanted QPs are missing.
  */
-static int dump_until_found(struct nldev *nl, const struct nldev_device *device, struct scan *scan)
+static int dump_until_found(const struct nldev_device *device, struct scan *scan)
 {
-	int r = dump(nl, device, scan);
+	int r = dump(device, scan);
 
 	if (r > 1 && scan->n_left > 0)
-		r = dump(nl, device, scan);
+		r = dump(device, scan);
 	return r < 0 ? r : 0;
 }
 
-int qpowner_scan(struct nldev *nl, const char *name, struct nldev_device *device,
-		 struct qpowner_want **wants, size_t n)
+static int scan_device(struct nldev *nl, const char *name, struct nldev_device *device,
+		       struct scan *scan)
+{
+	struct nldev_device before = *device;
+	int r = -EINVAL;
+
+	if (device->n_ports > 0)
+		r = dump_until_found(device, scan);
+	if (r != -EINVAL)
+		return r;
+	/* The device is unknown or has another index by now, or it is the driver that has answered so. */
+	r = nldev_find_device(nl, name, device);
+	if (r == 0 && before.n_ports > 0 && device->index == before.index)
+		return -EINVAL;
+	return r < 0 ? r : dump_until_found(device, scan);
+}
+
+/*
+ * A QP that the dump lacks is not FABRIC_QP_UNKNOWN: qpowner_find() has found it, and the dump can skip a QP. R: how the dump
+ * has ended.
+ */
+static int answer(struct nldev *nl, const struct nldev_device *device, struct qpowner_want *want,
+		  int r)
+{
+	if (want->facts.qpn == want->qpn)
+		r = find_maker(nl, device, &want->facts);
+	/* The protection domain or the context is gone, so the QP is gone too. */
+	return r < 0 && r != -ENOENT ? r : judge(&want->facts, want->pid);
+}
+
+void qpowner_scan(const char *name, struct nldev_device *device, struct qpowner_want **wants,
+		  size_t n)
 {
 	struct scan scan = { .wants = wants, .n = n, .n_left = (unsigned)n };
-	int r;
+	_cleanup_(nldev_freep) struct nldev *nl = NULL;
+	int r = nldev_new(&nl);
 
 	for (size_t i = 0; i < n; i++)
 		wants[i]->facts = nothing;
-	r = device->n_ports > 0 ? dump_until_found(nl, device, &scan) : -EINVAL;
-	if (r == -EINVAL) {
-		r = nldev_find_device(nl, name, device);
-		if (r == 0)
-			r = dump_until_found(nl, device, &scan);
-	}
-	for (size_t i = 0; i < n && r == 0; i++) {
-		struct qpowner_want *want = wants[i];
-
-		r = want->facts.qpn == want->qpn ? find_maker(nl, device, &want->facts) : 0;
-		/* The protection domain or the context is gone, so the QP is gone too. */
-		if (r == -ENOENT)
-			r = 0;
-		/*
-		 * A QP that the dump lacks is not FABRIC_QP_UNKNOWN: qpowner_find() has found it, and the
-		 * dump can skip a QP.
-		 */
-		want->answer = judge(&want->facts, want->pid);
-	}
-	return r;
+	if (r == 0)
+		r = scan_device(nl, name, device, &scan);
+	for (size_t i = 0; i < n; i++)
+		wants[i]->answer = nl ? answer(nl, device, wants[i], r) : r;
 }

@@ -29,13 +29,14 @@ struct qpowner_facts {
 struct qpowner_want {
 	uint32_t qpn;
 	pid_t pid;
-	int answer; /* the result, as from qpowner_find() */
+	int answer; /* the result, as from qpowner_find(), but never -EAGAIN */
 	struct qpowner_facts facts; /* used by qpowner_scan() only */
 };
 
 /*
- * Sets ANSWER of all N WANTS, from a dump of all QPs of the device. WANTS must be sorted by qpn. Returns 0,
- * or a negative errno: then no ANSWER is valid.
+ * Sets ANSWER of all N WANTS, from a dump of all QPs of the device, which ends with the last one that is wanted. If it fails,
+ * what it has told before counts: one QP whose driver cannot be asked lets it fail for all QPs with greater numbers. WANTS
+ * must be sorted by qpn.
  */
-int qpowner_scan(struct nldev *nl, const char *name, struct nldev_device *device,
-		 struct qpowner_want **wants, size_t n);
+void qpowner_scan(const char *name, struct nldev_device *device, struct qpowner_want **wants,
+		  size_t n);

@@ -19,6 +19,11 @@ case_connections() {
 	show < ping
 	connect client bob $A 7471
 	assert_contains "$(rdmabrokerctl list --connections)" "$A:7471"
+	# With a port the kernel finds a QP by its number; else the broker has to ask for all QPs.
+	rdma resource show qp > qps
+	show < qps
+	assert_contains "$(cat qps)" "link rxe0/1 lqpn"
+	assert_lacks "$(cat qps)" "link rxe0/- lqpn"
 	stop client
 	stop server
 	serve server6 alice $A6 7471 -P
