@@ -256,7 +256,7 @@ size_t fabric_id_get_paths(const struct fabric_id *id, struct ibv_sa_path_rec re
 		.reversible = 1,
 		.numb_path = 1,
 		.pkey = htons(0x8001),
-		.sl = 3,
+		.sl = (uint8_t)(fake_is_infiniband() || tos <= 0 ? 3 : tos >> 4),
 		.mtu_selector = 2,
 		.mtu = IBV_MTU_1024,
 		.rate_selector = 2,
@@ -480,6 +480,7 @@ int fabric_id_qp_attr(struct fabric_id *id, enum ibv_qp_state state, struct ibv_
 	}
 	if (state == IBV_QPS_RTR) {
 		ret_attr->ah_attr.is_global = 1;
+		ret_attr->ah_attr.sl = FAKE_SL_OF_PEER;
 		memset(ret_attr->ah_attr.grh.dgid.raw, FAKE_DGID, 16);
 		*ret_mask |= IBV_QP_AV | IBV_QP_MIN_RNR_TIMER;
 	}

@@ -11,6 +11,7 @@
 
 #define FAKE_DGID 0xd6 /* the value of each byte of every peer's GID */
 #define FAKE_SGID 0x5a /* of each byte of the source GID */
+#define FAKE_SL_OF_PEER 1 /* in the attributes for RTR */
 
 enum fake_call {
 	FAKE_ID_NEW,

@@ -414,6 +414,8 @@ START_TEST(a_request_is_handed_to_a_worker)
 		"allow accept user 2000 data \"hello\" tos 104 pending 1 initiator-depth 4\n");
 	ck_assert_int_eq(hand_over(request, &moved), 0);
 	ck_assert_uint_eq(tally_of(2)->n_pending, 1);
+	ck_assert_int_eq(rule_settings_get_qp_attr(moved, IBV_QPS_RTR, &rtr, &why), -EINPROGRESS);
+	run_loop();
 	ck_assert_int_eq(rule_settings_get_qp_attr(moved, IBV_QPS_RTR, &rtr, &why), 0);
 	ck_assert_uint_eq(rtr.attr.ah_attr.grh.traffic_class, 104);
 	ck_assert_int_eq(rule_settings_get_caps(moved)->initiator_depth, 4);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
 #include <stddef.h>
 
 #include "core/admit/rule_settings.h"
@@ -222,10 +223,16 @@ int rule_settings_get_qp_attr(struct id *id, enum ibv_qp_state state, struct qp_
 		return failure_set_fabric(failure, r, "get QP attributes for an id that is %s",
 					  id_state_to_string(id->state));
 	/*
-	 * On the passive side the kernel fills in the traffic class that the peer chose. Replace it by the id's own.
+	 * On the passive side the kernel fills in the traffic class and the service level that the peer chose. Replace them
+	 * by the id's own.
 	 */
-	if (id->options.now[OPTION_TOS] >= 0 && (ret->mask & IBV_QP_AV) && attr->ah_attr.is_global)
+	if (id->options.now[OPTION_TOS] >= 0 && (ret->mask & IBV_QP_AV) &&
+	    attr->ah_attr.is_global) {
 		attr->ah_attr.grh.traffic_class = (uint8_t)id->options.now[OPTION_TOS];
+		r = priority_get(id, &attr->ah_attr.sl, failure);
+		if (r != 0)
+			return r;
+	}
 	if (id->options.now[OPTION_MIN_RNR_TIMER] >= 0 && (ret->mask & IBV_QP_MIN_RNR_TIMER))
 		attr->min_rnr_timer = (uint8_t)id->options.now[OPTION_MIN_RNR_TIMER];
 	cap_retries(id, ret);
@@ -243,6 +250,11 @@ int rule_settings_fill_attrs(struct id *id, struct session_event *event, struct 
 		return r;
 	if (r == 0)
 		r = rule_settings_get_qp_attr(id, IBV_QPS_RTR, &event->rtr, failure);
+	/* Without them the client requests them, and that request waits. */
+	if (r == -EINPROGRESS) {
+		event->rtr.mask = 0;
+		r = 0;
+	}
 	if (r == 0)
 		r = rule_settings_get_qp_attr(id, IBV_QPS_RTS, &event->rts, failure);
 	return r;

@@ -43,8 +43,14 @@ int rule_settings_choose_tos(const struct id *id, const struct policy_rule *rule
 const struct policy_settings *rule_settings_get_caps(const struct id *id);
 /* Reduces the values that the client has requested to the limits of rule_settings_get_caps(). */
 void rule_settings_cap_param(const struct id *id, struct rdma_conn_param *param);
-/* The attributes for a QP that enters STATE, with the rule's settings. Returns 0, a status, or a negative errno. */
+/*
+ * The attributes for a QP that enters STATE, with the rule's settings. Returns 0, a status, or a negative errno;
+ * -EINPROGRESS: the session's request will be resumed.
+ */
 int rule_settings_get_qp_attr(struct id *id, enum ibv_qp_state state, struct qp_attr *ret,
 			      struct failure *failure);
-/* Adds to EVENT the attributes with which the client's QP becomes ready: for each of its states. Returns as the above. */
+/*
+ * Adds to EVENT the attributes with which the client's QP becomes ready: for each of its states, but those for RTR only if
+ * they are known at once. Returns 0, a status, or a negative errno.
+ */
 int rule_settings_fill_attrs(struct id *id, struct session_event *event, struct failure *failure);

@@ -13,6 +13,7 @@
 #include "core/facts/admission.h"
 #include "core/facts/loglimit.h"
 #include "core/facts/metrics.h"
+#include "core/object/priority.h"
 #include "fabric/fabric.h"
 #include "policy/policy.h"
 #include "util/account.h"
@@ -107,6 +108,7 @@ struct core {
 	uint64_t n_own_fds; /* those that are charged to no user, when they were last counted */
 
 	struct metrics metrics;
+	struct priorities priorities;
 
 	/* rate limits of log lines, by uid and rule: a client cannot escape them by reconnecting */
 	struct log_limits log_limits;

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "core/object/id_state.h"
+#include "core/object/priority.h"
 
 struct backlog;
 struct fabric_event;
@@ -40,6 +41,7 @@ struct handshake {
 	uint32_t qpn; /* of the last connect or accept that was allowed; 0: none */
 	/* n of the ACK timeout, 4.096 us * 2^n, in the RTS attributes that the client got; 0: it got none */
 	uint8_t qp_timeout;
+	struct priority priority; /* of the connection that the id accepts */
 	struct held *held; /* the connect or accept that is held back; NULL: none */
 
 	/* the peer has disconnected and waits for the reply, which the client's disconnect or destroy sends */
@@ -50,7 +52,10 @@ struct handshake {
 	bool timewait_over; /* the time wait must not begin again */
 };
 
-/* Without the time wait and what is held back, which timewait_move() moves, and the state of the end. */
+/*
+ * Without the time wait and what is held back, which timewait_move() moves, the state of the end, and what waits for an
+ * answer.
+ */
 void handshake_move(struct handshake *to, struct handshake *from);
 void handshake_save(const struct handshake *handshake, struct ledger_id *row);
 /* Without the state of the end. */

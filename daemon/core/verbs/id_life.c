@@ -245,6 +245,14 @@ static void end_qp_check(struct id *from)
 	check->lookup = fabric_lookup_cancel(check->lookup);
 }
 
+/* The same, for a request of attributes. */
+static void end_priority(struct id *from)
+{
+	if (from->handshake.priority.asks)
+		from->session->ops->resume(from->session->userdata);
+	priority_done(from);
+}
+
 int id_move(struct id **ret, struct session *session, struct id *from, struct failure *failure)
 {
 	_cleanup_(id_freep) struct id *id = NULL;
@@ -269,6 +277,7 @@ int id_move(struct id **ret, struct session *session, struct id *from, struct fa
 	move_listener(id, from, &listening);
 	move_state(id, from);
 	end_qp_check(from);
+	end_priority(from);
 	if (id->handshake.request)
 		id_save_request(id);
 	id_save(id);
@@ -293,6 +302,7 @@ struct id *id_free(struct id *id)
 	whois_remove(id);
 	inquiry_free(id->who.inquiry);
 	fabric_lookup_cancel(id->handshake.qp_check.lookup);
+	priority_done(id);
 	if (!list_is_empty(&id->events))
 		id->session->ops->forget(id->session->userdata, id);
 	if (id->listener)
