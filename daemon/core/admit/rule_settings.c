@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stddef.h>
 
+#include "core/admit/priority.h"
 #include "core/admit/rule_settings.h"
 #include "core/object/id.h"
 #include "proto/addr.h"

@@ -13,7 +13,6 @@
 #include "core/facts/admission.h"
 #include "core/facts/loglimit.h"
 #include "core/facts/metrics.h"
-#include "core/object/priority.h"
 #include "fabric/fabric.h"
 #include "policy/policy.h"
 #include "util/account.h"
@@ -64,6 +63,19 @@ struct core_take_over {
 	unsigned n_ended; /* sessions that could not be restored */
 	uint64_t took_ms;
 	uint64_t at_ms; /* CLOCK_MONOTONIC */
+};
+
+/* The SLs that go with a TOS on Ethernet, see priority.h. */
+enum { PRIORITIES_MAX = 32 };
+
+struct priorities {
+	struct known_priority {
+		struct sockaddr_storage local; /* ss_family 0: none */
+		int tos;
+		uint8_t sl;
+		uint64_t until_ms; /* CLOCK_MONOTONIC */
+	} known[PRIORITIES_MAX];
+	unsigned next; /* of KNOWN, to be replaced */
 };
 
 struct core {

@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 #include "core/object/id_state.h"
-#include "core/object/priority.h"
 
 struct backlog;
 struct fabric_event;
@@ -28,6 +27,13 @@ struct qpcheck {
 	uint64_t request; /* the session.last_request that the result is for; 0: none */
 	/* why it is unknown whose the QP is, although qpcheck_run() last returned 0; NULL: it is the client's */
 	const char *unknown;
+};
+
+/* What is being found out about the SL of its TOS, see admit/priority.h. All zero: it was not asked. */
+struct priority {
+	struct fabric_id *asks; /* resolves a route; NULL: none */
+	int tos; /* for which it asks, or has failed */
+	int error; /* with which it has failed, a negative errno; 0: it has not */
 };
 
 struct handshake {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/admit/decide.h"
+#include "core/admit/priority.h"
 #include "core/object/inquiry.h"
 #include "core/object/listener.h"
 #include "core/object/quota.h"

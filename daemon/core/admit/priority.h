@@ -11,31 +11,9 @@
  */
 
 #include <stdint.h>
-#include <sys/socket.h>
 
 struct failure;
-struct fabric_id;
 struct id;
-
-enum { PRIORITIES_MAX = 32 };
-
-/* Of a core. */
-struct priorities {
-	struct known_priority {
-		struct sockaddr_storage local; /* ss_family 0: none */
-		int tos;
-		uint8_t sl;
-		uint64_t until_ms; /* CLOCK_MONOTONIC */
-	} known[PRIORITIES_MAX];
-	unsigned next; /* of KNOWN, to be replaced */
-};
-
-/* Of an id. All zero: it was not asked. */
-struct priority {
-	struct fabric_id *asks; /* resolves the route; NULL: none */
-	int tos; /* for which it asks, or has failed */
-	int error; /* with which it has failed, a negative errno; 0: it has not */
-};
 
 /*
  * The SL of ID's TOS, which must be set, if ID accepts on RoCE. Returns 0; -EINPROGRESS: the session's request will be

@@ -3,7 +3,7 @@
 #include <netinet/in.h>
 #include <string.h>
 
-#include "core/object/priority.h"
+#include "core/admit/priority.h"
 #include "core/object/id.h"
 #include "core/object/wait.h"
 #include "proto/addr.h"
