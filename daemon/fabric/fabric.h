@@ -194,6 +194,7 @@ uint64_t fabric_device_number(const struct fabric_device *device);
 const char *fabric_device_name(const struct fabric_device *device); /* "rxe0" */
 const char *fabric_device_node(const struct fabric_device *device); /* "/dev/infiniband/uverbs0" */
 unsigned fabric_device_n_leases(const struct fabric_device *device);
+bool fabric_device_is_iwarp(const struct fabric_device *device);
 /*
  * Why the daemon cannot use DEVICE, as a positive errno, and since when, from clock_ms(). It is tried again. 0: it can, or
  * it is being opened for the first time.

@@ -131,3 +131,13 @@ bool no_rdma_explain(const char *root, char *ret, size_t size)
 			   "the kernel module ib_uverbs is not loaded: run \"modprobe ib_uverbs\"");
 	return false;
 }
+
+bool no_rdma_lacks_port_mapper(const char *root, const char *device)
+{
+	const struct place place = { .root = root };
+	char driver[PATH_MAX];
+
+	snprintf(driver, sizeof(driver), "/sys/class/infiniband/%s/device/driver", device);
+	return exists(&place, driver) &&
+	       !exists(&place, "/sys/fs/cgroup/system.slice/iwpmd.service");
+}

@@ -14,3 +14,8 @@
  * missing. ROOT is prepended to the paths, for tests; the daemon passes "".
  */
 bool no_rdma_explain(const char *root, char *ret, size_t size);
+/*
+ * True: DEVICE, of iWARP, has TCP ports of its own, which only the port mapper (iwpmd) tells the host's TCP, and the mapper's
+ * service does not run. Soft devices use the host's TCP itself.
+ */
+bool no_rdma_lacks_port_mapper(const char *root, const char *device);

@@ -154,19 +154,31 @@ static void out_warnings(union space *space, const struct core *core)
 {
 	const char *fault = inquiries_find_fault(core);
 	struct fabric_device *device = NULL;
+	const char *unmapped = NULL;
 	char text[TEXT_MAX - 64];
 	uint64_t since_ms;
 	int error;
 
 	if (no_rdma_explain("", text, sizeof(text)))
 		add_warning(space, "cannot use RDMA or some of its devices: %s", text);
-	while ((device = fabric_next_device(core_get_fabric(core), device)))
+	while ((device = fabric_next_device(core_get_fabric(core), device))) {
+		if (!unmapped && fabric_device_is_iwarp(device) &&
+		    no_rdma_lacks_port_mapper("", fabric_device_name(device)))
+			unmapped = fabric_device_name(device);
 		if ((error = fabric_device_error(device, &since_ms)) != 0)
 			add_warning(space,
 				    "the device %s cannot be used since %" PRIu64
 				    " s, because it cannot be opened: %s; it is tried again",
 				    fabric_device_name(device), (clock_ms() - since_ms) / 1000,
 				    strerror(error));
+	}
+	if (unmapped)
+		add_warning(
+			space,
+			"iwpmd.service does not run, but %s is a device of iWARP: a program that "
+			"listens for RDMA takes its port away from the host's TCP (systemctl "
+			"enable --now iwpmd)",
+			unmapped);
 	if (access(NODES_OPEN_FILE, F_OK) == 0)
 		add_warning(
 			space,

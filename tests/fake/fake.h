@@ -47,6 +47,8 @@ unsigned fake_count(const struct fabric *fabric, enum fake_call call);
 
 /* Sets the text that no_rdma_explain() returns. TEXT is not copied. NULL: RDMA can be used. */
 void fake_set_no_rdma(const char *text);
+/* true: the devices are of iWARP, and the port mapper does not run. */
+void fake_set_port_mapper_missing(bool missing);
 
 /* From now on a new fabric's events come by a descriptor, as the connection manager's do, and not in the next turn. */
 void fake_come_by_descriptor(void);

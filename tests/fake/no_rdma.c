@@ -11,6 +11,23 @@ void fake_set_no_rdma(const char *text)
 	absent = text;
 }
 
+static bool lacks_port_mapper;
+
+void fake_set_port_mapper_missing(bool missing)
+{
+	lacks_port_mapper = missing;
+}
+
+bool fabric_device_is_iwarp(const struct fabric_device *device)
+{
+	return lacks_port_mapper;
+}
+
+bool no_rdma_lacks_port_mapper(const char *root, const char *device)
+{
+	return lacks_port_mapper;
+}
+
 bool no_rdma_explain(const char *root, char *ret, size_t size)
 {
 	if (absent)

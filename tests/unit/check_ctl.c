@@ -239,6 +239,11 @@ START_TEST(status_without_rdma)
 		   "warning: cannot use RDMA or some of its devices: the kernel module rdma_ucm is "
 		   "not loaded: run \"modprobe rdma_ucm\"\n");
 	fake_set_no_rdma(NULL);
+	fake_set_port_mapper_missing(true);
+	ck_assert_int_eq(ctl("status"), 0);
+	assert_has(got.out,
+		   "warning: iwpmd.service does not run, but fake0 is a device of iWARP: ");
+	fake_set_port_mapper_missing(false);
 	ck_assert_int_eq(ctl("status"), 0);
 	assert_lacks(got.out, "warning");
 }

@@ -112,5 +112,17 @@ START_TEST(a_node_that_cannot_be_opened)
 }
 END_TEST
 
+/* A soft device has no driver. */
+START_TEST(an_adapter_without_the_port_mapper)
+{
+	make("/sys/class/infiniband/siw0/ports", true);
+	make("/sys/class/infiniband/cxgb4_0/device/driver", true);
+	ck_assert(!no_rdma_lacks_port_mapper(root, "siw0"));
+	ck_assert(no_rdma_lacks_port_mapper(root, "cxgb4_0"));
+	make("/sys/fs/cgroup/system.slice/iwpmd.service", true);
+	ck_assert(!no_rdma_lacks_port_mapper(root, "cxgb4_0"));
+}
+END_TEST
+
 UNIT_MAIN("no_rdma", set_up, tear_down, each_missing_part_is_explained,
-	  a_node_that_cannot_be_opened)
+	  a_node_that_cannot_be_opened, an_adapter_without_the_port_mapper)

@@ -43,7 +43,6 @@ const char *fabric_device_sysname(const struct fabric_device *device); /* "uverb
  * devices.c. fabric_announce_devices() announces the devices that the opener has opened, and tells of those that it cannot
  * open.
  */
-bool fabric_device_is_iwarp(const struct fabric_device *device);
 void fabric_announce_devices(struct fabric *fabric);
 
 /* hotplug.c */
