@@ -154,7 +154,7 @@ GUEST_PACKAGES := mmdebstrap uidmap qemu-system-x86 e2fsprogs python3 libucx-dev
 DEMO_PACKAGES := $(BUILD_PACKAGES) $(GUEST_PACKAGES)
 # Software iWARP for the guest's kernel, which Debian has as source only, and drivers that are changed.
 IWARP_PACKAGES := linux-headers-amd64 linux-source patch xz-utils
-# All packages that the steps of `make check` need: no step installs any, but check-arm64, of `make check-rest`.
+# All packages that the steps of `make check` need: no step installs any. `make check-rest` needs those of arm64, too.
 TEST_PACKAGES = $(sort $(UNIT_PACKAGES) $(RPM_PACKAGES) $(GUEST_PACKAGES) $(FUZZ_PACKAGES) $(COUNT_PACKAGES) \
 	$(KUBERNETES_PACKAGES) $(PROMETHEUS_PACKAGES) $(ANSIBLE_PACKAGES) $(PULL_PACKAGES) $(IWARP_PACKAGES) mandoc groff-base)
 
@@ -179,6 +179,7 @@ SHARE ?=
 .PHONY: check check-more check-rest check-all check-unit check-sanitizers check-guest check-calls check-ctl check-layers \
 	check-circles check-headers check-abi check-man check-install check-skipped
 check check-more check-rest check-all: test-packages
+check-rest check-all: arm64-packages
 	+$(Q)exec env NO_INSTALL=1 O='$(O)' SAN='$(SAN)' MAKE='$(MAKE)' tests/run $(@:check-%=%)
 
 # The long share is one program, with ten times the rounds of the fast share.

@@ -52,4 +52,4 @@ rpm: $(if $(wildcard /etc/debian_version),rpm-packages)
 .PHONY: check-rpm
 check-rpm: export DEB_BUILD_OPTIONS := nocheck
 check-rpm: deb rpm
-	$(Q)tests/rpm $(rpm-dir)/RPMS/* $(deb-dir)
+	$(Q)tests/rpm $(rpm-dir)/RPMS $(deb-dir)
