@@ -17,7 +17,6 @@ DEFINE_CLEANUP(struct fabric *, fabric_free)
 
 /* One user occupies at most two of the undertaker's threads (see cm/idlife.c), and one of those for look-ups. */
 #define UNDERTAKER_THREADS 8
-#define LOOKUP_THREADS 4
 #define CALLER_THREADS 64
 #define LOOKUPS_PER_USER 65536
 
@@ -53,6 +52,7 @@ int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 	fabric->on_id_event = fabric_id_on_event;
 	fabric_init_leaving(fabric);
 	fabric_init_ids(fabric);
+	pthread_mutex_init(&fabric->sockets.lock, NULL);
 
 	r = offload_new(&fabric->undertaker, loop, UNDERTAKER_THREADS);
 	if (r == 0)
@@ -109,6 +109,9 @@ struct fabric *fabric_free(struct fabric *fabric)
 		fabric_device_unref(container_of(l, struct fabric_device, link));
 	}
 	nldev_free(fabric->nldev);
+	while (fabric->sockets.n > 0)
+		nldev_free(fabric->sockets.kept[--fabric->sockets.n]);
+	pthread_mutex_destroy(&fabric->sockets.lock);
 	account_done(&fabric->ending);
 	fabric_close_channel(fabric);
 	leftovers_free(fabric->leftovers);

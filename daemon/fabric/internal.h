@@ -7,6 +7,7 @@
  * below it. Calls upward go through the pointers in struct fabric.
  */
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <systemd/sd-device.h>
 
@@ -26,6 +27,7 @@ struct opener;
 struct qpscan;
 
 #define DYING_LISTS 256
+#define LOOKUP_THREADS 4
 /* Limit of fabric.n_dying_unwanted. At the limit the event channel is not read. */
 #define DYING_UNWANTED_MAX 16384
 
@@ -85,8 +87,13 @@ struct fabric {
 
 	sd_device_monitor *monitor;
 	struct offload *lookups; /* threads that look up the owners of QPs, see owner/qplookup.c */
-	/* a socket that is kept for the next look-up; NULL: none */
-	struct nldev *nldev;
+	struct nldev *nldev; /* a socket that is kept for what the loop asks; NULL: none */
+	/* sockets that are kept for the threads of LOOKUPS */
+	struct {
+		pthread_mutex_t lock;
+		struct nldev *kept[LOOKUP_THREADS];
+		unsigned n;
+	} sockets;
 	struct qpscan *qpscan;
 	struct holderscan *holderscan; /* NULL until the first scan */
 	bool cm_node_told; /* TOLD of fabric_check_node() for the node of rdma_cm */

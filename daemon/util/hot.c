@@ -34,8 +34,8 @@ static bool handle(struct hot *hot)
 
 		if (io == (struct hot_io *)hot)
 			loop = true;
-		else if (io && go_on)
-			go_on = io->on_ready(io, hot->ready[i].events);
+		else if (io && (go_on || io->is_edge))
+			go_on = io->on_ready(io, hot->ready[i].events) && go_on;
 	}
 	hot->n_ready = 0;
 	return loop;
@@ -111,7 +111,12 @@ int hot_add(struct hot *hot, struct hot_io *io, int fd, uint32_t events, hot_fn 
 	int r = control(hot, EPOLL_CTL_ADD, fd, events, io);
 
 	if (r == 0)
-		*io = (struct hot_io){ .hot = hot, .fd = fd, .on_ready = on_ready };
+		*io = (struct hot_io){
+			.hot = hot,
+			.fd = fd,
+			.on_ready = on_ready,
+			.is_edge = events & EPOLLET,
+		};
 	return r;
 }
 

@@ -29,13 +29,14 @@ struct hot_io {
 	struct hot *hot; /* NULL: not watched */
 	int fd;
 	hot_fn on_ready;
+	bool is_edge; /* edge-triggered: it is not told of again, so it does not wait for the next turn */
 };
 
 /* The set of LOOP, which is made if there is none; NULL: there is no memory. Give it back with hot_unref(). */
 struct hot *hot_ref(sd_event *loop);
 struct hot *hot_unref(struct hot *hot); /* takes and returns NULL */
 
-/* Watches FD, which stays the caller's, for the epoll events EVENTS. Returns 0 or a negative errno. */
+/* Watches FD, which stays the caller's, for the epoll events EVENTS, with EPOLLET or not. Returns 0 or a negative errno. */
 int hot_add(struct hot *hot, struct hot_io *io, int fd, uint32_t events, hot_fn on_ready);
 int hot_change(struct hot_io *io, uint32_t events); /* the same */
 void hot_remove(struct hot_io *io); /* idempotent; to be called before the descriptor is closed */

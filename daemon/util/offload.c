@@ -128,6 +128,7 @@ static void run_job(struct offload *offload, struct offload_lane *lane)
 {
 	struct offload_job *job = container_of(list_first(&lane->jobs), struct offload_job, link);
 	const uint64_t one = 1;
+	bool is_first;
 	ssize_t n;
 
 	list_remove(&job->link);
@@ -141,10 +142,16 @@ static void run_job(struct offload *offload, struct offload_lane *lane)
 		make_ready(offload, lane);
 	else if (list_is_empty(&lane->group->link))
 		queue_group(lane->group);
+	is_first = list_is_empty(&offload->finished);
 	list_insert(&offload->finished, &job->link);
-	/* Fails only if the counter is at its maximum; then the descriptor is readable anyway. */
+	/* The loop takes all that have finished at once, so only the first one wakes it. */
+	if (!is_first)
+		return;
+	/* Not under the lock, for which the loop would have to wait. The counter never comes near its maximum. */
+	pthread_mutex_unlock(&offload->lock);
 	n = write(offload->wake, &one, sizeof(one));
 	(void)n;
+	pthread_mutex_lock(&offload->lock);
 }
 
 static void *work(void *arg)
@@ -278,13 +285,10 @@ static void finish_all(struct offload *offload)
 	}
 }
 
+/* WAKE is edge-triggered, so it need not be read. */
 static bool on_wake(struct hot_io *io, uint32_t events)
 {
-	struct offload *offload = container_of(io, struct offload, io);
-	uint64_t n;
-
-	if (read(offload->wake, &n, sizeof(n)) == sizeof(n))
-		finish_all(offload);
+	finish_all(container_of(io, struct offload, io));
 	return true;
 }
 
@@ -315,7 +319,7 @@ int offload_new(struct offload **ret, sd_event *loop, unsigned max_threads)
 	offload->hot = hot_ref(loop);
 	if (!offload->hot)
 		return -ENOMEM;
-	r = hot_add(offload->hot, &offload->io, offload->wake, EPOLLIN, on_wake);
+	r = hot_add(offload->hot, &offload->io, offload->wake, EPOLLIN | EPOLLET, on_wake);
 	if (r >= 0)
 		r = timer_new(&offload->retry, loop, 0, on_retry, offload);
 	if (r < 0)
@@ -456,10 +460,11 @@ unsigned offload_n_jobs(const struct offload *offload)
 bool offload_settle(struct offload *offload, unsigned timeout_ms)
 {
 	struct pollfd p = { .fd = offload->wake, .events = POLLIN };
-	uint64_t end = clock_ms() + timeout_ms, now;
+	uint64_t end = clock_ms() + timeout_ms, now, n;
 
 	while (offload->n_jobs > 0 && (now = clock_ms()) < end)
-		if (poll(&p, 1, (int)(end - now)) > 0)
-			on_wake(&offload->io, EPOLLIN);
+		if (poll(&p, 1, (int)(end - now)) > 0 &&
+		    read(offload->wake, &n, sizeof(n)) == sizeof(n))
+			finish_all(offload);
 	return offload->n_jobs == 0;
 }

@@ -215,6 +215,25 @@ static void remove_all(struct member *member)
 		hot_remove(&members[i].io);
 }
 
+/* An edge is not told of again. */
+START_TEST(an_edge_does_not_wait)
+{
+	const uint64_t one = 1;
+
+	hot_remove(&members[1].io);
+	ck_assert_int_eq(hot_add(hot, &members[1].io, members[1].fd, EPOLLIN | EPOLLET, on_ready),
+			 0);
+	go_on = false;
+	for (unsigned round = 1; round < 3; round++) {
+		for (int i = 0; i < 3; i++)
+			ck_assert_int_eq(write(members[i].fd, &one, sizeof(one)), sizeof(one));
+		ck_assert_int_gt(sd_event_run(loop, 0), 0);
+		ck_assert_uint_eq(members[1].n, round);
+	}
+	ck_assert_uint_le(members[2].n, 1);
+}
+END_TEST
+
 START_TEST(removed_in_their_turn)
 {
 	unsigned n = 0;
@@ -310,5 +329,5 @@ START_TEST(exit_of_the_loop)
 END_TEST
 
 UNIT_MAIN("hot", set_up, tear_down, guest, host, source_that_waits_for_the_set,
-	  both_are_always_ready, the_others_wait, removed_in_their_turn, timer_of_a_member,
-	  turns_are_numbered, exit_of_the_loop)
+	  both_are_always_ready, the_others_wait, an_edge_does_not_wait, removed_in_their_turn,
+	  timer_of_a_member, turns_are_numbered, exit_of_the_loop)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -21,7 +22,6 @@ struct fabric_lookup {
 	void *userdata;
 
 	/* While the thread runs, only the thread uses these: */
-	struct nldev *nldev;
 	char name[64];
 	struct nldev_device device;
 	struct qpscan_wait wait; /* has the QP number and the process */
@@ -29,28 +29,42 @@ struct fabric_lookup {
 	int answer;
 };
 
+/* A socket that is kept, or NULL. Called in threads. */
+static struct nldev *take_socket(struct fabric *fabric)
+{
+	struct nldev *nldev = NULL;
+
+	pthread_mutex_lock(&fabric->sockets.lock);
+	if (fabric->sockets.n > 0)
+		nldev = fabric->sockets.kept[--fabric->sockets.n];
+	pthread_mutex_unlock(&fabric->sockets.lock);
+	return nldev;
+}
+
+static void keep_socket(struct fabric *fabric, struct nldev *nldev)
+{
+	pthread_mutex_lock(&fabric->sockets.lock);
+	if (fabric->sockets.n < LOOKUP_THREADS)
+		fabric->sockets.kept[fabric->sockets.n++] = TAKE_PTR(nldev);
+	pthread_mutex_unlock(&fabric->sockets.lock);
+	nldev_free(nldev);
+}
+
 static void run(struct offload_job *job)
 {
 	struct fabric_lookup *lookup = container_of(job, struct fabric_lookup, job);
+	struct nldev *nldev = take_socket(lookup->fabric);
 
-	lookup->answer = lookup->nldev ? 0 : nldev_new(&lookup->nldev);
-	if (lookup->answer == 0)
-		lookup->answer = qpowner_find(lookup->nldev, lookup->name, &lookup->device,
-					      lookup->wait.want.qpn, lookup->wait.want.pid);
-}
-
-static void put_nldev(struct fabric *fabric, struct nldev *nldev)
-{
-	if (fabric->nldev)
-		nldev_free(nldev);
-	else
-		fabric->nldev = nldev;
+	lookup->answer = nldev ? 0 : nldev_new(&nldev);
+	if (lookup->answer < 0)
+		return;
+	lookup->answer = qpowner_find(nldev, lookup->name, &lookup->device, lookup->wait.want.qpn,
+				      lookup->wait.want.pid);
+	keep_socket(lookup->fabric, nldev);
 }
 
 static void lookup_free(struct fabric_lookup *lookup)
 {
-	if (lookup->nldev)
-		put_nldev(lookup->fabric, lookup->nldev);
 	offload_release(&lookup->job);
 	free(lookup);
 }
@@ -82,7 +96,6 @@ static void on_done(struct offload_job *job)
 		finish(lookup, lookup->answer);
 		return;
 	}
-	put_nldev(lookup->fabric, TAKE_PTR(lookup->nldev));
 	/* The job is not submitted again. While the job is prepared, it counts among the user's look-ups. */
 	r = offload_prepare_in_group(lookup->fabric->lookups, &lookup->job, lookup->owner.uid,
 				     owner_group(lookup->owner));
@@ -125,11 +138,6 @@ int fabric_qp_belongs(struct fabric_lookup **ret, struct fabric *fabric, const c
 		lookup_free(lookup);
 		return r;
 	}
-	/*
-	 * If no socket is kept, the thread opens one when the job runs, so look-ups that wait do not occupy
-	 * descriptors.
-	 */
-	lookup->nldev = TAKE_PTR(fabric->nldev);
 	offload_submit(fabric->lookups, &lookup->job);
 	*ret = lookup;
 	return -EINPROGRESS;

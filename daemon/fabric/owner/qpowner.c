@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <rdma/rdma_netlink.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,12 +103,25 @@ static int find_maker(struct nldev *nl, const struct nldev_device *device,
 	return r;
 }
 
+/* A filter of system calls may not know tgkill(), and its EPERM must not pass for an answer. */
+static bool can_ask_tgkill(void)
+{
+	/* No thread of this process. */
+	return tgkill(getpid(), 1, 0) < 0 && errno == ESRCH;
+}
+
 static bool is_thread_of(pid_t pid, uint32_t tid)
 {
+	static atomic_int can_ask = -1; /* -1: not known yet */
 	char path[64];
 
 	if (tid == 0 || tid == (uint32_t)pid)
 		return tid != 0;
+	if (can_ask < 0)
+		can_ask = can_ask_tgkill();
+	/* No signal is sent; who must not send one is told so if there is the thread. To look into /proc takes far longer. */
+	if (can_ask)
+		return tgkill(pid, (pid_t)tid, 0) == 0 || errno == EPERM || errno == EACCES;
 	snprintf(path, sizeof(path), "/proc/%d/task/%u", pid, tid);
 	return access(path, F_OK) == 0;
 }

@@ -159,6 +159,30 @@ case_dscp_of_the_accepting_side() {
 	assert_eq "$(packets "src host $A and $TO_QP and not ($AF31)")" 0
 }
 
+vlan_down() {
+	[ ! -e /sys/class/net/d0.7 ] || ip link del d0.7
+	fabric_up
+}
+
+# The kernel has the SL of the connecting side from the egress map of the VLAN, and the accepting side's, without the broker,
+# from its peer. The connecting side has TOS 0 here; TOS 104 is of the priority 2.
+case_priority_of_the_accepting_side() {
+	policy <<-END
+		allow accept user alice dscp af31
+		allow any    user alice
+	END
+	trap vlan_down EXIT
+	ip address del 10.9.0.1/24 dev d0
+	ip link add link d0 name d0.7 type vlan id 7 egress-qos-map 2:5
+	ip address add 10.9.0.1/24 dev d0.7
+	ip link set d0.7 up
+	await "grep -q ffff:0a09:0001 /sys/class/infiniband/rxe0/ports/1/gids/*"
+	as alice sidebyside broker connect-own-qp > told
+	show < told
+	assert_contains "$(grep 'qp-attr active rtr' -A 1 told)" "sl 0"
+	assert_contains "$(grep 'qp-attr passive rtr' -A 1 told)" "sl 5"
+}
+
 case_tos_is_capped() {
 	policy <<-END
 		allow session user alice,bob
