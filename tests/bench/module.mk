@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# Only bench-check and bench-grow, which count instructions, fail because of their results.
+# Only bench-check, bench-grow and check-burst, which count instructions, fail because of their results.
 
 .PHONY: bench bench-build bench-packages bench-run bench-host bench-policy bench-siege bench-peers count-packages \
-	bench-check bench-check-run bench-record bench-record-run bench-grow bench-grow-run
+	bench-check bench-check-run bench-record bench-record-run bench-grow bench-grow-run check-burst burst-record burst-run
 
 # Connections through the broker against librdmacm's, in the guest. BENCH_OPTIONS: further options of rdmabroker-bench.
 ROUNDS ?= 5
@@ -35,6 +35,14 @@ bench-run: all bench-build guest-image guest-dest
 		--rounds '$(ROUNDS)' --connects '$(CONNECTS)' --clients '$(CLIENTS)' $(BENCH_OPTIONS)
 	$(Q)cp -t $(O)/bench $(O)/guest/share/report.txt
 	@echo 'The report is $(O)/bench/report.txt.'
+
+# A burst of connections, in a guest whose clock counts instructions, against tests/bench/figures/RELEASE.
+burst-run: guest-image guest-dest
+	$(Q)$(guest-dir)/run --count $(wordlist 2,99,$(guest-run)) suites/burst.sh
+
+check-burst burst-record: burst-run
+	$(Q)CC='$(CC)' CFLAGS='$(CFLAGS)' tests/bench/burst $(if $(filter check-%,$@),check,record) $(O)/guest/share/burst.txt \
+		tests/bench/figures
 
 # What the broker itself costs above a fake fabric, whose allocations are separated from the daemon's.
 BENCH_FAKE := $(patsubst %.c,$(O)/tests/bench/%.o,$(notdir $(wildcard tests/fake/*.c)))

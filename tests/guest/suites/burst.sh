@@ -1,0 +1,91 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# What a connection costs, in a guest whose clock counts instructions: cmtime directly and through the drop-in, with one
+# connection and with 300 at once, and what the daemon does for one of the 300. burst.txt gets a line "NAME VALUE" for each
+# figure, behind lines "# FACT: VALUE" for what the figures depend on. tests/bench/burst compares them.
+
+# shellcheck source=../lib.sh
+. "$(dirname "$0")/../lib.sh"
+# shellcheck source=../broker.sh
+. "$share/broker.sh"
+
+set -eE -o pipefail
+trap 'echo "burst.sh: line $LINENO: $BASH_COMMAND (status $?)" >&2' ERR
+
+product_up
+policy <<-END
+	allow session user alice
+	allow device  user alice
+	allow listen  user alice
+	allow accept  user alice
+	allow connect user alice
+END
+
+# cmtime_once WAY N: N connections at the same time. Prints the time of the life of one of them, in us.
+cmtime_once() {
+	local through=() server
+	[ "$1" = direct ] || through=(as alice rdmabrokerctl run --)
+	"${through[@]}" cmtime -b "$A" > /dev/null &
+	server=$!
+	(await "rdma resource show cm_id | grep -q 'link rxe0/.*state LISTEN'")
+	"${through[@]}" cmtime -s "$A" -c "$2" > cmtime.out
+	pkill -KILL -x cmtime
+	wait $server || true
+	(await "! rdma resource show cm_id | grep -q 'state LISTEN'")
+	awk -F: 'NF == 2 { n = split($2, column, " "); sum += column[n] } END { printf "%.0f\n", sum }' cmtime.out
+}
+
+median() {
+	sort -n | awk '{ value[NR] = $1 } END { print value[int((NR + 1) / 2)] }'
+}
+
+# The sums over the daemon's threads: nanoseconds on the processor, and how often they have given it away.
+daemon_total() {
+	awk '{ sum += $1 } END { printf "%.0f ", sum }' /proc/"$daemon"/task/*/schedstat
+	awk '/ctxt_switches/ { sum += $2 } END { print sum }' /proc/"$daemon"/task/*/status
+}
+
+# The system calls of the daemon's threads, also of those that it starts, by name.
+traced() {
+	local tracing=/sys/kernel/tracing
+	[ -e $tracing/trace ] || mount -t tracefs tracefs $tracing
+	echo 65536 > $tracing/buffer_size_kb
+	echo 1 > $tracing/options/event-fork
+	(cd /proc/"$daemon"/task && echo *) > $tracing/set_event_pid
+	echo 1 > $tracing/events/syscalls/enable
+	"$@" > /dev/null
+	echo 0 > $tracing/events/syscalls/enable
+	grep -oE ': sys_[a-z0-9_]+\(' $tracing/trace | tr -d ':( ' | sort | uniq -c
+	echo > $tracing/set_event_pid
+}
+
+daemon=$(daemon_pid)
+lives=300
+for way in direct dropin; do
+	for n in 1 $lives; do
+		# The first one finds nothing in the caches of the guest.
+		cmtime_once $way $n > /dev/null
+		for ((i = 0; i < 3; i++)); do
+			cmtime_once $way $n
+		done | tee "rounds-$way-$n" | median > "cmtime-$way-$n"
+		echo "cmtime -c $n, $way: $(xargs < "rounds-$way-$n") us"
+	done
+done
+read -r ns switches < <(daemon_total)
+cmtime_once dropin $lives > /dev/null
+read -r ns_after switches_after < <(daemon_total)
+traced cmtime_once dropin $lives > calls
+cat calls
+
+{
+	echo "# packages: $(dpkg-query -W | sha256sum | cut -c1-16)"
+	echo "# kernel: $(uname -rv)"
+	echo "# processor: $(tr ' ' '\n' < /proc/cmdline | grep -E 'mitigations|norandmaps' | xargs)"
+	for file in cmtime-*; do
+		echo "$file $(cat "$file")"
+	done
+	echo "daemon-us $(((ns_after - ns) / 1000 / lives))"
+	echo "daemon-switches $(((switches_after - switches) / lives))"
+	awk -v n=$lives '{ sum += $1 } END { printf "daemon-calls %.1f\n", sum / n }' calls
+	awk -v n=$lives '$1 >= n { sub(/^sys_/, "", $2); printf "daemon-calls-%s %.1f\n", $2, $1 / n }' calls
+} > "$share/burst.txt"
