@@ -326,6 +326,7 @@ START_TEST(a_host_has_four_connections)
 	char host[INET_ADDRSTRLEN] = "", address[64];
 	struct ifaddrs *list, *at;
 	int fds[6], ended = 0;
+	size_t open = 0, closed = 0;
 
 	ck_assert_int_eq(getifaddrs(&list), 0);
 	for (at = list; at; at = at->ifa_next) {
@@ -344,7 +345,10 @@ START_TEST(a_host_has_four_connections)
 	start_exporter(strrchr(address, ':'));
 	for (size_t i = 0; i < 6; i++)
 		fds[i] = connected(host, strrchr(address, ':') + 1);
-	/* Connections beyond the limit are closed at once. */
+	/*
+	 * Two are closed at once. Which, is not known: several threads accept, and one that has accepted first can count its
+	 * connection last.
+	 */
 	while (ended < 2) {
 		struct pollfd p[6];
 
@@ -354,23 +358,30 @@ START_TEST(a_host_has_four_connections)
 		for (size_t i = 0; i < 6; i++) {
 			if (p[i].revents == 0)
 				continue;
-			ck_assert_int_ge(i, 4);
 			close(fds[i]);
 			fds[i] = -1;
 			ended++;
 		}
 	}
+	ck_assert_int_eq(ended, 2);
+	while (fds[open] < 0)
+		open++;
+	while (fds[closed] >= 0)
+		closed++;
 	/* Clients of other addresses are served. */
 	assert_served_on(address);
-	send_text(fds[0], GET_1_1);
-	read_answer(fds[0]);
+	send_text(fds[open], GET_1_1);
+	read_answer(fds[open]);
+	fds[open] = -1;
 	assert_metrics();
-	fds[4] = connected(host, strrchr(address, ':') + 1);
-	send_text(fds[4], GET_1_1);
-	read_answer(fds[4]);
+	fds[closed] = connected(host, strrchr(address, ':') + 1);
+	send_text(fds[closed], GET_1_1);
+	read_answer(fds[closed]);
+	fds[closed] = -1;
 	assert_metrics();
-	for (size_t i = 1; i < 4; i++)
-		close(fds[i]);
+	for (size_t i = 0; i < 6; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
 	stop();
 }
 END_TEST

@@ -449,6 +449,15 @@ case_slow_query() {
 	set_manners rdma_rxe query_qp_us=25
 	echo "with 1,000 QPs, and a query that takes 25 us: $(took ping_once bob $A -p 7471 -C 1) ms" | show
 	echo "rdma resource show qp: $(took rdma resource show qp) ms" | show
+	# A number in RESET is found only among all QPs, a second time by one who has another place in the queue.
+	for more in 0 4000; do
+		[ $more = 0 ] || assert_contains "$(say program "qps rxe1 $more")" "done"
+		qpn=$(rdma resource show qp | sed -nE 's,^link rxe1/- lqpn ([0-9]+) .*,\1,p' | tail -n 1)
+		for user in bob dave; do
+			echo "$user's look-up of QP $qpn in RESET, among $((1000 + more)):" \
+				"$(took fails 3 ping_once $user $A -p 7471 --qpn "$qpn") ms" | show
+		done
+	done
 	set_manners rdma_rxe query_qp_error=5
 	ping_once bob $A -p 7471 -C 1 2>&1 | sed 's/^/with queries that fail: /' | show || true
 	set_manners rdma_rxe
