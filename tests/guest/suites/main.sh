@@ -159,28 +159,47 @@ case_dscp_of_the_accepting_side() {
 	assert_eq "$(packets "src host $A and $TO_QP and not ($AF31)")" 0
 }
 
-vlan_down() {
-	[ ! -e /sys/class/net/d0.7 ] || ip link del d0.7
+# The addresses are on VLANs, v0 and v1. TOS 104 is of the priority 2, TOS 0 of 0.
+vlans_up() {
+	local end
+	for end in 0 1; do
+		ip address del "10.9.0.$((end + 1))/24" dev d$end
+		ip link add link d$end name v$end type vlan id 7 egress-qos-map 2:5
+		ip address add "10.9.0.$((end + 1))/24" dev v$end
+		fabric_sysctls v$end
+		ip link set v$end up
+		ip rule add pref 9 oif v$end lookup 9
+	done
+	ip route replace 10.9.0.1 dev v1 src 10.9.0.2 table 9
+	ip route replace 10.9.0.2 dev v0 src 10.9.0.1 table 9
+	fabric_neighbour v1 v0 10.9.0.1
+	fabric_neighbour v0 v1 10.9.0.2
+	await "grep -q ffff:0a09:0001 /sys/class/infiniband/rxe0/ports/1/gids/*"
+	await "grep -q ffff:0a09:0002 /sys/class/infiniband/rxe1/ports/1/gids/*"
+}
+
+vlans_down() {
+	local end
+	for end in 0 1; do
+		ip rule del pref 9 oif v$end lookup 9 || true
+		ip link del v$end || true
+	done
 	fabric_up
 }
 
 # The kernel has the SL of the connecting side from the egress map of the VLAN, and the accepting side's, without the broker,
-# from its peer. The connecting side has TOS 0 here; TOS 104 is of the priority 2.
+# from its peer.
 case_priority_of_the_accepting_side() {
 	policy <<-END
 		allow accept user alice dscp af31
 		allow any    user alice
 	END
-	trap vlan_down EXIT
-	ip address del 10.9.0.1/24 dev d0
-	ip link add link d0 name d0.7 type vlan id 7 egress-qos-map 2:5
-	ip address add 10.9.0.1/24 dev d0.7
-	ip link set d0.7 up
-	await "grep -q ffff:0a09:0001 /sys/class/infiniband/rxe0/ports/1/gids/*"
+	trap vlans_down EXIT
+	vlans_up
 	as alice sidebyside broker connect-own-qp > told
 	show < told
-	assert_contains "$(grep 'qp-attr active rtr' -A 1 told)" "sl 0"
-	assert_contains "$(grep 'qp-attr passive rtr' -A 1 told)" "sl 5"
+	assert_contains "$(grep -A 1 'qp-attr active rtr' told)" "sl 0"
+	assert_contains "$(grep -A 1 'qp-attr passive rtr' told)" "sl 5"
 }
 
 case_tos_is_capped() {
