@@ -273,6 +273,10 @@ format-check:
 
 INSTALL ?= install
 to = $(DESTDIR)$(1)
+# $(call replace,MODE,FILE,FOLDER[,NAME]): what programs load or execute is replaced as a whole: a program that starts in between
+# gets the file of before. ldconfig does not look at names that begin with a dot.
+replace = $(call replace-as,$(1),$(2),$(call to,$(3)),$(or $(4),$(notdir $(2))))
+replace-as = $(INSTALL) -m $(1) $(2) '$(3)/.$(4).new' && mv -f '$(3)/.$(4).new' '$(3)/$(4)'
 
 .PHONY: install install-ready uninstall
 install: install-ready
@@ -281,14 +285,14 @@ install: install-ready
 		$(UDEVDIR) $(CATALOGDIR) $(DOCDIR)/examples/ansible $(DOCDIR)/examples/kubernetes $(DATADIR)/prometheus $(COMPLETIONDIR) $(addprefix $(MANDIR)/man,1 3 5 7 8) \
 	 $(SYSCONFDIR)/rdmabroker/policy.d \
 		$(SYSCONFDIR)/rdmabroker/rdmabrokerd.conf.d $(SYSCONFDIR)/rdmabroker/pull)
-	$(Q)$(INSTALL) -m 755 $(O)/rdmabrokerd $(O)/rdmabroker-pull \
-		$(addprefix $(INSTALLED)/,rdmabroker-exporter rdmabroker-peerd) $(call to,$(SBINDIR))
-	$(Q)$(INSTALL) -m 755 $(INSTALLED)/rdmabrokerctl $(INSTALLED)/rdmabroker-ping $(call to,$(BINDIR))
-	$(Q)$(INSTALL) -m 644 $(LIB) $(call to,$(LIBDIR))/librdmabroker.so.$(VERSION)
+	$(Q)$(foreach p,$(O)/rdmabrokerd $(O)/rdmabroker-pull $(addprefix $(INSTALLED)/,rdmabroker-exporter rdmabroker-peerd), \
+		$(call replace,755,$(p),$(SBINDIR)) &&) :
+	$(Q)$(foreach p,rdmabrokerctl rdmabroker-ping,$(call replace,755,$(INSTALLED)/$(p),$(BINDIR)) &&) :
+	$(Q)$(call replace,644,$(LIB),$(LIBDIR),librdmabroker.so.$(VERSION))
 	$(Q)ln -sf librdmabroker.so.$(VERSION) $(call to,$(LIBDIR))/librdmabroker.so.2
 	$(Q)ln -sf librdmabroker.so.2 $(call to,$(LIBDIR))/librdmabroker.so
 	$(Q)# ldconfig must not find the drop-in, as it would make the drop-in the system's librdmacm.
-	$(Q)$(INSTALL) -m 644 $(INSTALLED)/$(notdir $(DROPIN)) $(call to,$(LIBDIR))/rdmabroker
+	$(Q)$(call replace,644,$(INSTALLED)/$(notdir $(DROPIN)),$(LIBDIR)/rdmabroker)
 	$(Q)# "rdmabrokerctl dropin enable" gives this folder to ldconfig.
 	$(Q)ln -sf ../$(notdir $(DROPIN)) $(call to,$(LIBDIR))/rdmabroker/default/librdmacm.so.1
 	$(Q)$(INSTALL) -m 644 $(O)/rdmabroker.pc $(call to,$(LIBDIR))/pkgconfig
