@@ -7,4 +7,6 @@
  */
 
 /* If this file exists, the nodes are open. It sets the property for which 90-rdmabroker.rules looks. */
-#define NODES_OPEN_FILE "/etc/udev/rules.d/89-rdmabroker-open.rules"
+#define NODES_OPEN_FOLDER "/etc/udev/rules.d"
+#define NODES_OPEN_NAME "89-rdmabroker-open.rules"
+#define NODES_OPEN_FILE NODES_OPEN_FOLDER "/" NODES_OPEN_NAME

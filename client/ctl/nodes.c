@@ -73,7 +73,7 @@ static uint32_t find_daemon_uid(void)
 
 /* udev */
 
-static void run(const char *const *argv)
+static bool run(const char *const *argv)
 {
 	pid_t pid;
 
@@ -84,11 +84,13 @@ static void run(const char *const *argv)
 		complain("cannot run %s: %m", argv[0]);
 		_exit(EXIT_FAILURE);
 	}
-	if (wait_for(pid) != 0)
-		die(EXIT_FAILURE, "\"%s %s\" has failed", argv[0], argv[1]);
+	if (wait_for(pid) == 0)
+		return true;
+	complain("\"%s %s\" has failed", argv[0], argv[1]);
+	return false;
 }
 
-static void apply_rules(void)
+static bool apply_rules(void)
 {
 	static const char *const reload[] = { "udevadm", "control", "--reload", NULL };
 	static const char *const cm[] = { "udevadm",
@@ -100,9 +102,30 @@ static void apply_rules(void)
 	static const char *const verbs[] = { "udevadm", "trigger", "--settle",
 					     "--subsystem-match=infiniband_verbs", NULL };
 
-	run(reload);
-	run(cm);
-	run(verbs);
+	return run(reload) && run(cm) && run(verbs);
+}
+
+/* The file of rules, with TEXT. Empty: there is none. */
+static bool put_rules(const char *text)
+{
+	if (!*text)
+		return newfile_remove(NODES_OPEN_FILE);
+	newfile_configure(NODES_OPEN_FOLDER, NODES_OPEN_NAME, "%s", text);
+	return true;
+}
+
+/* A change that udev has not applied must not wait for the next boot. */
+static void change_rules(const char *text)
+{
+	char before[NEWFILE_TEXT_MAX];
+
+	newfile_read(NODES_OPEN_FOLDER, NODES_OPEN_NAME, before);
+	if (put_rules(text) && apply_rules())
+		return;
+	if (put_rules(before))
+		complain("udev has not applied the change, so it was taken back: " NODES_OPEN_FILE
+			 " is as it was before");
+	end(EXIT_FAILURE);
 }
 
 /* The kernel has no owner for the nodes, so udev leaves the daemon's user, and the entries of ACLs that the daemon made. */
@@ -123,16 +146,10 @@ static bool give_back(const struct node *node, void *arg)
 
 static int open_nodes(void)
 {
-	static const char path[] = NODES_OPEN_FILE;
-	const char *slash = strrchr(path, '/');
-	char folder[sizeof(path)];
 	uint32_t uid = find_daemon_uid();
 	bool done;
 
-	/* udev does not read files with another end of the name. */
-	snprintf(folder, sizeof(folder), "%.*s", (int)(slash - path), path);
-	newfile_configure(folder, slash + 1, "%s", rules);
-	apply_rules();
+	change_rules(rules);
 	done = each_node(give_back, &uid);
 	if (done)
 		puts("The nodes are open, and stay so after reboots: programs can use RDMA without the broker.\n"
@@ -155,9 +172,7 @@ static int close_nodes(void)
 	uint32_t uid = find_daemon_uid();
 	bool done;
 
-	if (!newfile_remove(NODES_OPEN_FILE))
-		return EXIT_FAILURE;
-	apply_rules();
+	change_rules("");
 	done = each_node(is_closed, &uid);
 	if (done)
 		puts("The nodes are the broker's. A program that has opened one keeps it open until the program ends;\n"
