@@ -15,12 +15,14 @@ fresh-other-release := $(firstword $(filter-out $(shell tests/release),trixie bo
 fresh-root: guest-user
 	$(Q)test -e $(fresh-root) || { rm -f $(O)/fresh/debian-*.tar; $(fresh-dir)/build $(fresh-root) $(fresh-packages); }
 
-# Builds the packages on a fresh machine, installs them on another, and copies them to the guest's shared folder.
+# Builds the packages on a fresh machine, installs them on another, tries their ends on a third, and copies them to the
+# guest's shared folder.
 fresh-debs: fresh-root
 	$(Q)rm -rf $(O)/fresh/debs $(O)/guest/share/debs
 	$(Q)mkdir -p $(O)/fresh/debs $(O)/guest/share/debs
 	$(Q)$(fresh-run) packages $(O)/fresh/debs
 	$(Q)$(fresh-run) installed '' $(O)/fresh/debs
+	$(Q)$(fresh-run) ends '' $(O)/fresh/debs
 	$(Q)cp -t $(O)/guest/share/debs $(foreach p,rdmabroker rdmabroker-exporter rdmabroker-peerd rdmabroker-pull \
 		librdmabroker2 librdmabroker-rdmacm,$(O)/fresh/debs/$(p)_*.deb)
 	$(Q)$(call default-debs,$(O)/fresh/debs)

@@ -290,20 +290,25 @@ case_from_source() {
 	assert_contains "$(journalctl --list-catalog)" "was refused as busy"
 	users_policy
 	ping_works
+	rdmabrokerctl dropin enable
+	instance_up
 
 	connected
 	commands=$(readme '^  To remove rdmabroker' '^  If you installed the packages')
 	assert_contains "$commands" "sudo make uninstall"
 	eval "$commands"
 	disconnected
+	await_line blue "the broker is gone"
+	finish blue 1
+	ip netns delete blue
 	assert_eq "$(nodes)" "$nodes"
 	program_works
 	assert_lacks "$(journalctl --list-catalog)" "was refused as busy"
 	assert_eq "$(systemctl list-units --all --plain --no-legend 'rdmabrokerd*')" ""
-	assert test ! -e /run/rdmabroker
+	assert_eq "$(ls -d /run/rdmabroker* 2> /dev/null)" ""
 	assert test -e "$RULES"
 
-	rm -r /etc/rdmabroker
+	rm -r /etc/rdmabroker blue
 	files > after
 	left=$(comm -13 before after | while read -r path; do [ -d "$path" ] || echo "$path"; done)
 	assert_eq "$left" ""
@@ -336,6 +341,74 @@ by_broker() {
 	before=$(rdmabrokerctl metrics | grep -c 'operation="connect",outcome="allowed"} 0$' || true)
 	program_works
 	assert_eq "$before then $(rdmabrokerctl metrics | grep -c 'operation="connect",outcome="allowed"} 0$' || true)" "1 then 0"
+}
+
+# says_no_error: what dpkg has said, in the file words.
+says_no_error() {
+	cat words
+	assert_lacks "$(cat words)" "Could not execute"
+	assert_lacks "$(cat words)" "ailed"
+}
+
+# The sockets of clients: a socket that was closed for a moment has another number.
+sockets() {
+	stat -c '%n %i' /run/rdmabroker*/rdmabroker.sock
+}
+
+# in_blue PROGRAM...: uses the instance.
+in_blue() {
+	RDMABROKER_SOCKET=/run/rdmabroker@blue/rdmabroker.sock "$@"
+}
+
+# An instance for a network namespace, enabled, with a program that listens.
+instance_up() {
+	ip netns add blue
+	systemctl -q enable --now rdmabrokerd@blue
+	in_blue as alice rdmabroker-ping -s -p 7473 -P > blue 2>&1 &
+	pid[blue]=$!
+	await_line blue "listening on"
+}
+
+# An instance, and the drop-in as the default by its command: an upgrade, going back, and a removal.
+case_instance() {
+	local way daemon instance before
+	fresh
+	files > before
+	install_product
+	users_policy
+	rdmabrokerctl dropin enable
+	instance_up
+	connected
+	next_packages
+	before=$(sockets)
+	for way in next "$share/debs"; do
+		daemon=$(daemon_pid)
+		instance=$(systemctl show -p MainPID --value rdmabrokerd@blue)
+		dpkg_ -i "$way"/*.deb > words 2>&1
+		says_no_error
+		assert test "$(daemon_pid)" != "$daemon"
+		assert test "$(systemctl show -p MainPID --value rdmabrokerd@blue)" != "$instance"
+		assert_eq "$(sockets)" "$before"
+		kill -0 "${pid[blue]}" "${pid[server]}" "${pid[client]}"
+		rdmabrokerctl --instance blue list --listeners | grep ':7473 '
+		rdmabrokerctl dropin status | grep '^default: /'
+		program_works
+	done
+
+	# The commands are gone with the package, so what they have made goes, too.
+	dpkg_ --remove rdmabroker rdmabroker-pull > words 2>&1
+	says_no_error
+	disconnected
+	await_line blue "the broker is gone"
+	finish blue 1
+	program_works
+	assert_eq "$(systemctl list-units --plain --no-legend 'rdmabrokerd*')" ""
+	assert_eq "$(ls -d /run/rdmabroker* 2> /dev/null)" ""
+	purge
+	rm -rf next blue words
+	files > after
+	diff before after
+	ip netns delete blue
 }
 
 # The package that makes the drop-in the default: what it gives, an upgrade leaves, and a removal takes back.
