@@ -293,8 +293,9 @@ install: install-ready
 	$(Q)ln -sf librdmabroker.so.2 $(call to,$(LIBDIR))/librdmabroker.so
 	$(Q)# ldconfig must not find the drop-in, as it would make the drop-in the system's librdmacm.
 	$(Q)$(call replace,644,$(INSTALLED)/$(notdir $(DROPIN)),$(LIBDIR)/rdmabroker)
-	$(Q)# "rdmabrokerctl dropin enable" gives this folder to ldconfig.
+	$(Q)# "rdmabrokerctl dropin enable" gives this folder to ldconfig. Some programs load librdmacm.so, without a version.
 	$(Q)ln -sf ../$(notdir $(DROPIN)) $(call to,$(LIBDIR))/rdmabroker/default/librdmacm.so.1
+	$(Q)ln -sf librdmacm.so.1 $(call to,$(LIBDIR))/rdmabroker/default/librdmacm.so
 	$(Q)$(INSTALL) -m 644 $(O)/rdmabroker.pc $(call to,$(LIBDIR))/pkgconfig
 	$(Q)$(INSTALL) -m 644 client/rdmabroker.h $(call to,$(INCLUDEDIR))
 	$(Q)$(INSTALL) -m 644 $(SYSTEMD_GEN) $(SYSTEMD_UNITS) $(call to,$(UNITDIR))
@@ -339,7 +340,7 @@ uninstall:
 		$(call to,$(SBINDIR))/rdmabroker-peerd $(call to,$(SBINDIR))/rdmabroker-pull \
 		$(call to,$(BINDIR))/rdmabrokerctl \
 		$(call to,$(BINDIR))/rdmabroker-ping $(call to,$(LIBDIR))/librdmabroker.so* \
-		$(call to,$(LIBDIR))/rdmabroker/$(notdir $(DROPIN)) $(call to,$(LIBDIR))/rdmabroker/default/librdmacm.so.1 \
+		$(call to,$(LIBDIR))/rdmabroker/$(notdir $(DROPIN)) $(call to,$(LIBDIR))/rdmabroker/default/librdmacm.so* \
 		$(call to,$(LIBDIR))/pkgconfig/rdmabroker.pc $(call to,$(INCLUDEDIR))/rdmabroker.h \
 		$(addprefix $(call to,$(UNITDIR))/,$(notdir $(SYSTEMD_GEN) $(SYSTEMD_UNITS))) \
 		$(call to,$(SYSUSERSDIR))/rdmabroker-exporter.conf $(call to,$(SYSUSERSDIR))/rdmabroker-peerd.conf $(call to,$(SYSUSERSDIR))/rdmabroker-pull.conf \

@@ -54,6 +54,12 @@ $(call linked,$(notdir $(DROPIN))): $(call objs,$(wildcard client/rdmacm/*.c) $(
 		-Wl,--version-script=$(DROPIN_MAP) -o $@ $(filter %.o,$^) $(PROTOBUF_C) \
 		$(shell pkg-config --libs libibverbs 2>/dev/null) -pthread
 
+# librdmacm's names, as they are installed.
+$(O)/default/librdmacm.so: $(DROPIN)
+	$(Q)mkdir -p $(@D)
+	$(Q)ln -sf ../$(notdir $(DROPIN)) $(@D)/librdmacm.so.1
+	$(Q)ln -sf librdmacm.so.1 $@
+
 # What programs share that read a configuration file, or print to the journal; and those that run as services.
 COMMON := client/common/conffile.c client/common/log.c proto/inifile.c proto/text.c proto/word.c
 SERVICE := $(COMMON) client/common/reason.c client/common/service.c
@@ -91,5 +97,5 @@ $(call linked,rdmabroker-peerd): $(call objs,$(PEERD_SRC)) $(O)/librdmabroker.so
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(RUNPATH) -pthread -o $@ $(filter %.o,$^) -L$(O) -lrdmabroker $(PEERD_LIBS)
 
-ALL += $(LIB) $(O)/librdmabroker.so $(O)/rdmabroker.pc $(O)/rdmabroker-pull \
+ALL += $(LIB) $(O)/librdmabroker.so $(O)/rdmabroker.pc $(O)/rdmabroker-pull $(O)/default/librdmacm.so \
 	$(foreach name,$(LINKED),$(call linked,$(name)))

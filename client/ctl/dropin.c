@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bypass.h"
 #include "ctl.h"
 #include "finddropin.h"
 #include "newfile.h"
@@ -21,12 +22,11 @@
 /*
  * The verb dropin: whether programs get the drop-in in place of librdmacm by themselves, without a word before them.
  *
- *   LIBDIR/rdmabroker/default/librdmacm.so.1   a link to the drop-in; the only file in its folder
+ *   LIBDIR/rdmabroker/default/librdmacm.so.1   a link to the drop-in; librdmacm.so, which some programs load, is a link to it
  *   /etc/ld.so.conf.d/00-rdmabroker.conf       this folder, so that ldconfig puts it first into ld.so's cache
  */
 
 #define SONAME "librdmacm.so.1"
-#define FOLDER "default"
 #define CONF_FOLDER "/etc/ld.so.conf.d"
 #define CONF_NAME "00-rdmabroker.conf"
 #define CONF CONF_FOLDER "/" CONF_NAME
@@ -39,16 +39,14 @@ const char *const dropin_actions[] = { "enable", "disable", "status", NULL };
 /* The drop-in's place for ld.so. Prints an error if it is missing, or is no link to the drop-in. */
 static bool find_link(char ret[PATH_MAX], char folder[PATH_MAX], bool complains)
 {
-	char path[PATH_MAX], real[PATH_MAX], target[PATH_MAX], *slash;
+	char path[PATH_MAX], real[PATH_MAX], target[PATH_MAX];
 
-	if (!dropin_find(path) || !realpath(path, real)) {
+	if (!dropin_find(path) || !realpath(path, real) || !dropin_find_folder(path, folder)) {
 		if (complains)
 			complain("%s is not installed", DROPIN);
 		return false;
 	}
-	slash = strrchr(real, '/');
-	if (snprintf(folder, PATH_MAX, "%.*s/" FOLDER, (int)(slash - real), real) >= PATH_MAX ||
-	    snprintf(ret, PATH_MAX, "%s/" SONAME, folder) >= PATH_MAX)
+	if (snprintf(ret, PATH_MAX, "%s/" SONAME, folder) >= PATH_MAX)
 		return false;
 	if (realpath(ret, target) && strcmp(target, real) == 0)
 		return true;
@@ -348,10 +346,93 @@ static int print_status(const struct ctl *ctl)
 	return EXIT_SUCCESS;
 }
 
+/* The status of a program */
+
+struct question {
+	struct cache cache;
+	const char *dropin; /* its path */
+	bool is_default;
+	struct table table;
+};
+
+static const struct column bypass_columns[] = {
+	{ "FILE", "file", COLUMN_OF(struct bypass, file) },
+	{ "WAY", "way", COLUMN_OF(struct bypass, way) },
+	{ "COPY", "copy", COLUMN_OF(struct bypass, copy) },
+	{ NULL },
+};
+
+/* As long as the drop-in is not the default, what ld.so finds by its cache is what the drop-in would come before. */
+static bool is_reached(const char *copy, void *arg)
+{
+	const struct question *question = arg;
+	char real[PATH_MAX];
+
+	if (question->dropin && realpath(copy, real) && strcmp(real, question->dropin) == 0)
+		return true;
+	for (size_t i = 0; !question->is_default && i < question->cache.n; i++)
+		if (strcmp(question->cache.entries[i].path, copy) == 0)
+			return true;
+	return false;
+}
+
+static void add_bypass(const struct bypass *bypass, void *arg)
+{
+	struct question *question = arg;
+
+	table_add(&question->table, bypass);
+}
+
+static int print_program_status(const struct ctl *ctl, const char *name)
+{
+	char link[PATH_MAX], folder[PATH_MAX], dropin[PATH_MAX], program[PATH_MAX];
+	struct question question = { 0 };
+	struct jsonout json;
+	const char *secure;
+	bool done;
+
+	/* Libraries, such as plug-ins, need not be executable. */
+	if (!bypass_find_program(name, program))
+		snprintf(program, sizeof(program), "%s", name);
+	secure = bypass_secure(program);
+	if (!cache_read(&question.cache))
+		return EXIT_FAILURE;
+	if (find_link(link, folder, /* complains= */ false) && realpath(link, dropin)) {
+		question.dropin = dropin;
+		question.is_default = is_default(&question.cache, link);
+	}
+	if (ctl->json) {
+		json_begin(&json);
+		jsonout_string(&json, "program", program);
+		jsonout_string(&json, "not_preloaded", secure);
+	}
+	table_begin(&question.table, bypass_columns, ctl->json ? &json : NULL, "bypasses");
+	done = bypass_look(program, is_reached, add_bypass, &question);
+	if (!ctl->json && secure)
+		printf("%s %s: \"rdmabrokerctl run\" does not reach it, \"dropin enable\" does.\n",
+		       escaped(program), secure);
+	if (!ctl->json && done)
+		puts(question.table.n_rows > 0 ?
+			     "It can get librdmacm itself, past the drop-in:" :
+			     "Nothing in it, and in the libraries that it needs, gets past the drop-in.");
+	if (ctl->json || question.table.n_rows > 0)
+		table_end(&question.table, stdout);
+	else
+		table_done(&question.table);
+	if (ctl->json)
+		json_end(&json);
+	return done ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
 int verb_dropin(struct ctl *ctl)
 {
 	int action = read_action(ctl);
 
+	if (ctl->arguments[1] && action != STATUS)
+		ctl_misused(ctl, "unexpected argument \"%s\": dropin %s takes none",
+			    ctl->arguments[1], dropin_actions[action]);
+	if (ctl->arguments[1])
+		return print_program_status(ctl, ctl->arguments[1]);
 	if (action == STATUS)
 		return print_status(ctl);
 	if (geteuid() != 0)

@@ -24,3 +24,13 @@ bool dropin_find(char ret[PATH_MAX])
 			return true;
 	return false;
 }
+
+bool dropin_find_folder(const char *path, char ret[PATH_MAX])
+{
+	char real[PATH_MAX];
+
+	return realpath(path, real) &&
+	       snprintf(ret, PATH_MAX, "%.*s/default", (int)(strrchr(real, '/') - real), real) <
+		       PATH_MAX &&
+	       access(ret, R_OK) == 0;
+}

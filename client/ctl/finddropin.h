@@ -10,3 +10,5 @@
 
 /* Looks for the drop-in in the folder rdmabroker/ beside the library in use, else in the library's own folder. */
 bool dropin_find(char ret[PATH_MAX]);
+/* The folder in which the drop-in at PATH has librdmacm's names. False: there is none. */
+bool dropin_find_folder(const char *path, char ret[PATH_MAX]);

@@ -34,10 +34,10 @@ static const struct verb verbs[] = {
 	},
 	{
 		.name = "dropin",
-		.argument = "enable | disable | status",
+		.argument = "enable | disable | status [PROGRAM]",
 		.summary = "Let all programs use the broker in place of librdmacm, or not",
 		.min_arguments = 1,
-		.max_arguments = 1,
+		.max_arguments = 2,
 		.values = dropin_actions,
 		.run = verb_dropin,
 	},

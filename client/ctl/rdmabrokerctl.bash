@@ -106,7 +106,13 @@ _rdmabrokerctl() {
 		check) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
 		explain) ((n > 0)) || words=$operations ;;
 		help) ((n > 0)) || words=$verbs ;;
-		dropin) ((n > 0)) || words="enable disable status" ;;
+		dropin)
+			if ((n > 0)); then
+				mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+			else
+				words="enable disable status"
+			fi
+			;;
 		nodes) ((n > 0)) || words="open close status" ;;
 		site)
 			if ((n > 0)); then
