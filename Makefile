@@ -404,7 +404,7 @@ help:
 	@echo '  check-man         the man pages are clean'
 	@echo '  check-install     installation takes what is built, and compiles nothing; a report of hardware has no addresses'
 	@echo '  check-skipped     what is skipped is told, with its reason'
-	@echo '  check-fresh-packages    in a bare Debian: the packages are built with their tests, and installed'
+	@echo '  check-fresh-packages    in a bare Debian: the packages are built with their tests, installed, upgraded and removed'
 	@echo '  check-fresh-newcomer    in a bare Debian: the first minute of make, make demo and make check, as a user'
 	@echo '  check-rpm               the RPM packages have the files that the Debian packages have'
 	@echo '  check-fresh-other       in a bare Debian of another release: the build and the unit tests'
