@@ -401,6 +401,20 @@ struct rdmabroker *rdmabroker_close(struct rdmabroker *session);
 int rdmabroker_get_fd(const struct rdmabroker *session);
 
 /**
+ * rdmabroker_set_epoll - Make an epoll instance of the program readable while there is an event.
+ * @epoll: The instance, in the place of the one that was set before; -1: none.
+ * Description:
+ *   A program that needs a descriptor with flags and an end of its own, which is never writable, polls such an instance
+ *   in place of rdmabroker_get_fd(). With options.replies it is readable when rdmabroker_get_event() returns an event,
+ *   also one that was received during another call. rdmabroker_close() takes the session out of it.
+ * Ownership:
+ *   The instance stays the program's, which closes it after it has called this with -1, or rdmabroker_close().
+ * Returns:
+ *   0; -EBADF: the program has closed the session's descriptors; -EINVAL: the session has none.
+ */
+int rdmabroker_set_epoll(struct rdmabroker *session, int epoll);
+
+/**
  * rdmabroker_await_event - Wait for an event as a read of the session's descriptor would.
  * Description:
  *   Waits without limit, or not at all if the descriptor has the flag O_NONBLOCK, until rdmabroker_get_event() with

@@ -11,9 +11,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "proto/abovestdio.h"
+
 static inline int kernel_epoll_create(int flags)
 {
-	return (int)syscall(SYS_epoll_create1, (long)flags);
+	return above_stdio((int)syscall(SYS_epoll_create1, (long)flags));
 }
 
 static inline int kernel_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)

@@ -164,7 +164,7 @@ int packet_send_noted(int sock, const void *buf, size_t len, const int *fds, siz
 {
 	const int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
 	struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
-	union control control;
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * PACKET_MAX_FDS)];
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 	ssize_t n;
 
@@ -173,9 +173,9 @@ int packet_send_noted(int sock, const void *buf, size_t len, const int *fds, siz
 	if (n_fds > 0) {
 		struct cmsghdr *c;
 
-		msg.msg_control = control.buf;
+		msg.msg_control = control;
 		msg.msg_controllen = CMSG_SPACE(sizeof(int) * n_fds);
-		memset(control.buf, 0, msg.msg_controllen);
+		memset(control, 0, msg.msg_controllen);
 		c = CMSG_FIRSTHDR(&msg);
 		c->cmsg_level = SOL_SOCKET;
 		c->cmsg_type = SCM_RIGHTS;

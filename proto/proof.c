@@ -6,6 +6,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "proto/abovestdio.h"
 #include "proto/proof.h"
 
 int proof_type(const char *name)
@@ -25,7 +26,7 @@ int proof_new(const char *name, const char *kind)
 	if (n >= sizeof(addr.sun_path))
 		return -ENAMETOOLONG;
 	memcpy(addr.sun_path + 1, name, n);
-	sock = socket(AF_UNIX, proof_type(name) | SOCK_CLOEXEC, 0);
+	sock = above_stdio(socket(AF_UNIX, proof_type(name) | SOCK_CLOEXEC, 0));
 	if (sock < 0)
 		return -errno;
 	n += offsetof(struct sockaddr_un, sun_path) + 1;

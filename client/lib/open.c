@@ -55,6 +55,7 @@ struct parts {
 	struct opendevices devices;
 	struct queue queue;
 	struct notices notices;
+	uint8_t packet[PACKET_MAX]; /* see wire.packet */
 };
 
 const char *rdmabroker_get_version(void)
@@ -62,8 +63,11 @@ const char *rdmabroker_get_version(void)
 	return RDMABROKER_VERSION;
 }
 
+/* An orphan is no event for the program, but only the program's next call ends it. */
 static bool has_news(const struct rdmabroker *session)
 {
+	if (wire_is_direct(&session->wire))
+		return queue_count_free(session->queue) > 0;
 	return !TAILQ_EMPTY(&session->queue->events) || notices_has_any(session->notices);
 }
 
@@ -98,7 +102,8 @@ static int connect_socket(int sock, const char *path, int64_t deadline)
 
 static int connect_to(struct wire *wire, const char *path, int64_t deadline)
 {
-	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), r;
+	int sock = above_stdio(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+	int r;
 
 	if (sock < 0)
 		return fail(errno, "cannot create a socket: %s", strerror(errno));
@@ -115,18 +120,15 @@ static int connect_to(struct wire *wire, const char *path, int64_t deadline)
 static int make_fds(struct wire *wire)
 {
 	struct epoll_event event = { .events = EPOLLIN };
-	int pair[2];
+	int r = wire_make_bell(wire);
 
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0) {
-		wire->bell = ownfd_of(pair[0]);
-		close(pair[1]);
+	if (r == 0) {
 		wire->epoll = kernel_epoll_create(EPOLL_CLOEXEC);
+		if (wire->epoll < 0 ||
+		    kernel_epoll_ctl(wire->epoll, EPOLL_CTL_ADD, wire->sock.fd, &event) < 0)
+			r = -errno;
 	}
-	if (wire->epoll < 0 ||
-	    kernel_epoll_ctl(wire->epoll, EPOLL_CTL_ADD, wire->sock.fd, &event) < 0)
-		return fail(errno, "cannot create the descriptors of a session: %s",
-			    strerror(errno));
-	return 0;
+	return r < 0 ? fail(-r, "cannot create the descriptors of a session: %s", strerror(-r)) : 0;
 }
 
 /* Nobody polls the socket, so a wait for a reply can be one system call. If that fails, it is two. */
@@ -245,7 +247,7 @@ static struct rdmabroker *new_session(int call_timeout_ms, unsigned flags)
 		.queue = &parts->queue,
 		.notices = &parts->notices,
 	};
-	wire_init(&parts->public.wire, &ops, &parts->public, call_timeout_ms);
+	wire_init(&parts->public.wire, &ops, &parts->public, call_timeout_ms, parts->packet);
 	LIST_INIT(&parts->devices.list);
 	queue_init(&parts->queue);
 	notices_init(&parts->notices);
@@ -391,12 +393,11 @@ static bool is_seqpacket(int fd)
 }
 
 /* Sends END to the broker, over the released session FD. Other packets can wait there, which the launcher has not read. */
-static int ask_to_adopt(int fd, int end, int64_t deadline)
+static int ask_to_adopt(int fd, int end, int64_t deadline, uint8_t buf[PACKET_MAX])
 {
 	REQUEST(request, m, AdoptSession, ADOPT_SESSION, adopt_session);
 	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT, *reply;
 	struct pollfd p = { .fd = fd, .events = POLLIN };
-	uint8_t buf[PACKET_MAX];
 	int fds[2], r = 0;
 	size_t n_fds;
 	ssize_t n;
@@ -433,6 +434,7 @@ int rdmabroker_adopt(int fd, const struct rdmabroker_options *options, struct rd
 {
 	struct rdmabroker_options our;
 	int r = take_options(&our, options), pair[2];
+	uint8_t *packet;
 	int64_t deadline;
 
 	if (r < 0)
@@ -442,10 +444,13 @@ int rdmabroker_adopt(int fd, const struct rdmabroker_options *options, struct rd
 		return fail(EINVAL, "adopt: descriptor %d is not a session that was released", fd);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) < 0)
 		return fail(errno, "adopt: cannot make a pair of sockets: %s", strerror(errno));
-	r = ask_to_adopt(fd, pair[1], deadline);
+	packet = malloc(PACKET_MAX);
+	r = packet ? ask_to_adopt(fd, pair[1], deadline, packet) :
+		     fail(ENOMEM, "adopt: out of memory");
+	free(packet);
 	close(pair[1]);
 	if (r == 0)
-		r = open_once(&our, pair[0], deadline, ret);
+		r = open_once(&our, above_stdio(pair[0]), deadline, ret);
 	else
 		close(pair[0]);
 	if (r == 0)
@@ -536,6 +541,22 @@ int rdmabroker_get_fd(const struct rdmabroker *session)
 		wire_unlock(&s->wire);
 	}
 	return wire_get_fd(&s->wire);
+}
+
+int rdmabroker_set_epoll(struct rdmabroker *session, int epoll)
+{
+	struct wire *wire = &session->wire;
+	int r = wire_check_process(wire);
+
+	if (r < 0)
+		return r;
+	if (session->flags & RDMABROKER_NO_POLL)
+		return fail(EINVAL, "set_epoll: the session was opened with RDMABROKER_NO_POLL");
+	wire_lock(wire);
+	wire_be_polled(wire);
+	r = wire_set_epoll(wire, epoll);
+	wire_unlock(wire);
+	return r < 0 ? fail(-r, "set_epoll: %s", strerror(-r)) : 0;
 }
 
 int rdmabroker_check(struct rdmabroker *session)

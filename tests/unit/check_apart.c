@@ -253,6 +253,67 @@ START_TEST(descriptor_in_five_epolls)
 }
 END_TEST
 
+/* The program's own epoll instance is readable while there is an event, received or not, and never writable. */
+START_TEST(epoll_of_the_program)
+{
+	int epolls[] = { epoll_create1(EPOLL_CLOEXEC), epoll_create1(EPOLL_CLOEXEC) };
+	struct pollfd p[] = { { epolls[0], POLLIN | POLLOUT, 0 },
+			      { epolls[1], POLLIN | POLLOUT, 0 } };
+	struct rdmabroker_id *id, *listener;
+
+	ck_assert_int_eq(rdmabroker_set_epoll(session, epolls[0]), 0);
+	ck_assert_int_eq(poll(p, 2, 0), 0);
+	id = new_resolving(session);
+	AWAIT_INPUT(epolls[0], "an event");
+	/* Its reply comes after the event, which is received now. */
+	listener = new_id(session);
+	ck_assert_int_eq(rdmabroker_bind_addr(listener, addr(0)), 0);
+	ck_assert_int_eq(rdmabroker_destroy_id_wait(listener, T), 0);
+	ck_assert_int_eq(poll(p, 2, 0), 1);
+	ck_assert_int_eq(p[0].revents, POLLIN);
+	ck_assert_int_eq(rdmabroker_set_epoll(session, epolls[1]), 0);
+	ck_assert_int_eq(poll(p, 2, 0), 1);
+	ck_assert_int_eq(p[1].revents, POLLIN);
+	take_awaited(session, RDMABROKER_EVENT_ADDR_RESOLVED, id);
+	ck_assert_int_eq(poll(p, 2, 0), 0);
+	ck_assert_int_eq(rdmabroker_resolve_route(id, T), 0);
+	ck_assert_int_eq(poll(p, 2, 0), 1);
+	ck_assert_int_eq(rdmabroker_set_epoll(session, -1), 0);
+	ck_assert_int_eq(poll(p, 2, 0), 0);
+	take(session, RDMABROKER_EVENT_ROUTE_RESOLVED, id);
+	rdmabroker_destroy_id_wait(id, T);
+	expect_failure(rdmabroker_set_epoll(session, epolls[0] + 1000), EBADF, "set_epoll");
+	expect_failure(rdmabroker_set_epoll(replies, epolls[0]), EINVAL, "NO_POLL");
+	close(epolls[0]);
+	close(epolls[1]);
+}
+END_TEST
+
+/* A thread that blocks in the socket gets what another one has made. */
+START_TEST(epoll_beside_a_thread_that_blocks)
+{
+	int epoll = epoll_create1(EPOLL_CLOEXEC);
+	struct rdmabroker_id *id;
+
+	ck_assert_int_eq(rdmabroker_set_epoll(session, epoll), 0);
+	for (int i = 0; i < 100; i++) {
+		id = new_resolving(session);
+		AWAIT_INPUT(epoll, "the address");
+		take_awaited(session, RDMABROKER_EVENT_ADDR_RESOLVED, id);
+		start_waiter(&waiters[0], wait_once);
+		if (i % 2 == 0)
+			await_sleep(&waiters[0]);
+		ck_assert_int_eq(rdmabroker_resolve_route(id, T), 0);
+		pthread_join(waiters[0].thread, NULL);
+		ck_assert_int_eq(waiters[0].r, 0);
+		take_awaited(session, RDMABROKER_EVENT_ROUTE_RESOLVED, id);
+		ck_assert_int_eq(rdmabroker_destroy_id_wait(id, T), 0);
+		expect_no_event(session);
+	}
+	close(epoll);
+}
+END_TEST
+
 /* Threads */
 
 static void on_signal(int sig)
@@ -448,7 +509,7 @@ END_TEST
 UNIT_MAIN("apart", set_up_apart, tear_down_apart, one_descriptor, replies_do_not_make_it_readable,
 	  readable_for_a_route, route_without_polling, events_of_a_destroyed_id,
 	  number_that_is_used_again, many_calls_without_a_reply, events_that_fill_the_socket,
-	  descriptor_that_does_not_block, descriptor_in_five_epolls, signals,
-	  threads_that_are_cancelled, threads_that_are_cancelled_with_an_event,
-	  flag_that_is_set_while_a_thread_blocks, threads_that_take_events, threads_that_call,
-	  threads_that_call_when_the_broker_ends)
+	  descriptor_that_does_not_block, descriptor_in_five_epolls, epoll_of_the_program,
+	  epoll_beside_a_thread_that_blocks, signals, threads_that_are_cancelled,
+	  threads_that_are_cancelled_with_an_event, flag_that_is_set_while_a_thread_blocks,
+	  threads_that_take_events, threads_that_call, threads_that_call_when_the_broker_ends)

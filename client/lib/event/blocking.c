@@ -15,12 +15,6 @@
 #include "client/lib/wire/pump.h"
 #include "client/lib/wire/sessionparts.h"
 
-/* The events that no thread is about to take. */
-static unsigned count_free(const struct queue *queue)
-{
-	return queue->n_events > queue->n_reserved ? queue->n_events - queue->n_reserved : 0;
-}
-
 void blocking_prepare(struct rdmabroker *session)
 {
 	const struct queue *queue = session->queue;
@@ -28,13 +22,13 @@ void blocking_prepare(struct rdmabroker *session)
 
 	if (!wire->woken || wire->reading || wire->dead)
 		return;
-	while (wire->woken && count_free(queue) == 1 && pump_try(wire))
+	while (wire->woken && queue_count_free(queue) == 1 && pump_try(wire))
 		;
-	wire->ahead = wire->woken && count_free(queue) == 1;
+	wire->ahead = wire->woken && queue_count_free(queue) == 1;
 }
 
 /*
- * If events are left, has the socket made readable. If none are left, and the packet that makes it readable is in the
+ * If events are left, has the socket made readable, unless the bell does (wire.h). If none are left, and the packet that makes it readable is in the
  * socket, receives it. A request that the socket has no room for is made again later: then the broker has not read what
  * the program has sent, and will.
  */
@@ -46,7 +40,8 @@ void blocking_settle(struct rdmabroker *session)
 
 	if (wire->dead)
 		return;
-	if (count_free(queue) > 0 && !wire->woken && (wire->trusts || ownfd_is_ours(&wire->sock)))
+	if (queue_count_free(queue) > 0 && !wire->woken && (wire->epoll < 0 || wire->reading) &&
+	    (wire->trusts || ownfd_is_ours(&wire->sock)))
 		wire->woken = call_tell(wire, &request) == 0;
 	while (wire->woken && !wire->ahead && queue->n_events == 0 && !wire->reading &&
 	       pump_try(wire))
@@ -66,7 +61,7 @@ static int await_direct(struct rdmabroker *session, int cancel_state)
 	int r = 0;
 
 	while (r == 0 && !wire->dead) {
-		if (count_free(queue) > 0) {
+		if (queue_count_free(queue) > 0) {
 			blocking_prepare(session);
 			queue->n_reserved++;
 			return 0;

@@ -55,6 +55,11 @@ void queue_add(struct queue *queue, struct raw_event *raw);
 void queue_hold(struct queue *queue, struct raw_event *raw);
 /* Remove the frame of the first held event of the id with the number HANDLE; 0: of any id. NULL: there is none. */
 Rdmabroker__Frame *queue_release(struct queue *queue, uint32_t handle);
+/* The events that no thread is about to take. */
+static inline unsigned queue_count_free(const struct queue *queue)
+{
+	return queue->n_events > queue->n_reserved ? queue->n_events - queue->n_reserved : 0;
+}
 /* Insert RAW, which was removed, at the head. */
 void queue_put_back(struct queue *queue, struct raw_event *raw);
 void queue_remove(struct queue *queue, struct raw_event *raw);

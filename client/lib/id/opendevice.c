@@ -20,6 +20,17 @@
 /* Guards the devices of all sessions, because migrated ids use the devices of other sessions. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* Another thread of the parent can have held it at the fork. The child does not use the parent's devices. */
+static void unlock_in_child(void)
+{
+	pthread_mutex_init(&lock, NULL);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, unlock_in_child);
+}
+
 /*
  * Whether the program has closed a descriptor of DEVICE's context. Then nothing can be done with the context. It is not
  * even closed, because libibverbs would close descriptors that can be the program's by now.

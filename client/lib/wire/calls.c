@@ -24,21 +24,10 @@ static uint32_t next_serial(struct wire *wire)
 	return wire->serial;
 }
 
-static int pack_and_send(struct wire *wire, struct call *call, Rdmabroker__Request *request,
-			 int64_t deadline)
+static int send_packet(struct wire *wire, struct call *call, const uint8_t *buf, size_t len,
+		       int64_t deadline)
 {
-	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
-	uint8_t buf[PACKET_MAX];
-	size_t len;
 	int r;
-
-	request->serial = call->serial = next_serial(request->apart ? wire->replies : wire);
-	request->quiet = call->only_failure;
-	frame.body_case = RDMABROKER__FRAME__BODY_REQUEST;
-	frame.request = request;
-	len = codec_pack(&frame, buf, sizeof(buf));
-	if (len == 0)
-		return fail(EMSGSIZE, "%s: the request is too long", call->name);
 
 	for (;;) {
 		r = packet_send(wire->sock.fd, buf, len, call->send_fd, call->send_fd != NULL);
@@ -66,6 +55,33 @@ static int pack_and_send(struct wire *wire, struct call *call, Rdmabroker__Reque
 	wire->ahead = false;
 	call->order = ++wire->n_sent;
 	return 0;
+}
+
+#define SMALL 512 /* in bytes: enough for most requests; the thread's stack can be small */
+
+static int pack_and_send(struct wire *wire, struct call *call, Rdmabroker__Request *request,
+			 int64_t deadline)
+{
+	Rdmabroker__Frame frame = RDMABROKER__FRAME__INIT;
+	uint8_t small[SMALL], *large = NULL;
+	size_t len;
+	int r;
+
+	request->serial = call->serial = next_serial(request->apart ? wire->replies : wire);
+	request->quiet = call->only_failure;
+	frame.body_case = RDMABROKER__FRAME__BODY_REQUEST;
+	frame.request = request;
+	len = codec_pack(&frame, small, sizeof(small));
+	if (len == 0) {
+		large = malloc(PACKET_MAX);
+		if (!large)
+			return fail(ENOMEM, "%s: out of memory", call->name);
+		len = codec_pack(&frame, large, PACKET_MAX);
+	}
+	r = len > 0 ? send_packet(wire, call, large ?: small, len, deadline) :
+		      fail(EMSGSIZE, "%s: the request is too long", call->name);
+	free(large);
+	return r;
 }
 
 int call_exchange(struct wire *wire, struct call *call, Rdmabroker__Request *request,

@@ -8,6 +8,7 @@
 #include "client/lib/wire/pending.h"
 #include "client/lib/wire/pump.h"
 #include "client/lib/wire/wire.h"
+#include "proto/abovestdio.h"
 #include "proto/packet.h"
 
 /*
@@ -32,7 +33,7 @@ static void on_packet(struct wire *wire, const uint8_t *data, size_t len, int *f
 		call = pending_find(wire, frame->reply->serial);
 	if (call) {
 		if (call->ret_fd) {
-			*call->ret_fd = *fd;
+			*call->ret_fd = above_stdio(*fd);
 			*fd = -1;
 		}
 		r = pending_answer(wire, call, frame);
@@ -67,7 +68,7 @@ static void handle(struct wire *wire, const uint8_t *buf, ssize_t n, int *fds, s
 /* Receives one packet. False: there is none now, or the session is dead. */
 static bool receive(struct wire *wire)
 {
-	uint8_t buf[PACKET_MAX];
+	uint8_t *buf = wire->packet;
 	int fds[PACKET_MAX_FDS] = { -1 };
 	size_t n_fds = 0;
 	ssize_t n;
@@ -132,7 +133,6 @@ bool pump_try(struct wire *wire)
 struct blocked {
 	struct wire *wire;
 	struct packet_in in;
-	uint8_t buf[PACKET_MAX];
 };
 
 /* Takes the lock. N: what recvmmsg() has returned. Returns 0 or a negative errno. */
@@ -144,7 +144,7 @@ static int leave(struct blocked *blocked, int n)
 
 	wire_lock(blocked->wire);
 	blocked->wire->reading = blocked->wire->blocking = false;
-	handle(blocked->wire, blocked->buf, len, fds, n_fds);
+	handle(blocked->wire, blocked->wire->packet, len, fds, n_fds);
 	wire_wake(blocked->wire);
 	return len < 0 ? (int)len : 0;
 }
@@ -165,7 +165,7 @@ int pump_block(struct wire *wire, int cancel_state)
 	int ignored, n, r;
 
 	blocked.wire = wire;
-	packet_prepare(&blocked.in, blocked.buf);
+	packet_prepare(&blocked.in, wire->packet);
 	wire->reading = wire->blocking = true;
 	wire_unlock(wire);
 	pthread_cleanup_push(leave_cancelled, &blocked);

@@ -11,7 +11,7 @@
 #include "proto/kernelepoll.h"
 
 void wire_init(struct wire *wire, const struct wire_ops *ops, struct rdmabroker *session,
-	       int call_timeout_ms)
+	       int call_timeout_ms, uint8_t *packet)
 {
 	*wire = (struct wire){
 		.ops = ops,
@@ -22,6 +22,7 @@ void wire_init(struct wire *wire, const struct wire_ops *ops, struct rdmabroker 
 		.sock = OWNFD_NONE,
 		.bell = OWNFD_NONE,
 		.epoll = -1,
+		.packet = packet,
 	};
 	fork_mark_init(&wire->fork_mark);
 	pthread_mutex_init(&wire->own_lock, NULL);
@@ -38,13 +39,65 @@ void wire_be_direct(struct wire *wire, struct wire *replies)
 void wire_done(struct wire *wire)
 {
 	/* If the socket is not ours any more, the epoll instance may not be, either, and it cannot be told. */
-	if (wire->epoll >= 0 && ownfd_is_ours(&wire->sock))
+	if (wire_is_direct(wire)) {
+		if (!wire_is_in_child(wire))
+			wire_set_epoll(wire, -1);
+	} else if (wire->epoll >= 0 && ownfd_is_ours(&wire->sock)) {
 		close(wire->epoll);
+	}
 	ownfd_close(&wire->bell);
 	ownfd_close(&wire->sock);
 	pthread_cond_destroy(&wire->cond);
 	pthread_mutex_destroy(&wire->own_lock);
 	fork_mark_done(&wire->fork_mark);
+}
+
+int wire_make_bell(struct wire *wire)
+{
+	int pair[2];
+
+	if (ownfd_is_ours(&wire->bell))
+		return 0;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	wire->bell = ownfd_of(above_stdio(pair[0]));
+	close(pair[1]);
+	return wire->bell.fd < 0 ? -EMFILE : 0;
+}
+
+static int add_to_epoll(int epoll, int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+
+	return kernel_epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+}
+
+int wire_set_epoll(struct wire *wire, int epoll)
+{
+	struct epoll_event event = { 0 };
+	int r;
+
+	if (!ownfd_is_ours(&wire->sock))
+		return -EBADF;
+	if (wire_is_direct(wire) && wire->epoll >= 0) {
+		kernel_epoll_ctl(wire->epoll, EPOLL_CTL_DEL, wire->sock.fd, &event);
+		if (wire->rings && ownfd_is_ours(&wire->replies->bell))
+			kernel_epoll_ctl(wire->epoll, EPOLL_CTL_DEL, wire->replies->bell.fd,
+					 &event);
+		wire->epoll = -1;
+		wire->rings = false;
+	}
+	if (epoll < 0)
+		return 0;
+	/* The broker does not know how to be direct: the program's instance contains that of the library. */
+	if (!wire_is_direct(wire))
+		return add_to_epoll(epoll, wire->epoll);
+	r = wire_make_bell(wire->replies);
+	if (r == 0)
+		r = add_to_epoll(epoll, wire->sock.fd);
+	if (r == 0)
+		wire->epoll = epoll;
+	return r;
 }
 
 /*
@@ -71,15 +124,16 @@ static void look_at_socket(struct wire *wire, bool look)
 static void settle_bell(struct wire *wire)
 {
 	struct epoll_event event = { .events = EPOLLIN };
+	const struct ownfd *bell = &wire->replies->bell;
 	bool waits;
 
 	if (wire->unwatched && wire->n_waiting == 0)
 		look_at_socket(wire, true);
 	waits = wire->dead || wire->unwatched || wire->ops->has_news(wire->session);
-	if (waits == wire->rings || !ownfd_is_ours(&wire->bell) || !ownfd_is_ours(&wire->sock))
+	if (waits == wire->rings || !ownfd_is_ours(bell) || !ownfd_is_ours(&wire->sock))
 		return;
 	/* If memory runs out, the next call tries again. */
-	if (kernel_epoll_ctl(wire->epoll, waits ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, wire->bell.fd,
+	if (kernel_epoll_ctl(wire->epoll, waits ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, bell->fd,
 			     &event) == 0)
 		wire->rings = waits;
 }
@@ -90,7 +144,7 @@ static void settle(struct wire *wire)
 		return;
 	if (wire_is_direct(wire))
 		wire->ops->settle(wire->session);
-	else
+	if (wire->epoll >= 0)
 		settle_bell(wire);
 }
 

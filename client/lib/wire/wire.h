@@ -6,10 +6,12 @@
  * session, in all layers. Received packets go to the layers above through an ops table.
  *
  * A wire can be direct: its replies come by the wire of another session, and share that one's lock. Then programs poll
- * the socket itself, because it has only events. For each time that it is readable there is an event:
+ * the socket itself, because it has only events, or an epoll instance of their own. For each time that it is readable there
+ * is an event:
  *
- *   - If events were received that the program has not taken, or were made by the library, the broker is requested to
- *     send a packet that only makes the socket readable (Wake). WOKEN is true until that packet is received.
+ *   - If events were received that the program has not taken, or were made by the library, the bell makes the program's
+ *     epoll instance readable. If there is none, or a thread reads the socket, the broker is requested to send a packet
+ *     that only makes the socket readable (Wake). WOKEN is true until that packet is received.
  *   - While WOKEN is true, the last event that is left is taken together with that packet, if the packet is there. If it
  *     is not, the program has not polled, and gets the event at once. The packet is received after the next request.
  *   - Events of destroyed ids are received, and dropped, before the call that destroys returns, see pump_catch_up().
@@ -46,7 +48,7 @@ struct wire_ops {
 			  const Rdmabroker__Reply *reply);
 	/* Whether there is something that the program can take, apart from the loss of the connection. */
 	bool (*has_news)(const struct rdmabroker *session);
-	/* Of a direct wire, before the lock is released: see settle() in event/blocking.c. */
+	/* Of a direct wire, before the lock is released: see blocking_settle(). */
 	void (*settle)(struct rdmabroker *session);
 };
 
@@ -66,12 +68,16 @@ struct wire {
 	unsigned n_waiting; /* threads that wait for the answer to a call */
 
 	struct ownfd sock; /* none: not connected yet */
-	struct ownfd bell; /* always readable: a socket whose peer is closed */
-	bool rings; /* EPOLL watches BELL, because there is news */
-	int epoll; /* watches SOCK; the descriptor that programs get; -1: none, or the wire is direct */
+	/* Always readable: a socket whose peer is closed. Direct wires use that of REPLIES. */
+	struct ownfd bell;
+	bool rings; /* EPOLL watches the bell, because there is news */
+	/* Watches SOCK; the descriptor that programs get, or of a direct wire the program's own; -1: none */
+	int epoll;
 	bool polled; /* a program has got EPOLL, or SOCK: until then BELL is not kept up to date */
-	bool unwatched; /* memory ran out, so EPOLL does not watch SOCK, and BELL rings */
+	bool unwatched; /* memory ran out, so EPOLL does not watch SOCK, and the bell rings */
 	int dead; /* negative errno, why the connection is lost; 0: it is not */
+	uint8_t *
+		packet; /* room for the packet that is received, PACKET_MAX bytes: threads can have small stacks */
 
 	/* Of a direct wire: */
 	bool trusts; /* RDMABROKER_TRUST_FD */
@@ -88,9 +94,9 @@ struct wire {
 	unsigned n_unanswered; /* how many of CALLS the broker answers only if they fail */
 };
 
-/* Initialize WIRE. Its descriptors are opened later. */
+/* Initialize WIRE. Its descriptors are opened later. PACKET: see wire.packet. */
 void wire_init(struct wire *wire, const struct wire_ops *ops, struct rdmabroker *session,
-	       int call_timeout_ms);
+	       int call_timeout_ms, uint8_t *packet);
 /* WIRE, which no other thread uses yet, becomes direct. REPLIES must outlive it. */
 void wire_be_direct(struct wire *wire, struct wire *replies);
 static inline bool wire_is_direct(const struct wire *wire)
@@ -118,7 +124,14 @@ void wire_wake(struct wire *wire);
 /* Wait until CALL is answered, or its thread is to read the socket. 0, or -ETIMEDOUT. Lock held. */
 int wire_wait_for_call(struct wire *wire, struct call *call, int64_t deadline);
 
-/* The descriptor that programs poll; -1: none. */
+/* Make the bell, if there is none. 0, or a negative errno. */
+int wire_make_bell(struct wire *wire);
+/*
+ * EPOLL, an epoll instance of the program, is readable from now on while there is an event; the last one is not any more.
+ * -1: only that. 0, or a negative errno; -EBADF: the socket is not ours any more. Lock held.
+ */
+int wire_set_epoll(struct wire *wire, int epoll);
+/* The descriptor that the library makes for programs to poll; -1: none. */
 static inline int wire_get_fd(const struct wire *wire)
 {
 	return wire_is_direct(wire) ? wire->sock.fd : wire->epoll;
