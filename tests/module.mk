@@ -40,11 +40,11 @@ $(UNIT_TABLE): $(O)/obj/tests/unit/check_table.o $(call objs,$(addprefix client/
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(shell pkg-config --libs smartcols 2>/dev/null) $(CHECK_LIBS)
 
-# Test of the drop-in as programs load it, over librdmacm's rsockets, which it looks for beside libibverbs, and thus beside
-# this program. Libraries find the program's verbs in place of libibverbs's.
-UNIT_RSOCKET := $(O)/tests/unit/check_rsocket
-$(UNIT_RSOCKET): $(O)/obj/tests/unit/check_rsocket.o $(O)/obj/tests/unit/loopverbs.o | $(O)/librdmabroker-rdmacm.so \
-		$(O)/tests/fakebroker
+# Tests of the drop-in as programs load it. It looks for librdmacm's rsockets beside libibverbs, and thus beside the program.
+# Libraries find the program's verbs in place of libibverbs's.
+UNIT_RSOCKET := $(addprefix $(O)/tests/unit/check_,dropin_process rsocket)
+$(UNIT_RSOCKET): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(O)/obj/tests/unit/brokerprocess.o $(O)/obj/tests/unit/loopverbs.o | \
+		$(O)/librdmabroker-rdmacm.so $(O)/tests/fakebroker
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)ln -sf $$($(CC) -print-file-name=librdmacm.so.1) $(@D)/librdmacm.so.1

@@ -108,9 +108,8 @@ static int fail_to_open(int r)
 	return fail(to_errno(r));
 }
 
-int broker_open(struct session *ret, bool hidden)
+int broker_open(struct session *ret)
 {
-	const unsigned flags = hidden ? 0 : RDMABROKER_TRUST_FD;
 	struct rdmabroker *replies;
 	int r = -ECONNRESET;
 
@@ -119,7 +118,7 @@ int broker_open(struct session *ret, bool hidden)
 		replies = broker_get_session(NULL);
 		if (!replies)
 			return -1;
-		r = open_session(ret, flags, replies);
+		r = open_session(ret, /* flags= */ 0, replies);
 	}
 	return r < 0 ? fail_to_open(r) : 0;
 }
@@ -168,7 +167,7 @@ int broker_reuse(struct session *ret)
 			return 0;
 		BROKER(rdmabroker_close(ret->broker));
 	}
-	return broker_open(ret, /* hidden= */ true);
+	return broker_open(ret);
 }
 
 void broker_keep(const struct session *session)
@@ -271,6 +270,26 @@ bool broker_has_rsockets(void)
 	r = open_shared(/* of_user= */ false, &session);
 	pthread_mutex_unlock(&lock);
 	return !does_not_answer(r) || !broker_can_be_bypassed();
+}
+
+void broker_begin_in_child(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	LIST_INIT(&all_shared);
+	n_kept = 0;
+}
+
+void broker_end(void)
+{
+	struct shared *shared;
+
+	while (n_kept > 0)
+		BROKER(rdmabroker_close(kept[--n_kept].broker));
+	while ((shared = LIST_FIRST(&all_shared))) {
+		LIST_REMOVE(shared, link);
+		BROKER(rdmabroker_close(shared->session.broker));
+		free(shared);
+	}
 }
 
 int broker_start(void)

@@ -9,24 +9,28 @@
 #include "proto/kernelepoll.h"
 #include "rdmacm.h"
 
-/* Returns a new epoll instance that contains FD; -1 with errno: failure. */
-static int wrap_fd(int fd)
+/* 0, or a negative errno. */
+static int make_fd(struct channel *channel)
 {
-	struct epoll_event event = { .events = EPOLLIN };
-	int epoll = kernel_epoll_create(EPOLL_CLOEXEC), error;
+	int epoll = kernel_epoll_create(EPOLL_CLOEXEC), r;
 
-	if (epoll < 0 || kernel_epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0)
-		return epoll;
-	error = errno;
-	close(epoll);
-	return fail(error);
+	if (epoll < 0)
+		return -errno;
+	r = BROKER(rdmabroker_set_epoll(channel->session.broker, epoll));
+	if (r < 0)
+		close(epoll);
+	channel->public.fd = epoll;
+	return r;
 }
 
 static void end_session(struct channel *channel, bool keep)
 {
-	if (channel->sync)
+	int r = BROKER(rdmabroker_set_epoll(channel->session.broker, -1));
+
+	/* -EBADF: the program has closed descriptors that it does not know, and can have opened others in their place. */
+	if (r != -EBADF)
 		close(channel->public.fd);
-	if (channel->sync && keep)
+	if (channel->sync && keep && r == 0)
 		broker_keep(&channel->session);
 	else
 		BROKER(rdmabroker_close(channel->session.broker));
@@ -36,26 +40,22 @@ static void end_session(struct channel *channel, bool keep)
 struct channel *channel_new(bool sync)
 {
 	struct channel *channel = calloc(1, sizeof(*channel));
-	int error;
+	int r;
 
 	if (!channel) {
 		errno = ENOMEM;
 		return NULL;
 	}
 	channel->sync = sync;
-	if ((sync ? broker_reuse(&channel->session) :
-		    broker_open(&channel->session, /* hidden= */ false)) < 0) {
+	if ((sync ? broker_reuse(&channel->session) : broker_open(&channel->session)) < 0) {
 		free(channel);
 		return NULL;
 	}
-	channel->public.fd = rdmabroker_get_fd(channel->session.broker);
-	if (sync)
-		channel->public.fd = wrap_fd(channel->public.fd);
-	if (channel->public.fd < 0) {
-		error = errno;
+	r = make_fd(channel);
+	if (r < 0) {
 		BROKER(rdmabroker_close(channel->session.broker));
 		free(channel);
-		errno = error;
+		errno = -r;
 		return NULL;
 	}
 	pthread_mutex_init(&channel->lock, NULL);
@@ -63,26 +63,44 @@ struct channel *channel_new(bool sync)
 	return channel;
 }
 
+#define GONE_MAX 16
+
+static pthread_mutex_t gone_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct channel *gone[GONE_MAX];
+static unsigned n_gone;
+
+static void free_channel(struct channel *channel)
+{
+	if (channel)
+		pthread_mutex_destroy(&channel->lock);
+	free(channel);
+}
+
 /*
  * An ending program can have a thread that is about to wait on a destroyed channel (rping does). To avoid a use after
- * free, the memory of the last 16 channels is kept.
+ * free, the memory of the last channels is kept. CHANNEL can be NULL.
  */
 static void forget(struct channel *channel)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static struct channel *gone[16];
-	static unsigned n;
 	struct channel *oldest;
 
-	pthread_mutex_lock(&lock);
-	oldest = gone[n];
-	gone[n] = channel;
-	n = (n + 1) % (sizeof(gone) / sizeof(gone[0]));
-	pthread_mutex_unlock(&lock);
-	if (!oldest)
-		return;
-	pthread_mutex_destroy(&oldest->lock);
-	free(oldest);
+	pthread_mutex_lock(&gone_lock);
+	oldest = gone[n_gone];
+	gone[n_gone] = channel;
+	n_gone = (n_gone + 1) % GONE_MAX;
+	pthread_mutex_unlock(&gone_lock);
+	free_channel(oldest);
+}
+
+void channels_begin_in_child(void)
+{
+	pthread_mutex_init(&gone_lock, NULL);
+}
+
+void channels_end(void)
+{
+	for (unsigned i = 0; i < GONE_MAX; i++)
+		forget(NULL);
 }
 
 /*
@@ -173,8 +191,8 @@ int channel_wait(struct channel *channel)
 	struct pollfd p = { .fd = channel->public.fd, .events = POLLIN };
 	int r;
 
-	/* The descriptor of a sync id's channel is not the session's. */
-	if (channel->sync && fcntl(channel->public.fd, F_GETFL) & O_NONBLOCK)
+	/* The library does not know the flags of the program's descriptor. */
+	if (fcntl(channel->public.fd, F_GETFL) & O_NONBLOCK)
 		return poll(&p, 1, 0) == 0 ? -EAGAIN : 0;
 	pthread_mutex_unlock(&channel->lock);
 	/* A cancellation point, like librdmacm's wait. */

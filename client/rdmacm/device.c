@@ -146,6 +146,13 @@ void device_put(struct device *device)
 	pthread_mutex_unlock(&lock);
 }
 
+static void close_device(struct device *device)
+{
+	LIST_REMOVE(device, link);
+	BROKER((rdmabroker_close_device(device->session, device->verbs), 0));
+	free(device);
+}
+
 void devices_sweep(void)
 {
 	struct device *device, *next;
@@ -154,13 +161,28 @@ void devices_sweep(void)
 	check_process();
 	for (device = LIST_FIRST(&devices); device; device = next) {
 		next = LIST_NEXT(device, link);
-		if (device->n_users > 0 || !is_gone(device))
-			continue;
-		LIST_REMOVE(device, link);
-		BROKER((rdmabroker_close_device(device->session, device->verbs), 0));
-		free(device);
+		if (device->n_users == 0 && is_gone(device))
+			close_device(device);
 	}
 	pthread_mutex_unlock(&lock);
+}
+
+void devices_begin_in_child(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	LIST_INIT(&devices);
+}
+
+void devices_end(void)
+{
+	struct device *device, *next;
+
+	check_process();
+	for (device = LIST_FIRST(&devices); device; device = next) {
+		next = LIST_NEXT(device, link);
+		if (device->n_users == 0)
+			close_device(device);
+	}
 }
 
 int device_get_port(struct device *device, uint8_t number, struct port *ret)

@@ -16,17 +16,18 @@
  *   idlife.c      creates, migrates and destroys ids
  *   qp.c          QPs and SRQs
  *   event.c       takes events, and applies them to their ids
+ *   process.c     fork(2) and dlclose(3)
  *   idcalls.c, conncalls.c, groupcalls.c, ep.c
  *                 the calls on ids, on connections, on groups and on endpoints
  *   addrinfo.c, newer.c, rsocket.c
  *                 name look-ups; what newer versions have besides; rsockets, which are librdmacm's over our ids
  *
- * Each public struct is the first member of one of ours. An event channel is a session of the broker, and its fd is
- * the session's socket, by which only events come: replies to all calls come by the process's own session, which also has
- * its devices (options.replies). A sync id has a channel of its own. When the id is destroyed, or migrated to another
- * channel, the session is kept for the next sync id: libfabric creates and migrates one for each connection. The fd of
- * such a channel is an epoll instance that contains the session's descriptor, so that it ends with the channel, and the
- * next one does not inherit its flags.
+ * Each public struct is the first member of one of ours. An event channel is a session of the broker, by whose socket only
+ * events come: replies to all calls come by the process's own session, which also has its devices (options.replies). The fd
+ * of the channel is an epoll instance that is readable while there is an event (rdmabroker_set_epoll()). Like librdmacm's it
+ * is never writable, and what a program writes to it by mistake does not reach the broker. A sync id has a channel of its
+ * own. When the id is destroyed, or migrated to another channel, the session is kept for the next sync id: libfabric creates
+ * and migrates one for each connection. The fd ends with its channel.
  *
  * librdmabroker does not know the QPs: the program or this code creates them, and this code lets the library move them
  * (rdmabroker_move_qp()). So a QP can be of any kind that librdmacm accepts, and the program can replace or clear the
@@ -242,11 +243,8 @@ __attribute__((format(printf, 1, 2))) void report_once(const char *fmt, ...);
  * Called first in API calls that have no object yet: decides between the broker and librdmacm. 0, or -1 with errno.
  */
 int broker_start(void);
-/*
- * Opens a session. HIDDEN: the program does not see its descriptor, and can close it without knowing. 0, or -1 with the
- * errno that librdmacm sets in a similar case.
- */
-int broker_open(struct session *ret, bool hidden);
+/* Opens a session. 0, or -1 with the errno that librdmacm sets in a similar case. */
+int broker_open(struct session *ret);
 /* Like broker_open(), but takes a session of this process and user that broker_keep() has kept, if there is one. */
 int broker_reuse(struct session *ret);
 /* Keep SESSION, which has no ids and no device. If enough sessions are kept, it is closed. */
@@ -264,6 +262,8 @@ struct rdmabroker *broker_try(void);
  */
 bool broker_has_rsockets(void);
 bool broker_can_be_bypassed(void); /* the user may open rdma_cm */
+void broker_begin_in_child(void);
+void broker_end(void); /* the program unloads the drop-in: closes the sessions */
 
 /* device.c: 0, or a negative errno */
 int device_get(const char *name, struct device **ret);
@@ -280,6 +280,8 @@ void devices_sweep(void);
 int device_lend(const char *name);
 int device_get_port(struct device *device, uint8_t number, struct port *ret);
 struct ibv_xrcd *device_get_xrcd(struct device *device); /* NULL with errno */
+void devices_begin_in_child(void);
+void devices_end(void); /* closes those without users */
 
 /* channel.c */
 struct channel *channel_new(bool sync); /* NULL with errno */
@@ -295,6 +297,8 @@ void channel_leave(struct channel *channel);
  * here leaves the channel first. If the channel is closed during the wait, this function does not return.
  */
 int channel_wait(struct channel *channel);
+void channels_begin_in_child(void);
+void channels_end(void);
 
 /* join.c */
 /* FLAGS: of enum rdma_cm_mc_join_flags. NULL: no memory. */

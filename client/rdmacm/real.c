@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <dlfcn.h>
 #include <errno.h>
-#include <limits.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "rdmacm.h"
@@ -18,11 +17,19 @@ static struct real real;
 static void *loaded; /* NULL: not yet, or it cannot be loaded */
 static bool cannot_load, calls_dropin;
 
-/* This drop-in can be installed under librdmacm's path. */
-static void *open_path(const char *path, int flags)
+/* This drop-in can be installed under librdmacm's path. LEN: of FOLDER. */
+static void *open_in(const char *folder, size_t len, int flags)
 {
-	void *lib = dlopen(path, flags);
+	static const char name[] = "/librdmacm.so.1";
+	char *path = malloc(len + sizeof(name));
+	void *lib;
 
+	if (!path)
+		return NULL;
+	memcpy(path, folder, len);
+	memcpy(path + len, name, sizeof(name));
+	lib = dlopen(path, flags);
+	free(path);
 	if (lib && bound_is_own(dlsym(lib, "rdma_create_id"))) {
 		dlclose(lib);
 		lib = NULL;
@@ -37,20 +44,14 @@ static void *open_path(const char *path, int flags)
 static void *open_real(int flags)
 {
 	static const char *const folders[] = { "/usr/lib64", "/usr/lib", "/lib64", "/lib" };
-	char path[PATH_MAX];
 	const char *slash;
 	Dl_info info;
 	void *lib = NULL;
 
-	if (dladdr((void *)ibv_get_device_list, &info) && (slash = strrchr(info.dli_fname, '/'))) {
-		snprintf(path, sizeof(path), "%.*s/librdmacm.so.1", (int)(slash - info.dli_fname),
-			 info.dli_fname);
-		lib = open_path(path, flags);
-	}
-	for (size_t i = 0; !lib && i < sizeof(folders) / sizeof(folders[0]); i++) {
-		snprintf(path, sizeof(path), "%s/librdmacm.so.1", folders[i]);
-		lib = open_path(path, flags);
-	}
+	if (dladdr((void *)ibv_get_device_list, &info) && (slash = strrchr(info.dli_fname, '/')))
+		lib = open_in(info.dli_fname, (size_t)(slash - info.dli_fname), flags);
+	for (size_t i = 0; !lib && i < sizeof(folders) / sizeof(folders[0]); i++)
+		lib = open_in(folders[i], strlen(folders[i]), flags);
 	if (!lib)
 		report_debug("cannot load librdmacm itself");
 	return lib;
@@ -132,4 +133,15 @@ const struct real *real_get_calling_dropin(void)
 	so = calls_dropin;
 	pthread_mutex_unlock(&lock);
 	return so ? &real : NULL;
+}
+
+void real_begin_in_child(void)
+{
+	pthread_mutex_init(&lock, NULL);
+}
+
+void real_end(void)
+{
+	if (loaded)
+		dlclose(loaded);
 }

@@ -58,6 +58,9 @@ const struct real *real_get(void);
  */
 const struct real *real_get_calling_dropin(void);
 
+void real_begin_in_child(void);
+void real_end(void); /* gives librdmacm back, if it was loaded */
+
 /*
  * Not NULL: librdmacm handles all calls of this process. Set at most once, before the program has an id or a channel.
  */

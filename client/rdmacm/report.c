@@ -12,17 +12,27 @@
  * What the drop-in says on stderr: with RDMABROKER_DEBUG=1 each step, without it only what a user must know, once.
  */
 
+#define PREFIX "librdmabroker-rdmacm: "
+
 __attribute__((format(printf, 1, 0))) static void say(const char *fmt, va_list ap)
 {
-	char text[1200], line[TEXT_ESCAPED(sizeof(text))];
+	/* Not on the stack, which can be small. fprintf() would take another 8 KiB of it. */
+	struct {
+		char text[1200], line[sizeof(PREFIX) + TEXT_ESCAPED(1200)];
+	} *out = malloc(sizeof(*out));
 
-	vsnprintf(text, sizeof(text), fmt, ap);
-	text_escape(line, sizeof(line), text);
+	if (!out)
+		return;
+	vsnprintf(out->text, sizeof(out->text), fmt, ap);
+	strcpy(out->line, PREFIX);
+	text_escape(out->line + strlen(PREFIX), TEXT_ESCAPED(1200), out->text);
+	strcat(out->line, "\n");
 	/*
 	 * One call writes the line, so that other threads cannot write into it. BROKER() disables cancellation,
 	 * because the caller can hold locks.
 	 */
-	BROKER(fprintf(stderr, "librdmabroker-rdmacm: %s\n", line));
+	BROKER(fputs(out->line, stderr));
+	free(out);
 }
 
 void report_debug(const char *fmt, ...)

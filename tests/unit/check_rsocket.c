@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/unit/brokerprocess.h"
 #include "tests/unit/loopverbs.h"
 #include "tests/unit/unit.h"
 
@@ -55,10 +56,6 @@ static struct {
 #undef X
 } r;
 
-static char dir[] = "/tmp/rdmabroker-rsocket-XXXXXX";
-static int notices; /* the daemon's, for systemd */
-static pid_t daemon_pid;
-
 /*
  * Libraries find these in place of libc's. librspreload has such functions since 2026, and what its epoll_create1() returns
  * cannot be polled. The library and the drop-in must not call them. librdmacm's datagrams use epoll.
@@ -81,107 +78,17 @@ int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
 
 /* ---- the daemon and the drop-in ---- */
 
-/* The path of FILE in the build directory, from that of this program. */
-static const char *built(const char *file, char ret[PATH_MAX])
-{
-	ssize_t n = readlink("/proc/self/exe", ret, PATH_MAX - 1);
-
-	ck_assert_int_gt(n, 0);
-	ret[n] = 0;
-	for (int i = 0; i < 3; i++)
-		*strrchr(ret, '/') = 0;
-	strcat(ret, "/");
-	return strncat(ret, file, PATH_MAX - strlen(ret) - 1);
-}
-
-static const char *path(const char *name, char ret[64])
-{
-	snprintf(ret, 64, "%s/%s", dir, name);
-	return ret;
-}
-
-static void write_file(const char *name, const char *text)
-{
-	char whole[64];
-	FILE *f = fopen(path(name, whole), "w");
-
-	ck_assert(f && fputs(text, f) >= 0 && fclose(f) == 0);
-}
-
-static void run_daemon(void)
-{
-	char program[PATH_MAX], config[64], listens[64], rules[64], site[64], notify[64];
-
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	setenv("NOTIFY_SOCKET", path("notify", notify), 1);
-	built("tests/fakebroker", program);
-	execl(program, program, path("conf", config), path("socket", listens),
-	      path("policy.d", rules), path("site", site), NULL);
-	_exit(127);
-}
-
-static void start_daemon(void)
-{
-	char text[1024] = "";
-	ssize_t n;
-
-	daemon_pid = fork();
-	ck_assert_int_ge(daemon_pid, 0);
-	if (daemon_pid == 0)
-		run_daemon();
-	while (!strstr(text, "READY=1")) {
-		AWAIT_INPUT(notices, "the daemon to be ready");
-		n = recv(notices, text, sizeof(text) - 1, 0);
-		ck_assert_int_gt(n, 0);
-		text[n] = 0;
-	}
-}
-
-static void stop_daemon(void)
-{
-	kill(daemon_pid, SIGTERM);
-	ck_assert_int_eq(waitpid(daemon_pid, NULL, 0), daemon_pid);
-	daemon_pid = 0;
-}
-
 static void set_up(void)
 {
-	struct sockaddr_un un = { .sun_family = AF_UNIX };
-	char text[256], name[64];
-
-	umask(022);
-	ck_assert_ptr_nonnull(mkdtemp(dir));
-	ck_assert_int_eq(mkdir(path("policy.d", name), 0755), 0);
-	write_file("policy.d/1.rules", "reject connect port 7472\nallow any\n");
-	snprintf(text, sizeof(text), "[Daemon]\nLogLevel=warning\nRestrictedDirectory=%s\n",
-		 path("restricted", name));
-	write_file("conf", text);
-	setenv("RDMABROKER_SOCKET", path("socket", name), 1);
-	path("notify", name);
-	memcpy(un.sun_path, name, strlen(name));
-	notices = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	ck_assert_int_eq(bind(notices, (struct sockaddr *)&un, sizeof(un)), 0);
-	start_daemon();
-}
-
-static void tear_down(void)
-{
-	static const char *const names[] = { "policy.d/1.rules", "policy.d", "conf",
-					     "socket",           "notify",   "socket.common",
-					     "restricted",       "" };
-	char name[64];
-
-	if (daemon_pid > 0)
-		stop_daemon();
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		remove(path(names[i], name));
+	brokerprocess_begin("reject connect port 7472\nallow any\n");
 }
 
 /* As by a program that loads its plug-ins: the drop-in is not visible to other libraries. */
 static void load(void)
 {
 	char file[PATH_MAX];
-	void *lib = dlopen(built("librdmabroker-rdmacm.so", file), RTLD_NOW | RTLD_LOCAL);
+	void *lib =
+		dlopen(brokerprocess_built("librdmabroker-rdmacm.so", file), RTLD_NOW | RTLD_LOCAL);
 
 	ck_assert_msg(lib != NULL, "%s", dlerror());
 #define X(name)                                         \
@@ -194,7 +101,8 @@ static void load(void)
 static void *load_librdmacm(int flags)
 {
 	char file[PATH_MAX];
-	void *lib = dlopen(built("tests/unit/librdmacm.so.1", file), RTLD_NOW | flags);
+	void *lib =
+		dlopen(brokerprocess_built("tests/unit/librdmacm.so.1", file), RTLD_NOW | flags);
 
 	ck_assert_msg(lib != NULL, "%s", dlerror());
 	return lib;
@@ -309,7 +217,8 @@ static int begin_print(void)
 {
 	char name[64];
 	int old = dup(STDERR_FILENO);
-	int fd = open(path("printed", name), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	int fd = open(brokerprocess_path("printed", name), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC,
+		      0600);
 
 	unlink(name);
 	dup2(fd, STDERR_FILENO);
@@ -334,17 +243,6 @@ static void end_print(int old)
 	} while (0)
 
 /* ---- tests ---- */
-
-/* A program with sanitizers cannot use RTLD_DEEPBIND, and must preload them before all other libraries. */
-static bool is_sanitized(void)
-{
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-	fprintf(stderr, "skipped: the program has sanitizers\n");
-	return true;
-#else
-	return false;
-#endif
-}
 
 START_TEST(data_in_both_directions)
 {
@@ -553,7 +451,7 @@ START_TEST(a_broker_that_comes_later)
 
 	if (must_skip())
 		return;
-	stop_daemon();
+	brokerprocess_stop();
 	load();
 	/* This needs no broker. */
 	ck_assert_int_eq(pipe(fds), 0);
@@ -562,7 +460,7 @@ START_TEST(a_broker_that_comes_later)
 	ck_assert_int_eq(r.rpoll(&p, 1, PATIENCE_MS), 1);
 	PRINTS(FAILS(r.rsocket(AF_INET, SOCK_STREAM, 0), ENODEV));
 	ck_assert_ptr_nonnull(strstr(printed, "check that rdmabrokerd is running"));
-	start_daemon();
+	brokerprocess_start();
 	listener = new_listener();
 	connect_and_talk(listener, 1);
 	OK(r.rclose(listener));
@@ -572,7 +470,7 @@ END_TEST
 /* What librdmacm itself says without a device of the kernel. */
 START_TEST(not_by_the_broker)
 {
-	if (must_skip() || is_sanitized())
+	if (must_skip() || brokerprocess_is_sanitized())
 		return;
 	setenv("RDMABROKER_RSOCKETS", "direct", 1);
 	setenv("RDMABROKER_DEBUG", "1", 1);
@@ -588,7 +486,7 @@ START_TEST(the_fallback_without_the_node)
 {
 	if (must_skip())
 		return;
-	stop_daemon();
+	brokerprocess_stop();
 	setenv("RDMABROKER_FALLBACK", "direct", 1);
 	setenv("RDMABROKER_DEBUG", "1", 1);
 	load();
@@ -602,7 +500,7 @@ END_TEST
 /* As with a librdmacm that was linked so that it calls its own functions directly. */
 START_TEST(a_librdmacm_that_does_not_call_us)
 {
-	if (must_skip() || is_sanitized())
+	if (must_skip() || brokerprocess_is_sanitized())
 		return;
 	load_librdmacm(RTLD_GLOBAL);
 	load();
@@ -664,12 +562,12 @@ static int run_with_librspreload(const char *librspreload)
 	int status;
 
 	if (pid == 0) {
-		snprintf(both, sizeof(both), "%s:%s", built("librdmabroker-rdmacm.so", dropin),
-			 librspreload);
+		snprintf(both, sizeof(both), "%s:%s",
+			 brokerprocess_built("librdmabroker-rdmacm.so", dropin), librspreload);
 		setenv("LD_PRELOAD", both, 1);
 		setenv("RDMABROKER_DEVICES", "all",
 		       1); /* as with rdmabrokerctl run: a session at the start */
-		built("tests/unit/check_rsocket", self);
+		brokerprocess_built("tests/unit/check_rsocket", self);
 		execl(self, self, "sockets", NULL);
 		_exit(127);
 	}
@@ -681,10 +579,11 @@ START_TEST(a_program_of_sockets)
 {
 	char librdmacm[PATH_MAX], file[PATH_MAX + 32], real[PATH_MAX];
 
-	ck_assert_ptr_nonnull(realpath(built("tests/unit/librdmacm.so.1", librdmacm), real));
+	ck_assert_ptr_nonnull(
+		realpath(brokerprocess_built("tests/unit/librdmacm.so.1", librdmacm), real));
 	*strrchr(real, '/') = 0;
 	snprintf(file, sizeof(file), "%s/rsocket/librspreload.so", real);
-	if (is_sanitized())
+	if (brokerprocess_is_sanitized())
 		return;
 	if (access(file, R_OK) < 0) {
 		fprintf(stderr, "skipped: there is no %s\n", file);
@@ -714,5 +613,6 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && strcmp(argv[1], "sockets") == 0)
 		return run_sockets();
-	return unit_run("rsocket", set_up, tear_down, tests, sizeof(tests) / sizeof(tests[0]));
+	return unit_run("rsocket", set_up, brokerprocess_end, tests,
+			sizeof(tests) / sizeof(tests[0]));
 }

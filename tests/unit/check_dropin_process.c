@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <rdma/rdma_cma.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/unit/brokerprocess.h"
+#include "tests/unit/fds.h"
+#include "tests/unit/loopverbs.h"
+#include "tests/unit/unit.h"
+
+/*
+ * What belongs to a program that uses the drop-in: its standard descriptors, its threads' stacks, its children, its memory after
+ * dlclose(3). The drop-in as programs load it, and a daemon that is a process of its own.
+ */
+
+#define PORT 7471
+
+#define CALLS                          \
+	X(rdma_create_event_channel);  \
+	X(rdma_destroy_event_channel); \
+	X(rdma_create_id);             \
+	X(rdma_destroy_id);            \
+	X(rdma_bind_addr);             \
+	X(rdma_listen);                \
+	X(rdma_resolve_addr);          \
+	X(rdma_resolve_route);         \
+	X(rdma_create_qp);             \
+	X(rdma_destroy_qp);            \
+	X(rdma_connect);               \
+	X(rdma_accept);                \
+	X(rdma_disconnect);            \
+	X(rdma_get_devices);           \
+	X(rdma_free_devices);          \
+	X(rdma_get_cm_event);          \
+	X(rdma_ack_cm_event);
+
+static struct {
+#define X(name) __typeof__(name) *name
+	CALLS
+#undef X
+} r;
+
+static void *load(void)
+{
+	char file[PATH_MAX];
+	void *lib =
+		dlopen(brokerprocess_built("librdmabroker-rdmacm.so", file), RTLD_NOW | RTLD_LOCAL);
+
+	ck_assert_msg(lib != NULL, "%s", dlerror());
+#define X(name)                                         \
+	r.name = (__typeof__(r.name))dlsym(lib, #name); \
+	ck_assert_ptr_nonnull(r.name)
+	CALLS
+#undef X
+	return lib;
+}
+
+static void set_up(void)
+{
+	brokerprocess_begin("allow any\n");
+}
+
+#define OK(call) ck_assert_msg((call) == 0, "%s: %s", #call, strerror(errno))
+
+static struct sockaddr *addr(uint16_t port)
+{
+	static _Thread_local struct sockaddr_in in;
+
+	in = (struct sockaddr_in){
+		.sin_family = AF_INET,
+		.sin_port = htons(port),
+		.sin_addr.s_addr = htonl(0x0a090001),
+	};
+	return (struct sockaddr *)&in;
+}
+
+static struct rdma_event_channel *new_channel(void)
+{
+	struct rdma_event_channel *channel = r.rdma_create_event_channel();
+
+	ck_assert_msg(channel != NULL, "create_event_channel: %s", strerror(errno));
+	return channel;
+}
+
+static struct rdma_cm_id *new_id(struct rdma_event_channel *channel)
+{
+	struct rdma_cm_id *id;
+
+	OK(r.rdma_create_id(channel, &id, NULL, RDMA_PS_TCP));
+	return id;
+}
+
+static struct rdma_cm_id *take(struct rdma_event_channel *channel, enum rdma_cm_event_type type)
+{
+	struct rdma_cm_event *event;
+	struct rdma_cm_id *id;
+
+	OK(r.rdma_get_cm_event(channel, &event));
+	ck_assert_int_eq(event->event, type);
+	id = event->id;
+	r.rdma_ack_cm_event(event);
+	return id;
+}
+
+static void make_qp(struct rdma_cm_id *id)
+{
+	struct ibv_qp_init_attr attr = { .cap = { 4, 4, 1, 1, 0 }, .qp_type = IBV_QPT_RC };
+
+	OK(r.rdma_create_qp(id, NULL, &attr));
+}
+
+/* All of a connection's life. */
+static void connect_once(uint16_t port)
+{
+	struct rdma_event_channel *passive = new_channel(), *active = new_channel();
+	struct rdma_cm_id *listener = new_id(passive), *id = new_id(active), *child;
+	struct rdma_conn_param p = { .retry_count = 7 };
+	struct ibv_context **devices = r.rdma_get_devices(NULL);
+
+	ck_assert_ptr_nonnull(devices);
+	r.rdma_free_devices(devices);
+	OK(r.rdma_bind_addr(listener, addr(port)));
+	OK(r.rdma_listen(listener, 4));
+	OK(r.rdma_resolve_addr(id, NULL, addr(port), PATIENCE_MS));
+	take(active, RDMA_CM_EVENT_ADDR_RESOLVED);
+	OK(r.rdma_resolve_route(id, PATIENCE_MS));
+	take(active, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	make_qp(id);
+	OK(r.rdma_connect(id, &p));
+	child = take(passive, RDMA_CM_EVENT_CONNECT_REQUEST);
+	make_qp(child);
+	OK(r.rdma_accept(child, &p));
+	take(active, RDMA_CM_EVENT_ESTABLISHED);
+	take(passive, RDMA_CM_EVENT_ESTABLISHED);
+	OK(r.rdma_disconnect(id));
+	take(passive, RDMA_CM_EVENT_DISCONNECTED);
+	r.rdma_destroy_qp(id);
+	r.rdma_destroy_qp(child);
+	OK(r.rdma_destroy_id(id));
+	OK(r.rdma_destroy_id(child));
+	OK(r.rdma_destroy_id(listener));
+	r.rdma_destroy_event_channel(active);
+	r.rdma_destroy_event_channel(passive);
+}
+
+/* ---- descriptors ---- */
+
+/* Daemons are started without standard descriptors, and print nevertheless. */
+START_TEST(standard_descriptors)
+{
+	struct rdma_event_channel *channel;
+	struct rdma_cm_id *id, *sync;
+	int kept[3], low = 0;
+
+	load();
+	for (int i = 0; i < 3; i++) {
+		kept[i] = fcntl(i, F_DUPFD_CLOEXEC, 10);
+		close(i);
+	}
+	channel = r.rdma_create_event_channel();
+	for (int i = 0; i < 3; i++) {
+		low += fcntl(i, F_GETFD) >= 0;
+		if (write(i, "text", 4) >= 0)
+			low++;
+	}
+	id = channel && r.rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) == 0 ? id : NULL;
+	sync = r.rdma_create_id(NULL, &sync, NULL, RDMA_PS_TCP) == 0 ? sync : NULL;
+	for (int i = 0; i < 3; i++)
+		low += fcntl(i, F_GETFD) >= 0;
+	for (int i = 0; i < 3; i++)
+		dup2(kept[i], i);
+	ck_assert_int_eq(low, 0);
+	ck_assert(channel && id && sync);
+	OK(r.rdma_bind_addr(id, addr(0)));
+	OK(r.rdma_destroy_id(sync));
+	OK(r.rdma_destroy_id(id));
+	r.rdma_destroy_event_channel(channel);
+}
+END_TEST
+
+static short poll_now(const struct rdma_event_channel *channel)
+{
+	struct pollfd p = { channel->fd, POLLIN | POLLOUT | POLLPRI | POLLWRNORM, 0 };
+
+	poll(&p, 1, 0);
+	return p.revents;
+}
+
+/* Event loops watch a descriptor for more than reading. */
+START_TEST(a_channel_is_never_writable)
+{
+	struct rdma_event_channel *channel;
+	struct rdma_cm_id *id;
+
+	load();
+	channel = new_channel();
+	ck_assert_int_eq(poll_now(channel), 0);
+	ck_assert_int_eq(fcntl(channel->fd, F_GETFD), FD_CLOEXEC);
+	ck_assert_int_eq(fcntl(channel->fd, F_GETFL) & O_ACCMODE, O_RDWR);
+	ck_assert_int_lt(write(channel->fd, "text", 4), 0);
+	id = new_id(channel);
+	OK(r.rdma_resolve_addr(id, NULL, addr(PORT), PATIENCE_MS));
+	AWAIT_INPUT(channel->fd, "an event");
+	ck_assert_int_eq(poll_now(channel), POLLIN);
+	take(channel, RDMA_CM_EVENT_ADDR_RESOLVED);
+	ck_assert_int_eq(poll_now(channel), 0);
+	OK(r.rdma_resolve_route(id, PATIENCE_MS));
+	ck_assert_int_eq(poll_now(channel), POLLIN);
+	take(channel, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	ck_assert_int_eq(poll_now(channel), 0);
+	OK(r.rdma_destroy_id(id));
+	id = new_id(NULL);
+	ck_assert_int_eq(poll_now(id->channel), 0);
+	OK(r.rdma_destroy_id(id));
+	r.rdma_destroy_event_channel(channel);
+}
+END_TEST
+
+/* Calls can receive events, which the program has not taken. */
+START_TEST(readable_stays_readable)
+{
+	struct rdma_event_channel *channel;
+	struct rdma_cm_id *id, *other;
+
+	load();
+	channel = new_channel();
+	for (int i = 0; i < 200; i++) {
+		id = new_id(channel);
+		OK(r.rdma_resolve_addr(id, NULL, addr(PORT), PATIENCE_MS));
+		AWAIT_INPUT(channel->fd, "an event");
+		other = new_id(channel);
+		ck_assert_int_eq(poll_now(channel), POLLIN);
+		OK(r.rdma_bind_addr(other, addr(0)));
+		ck_assert_int_eq(poll_now(channel), POLLIN);
+		OK(r.rdma_listen(other, 4));
+		ck_assert_int_eq(poll_now(channel), POLLIN);
+		OK(r.rdma_destroy_id(other));
+		ck_assert_int_eq(poll_now(channel), POLLIN);
+		take(channel, RDMA_CM_EVENT_ADDR_RESOLVED);
+		ck_assert_int_eq(poll_now(channel), 0);
+		OK(r.rdma_destroy_id(id));
+	}
+	r.rdma_destroy_event_channel(channel);
+}
+END_TEST
+
+/* ---- threads and children ---- */
+
+static void *connect_in_thread(void *arg)
+{
+	connect_once(PORT);
+	return arg;
+}
+
+/* brpc's threads have 32 KiB, those of embedded programs the least that is possible. */
+START_TEST(small_stacks)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	void *result;
+
+	if (brokerprocess_is_sanitized())
+		return;
+	load();
+	pthread_attr_init(&attr);
+	ck_assert_int_eq(pthread_attr_setstacksize(&attr, 16384), 0);
+	ck_assert_int_eq(pthread_create(&thread, &attr, connect_in_thread, &r), 0);
+	pthread_join(thread, &result);
+	ck_assert_ptr_eq(result, &r);
+}
+END_TEST
+
+static atomic_bool ends;
+
+static void *call_all_the_time(void *arg)
+{
+	while (!atomic_load(&ends)) {
+		struct rdma_event_channel *channel = new_channel();
+		struct ibv_context **devices = r.rdma_get_devices(NULL);
+
+		r.rdma_free_devices(devices);
+		r.rdma_destroy_event_channel(channel);
+	}
+	return arg;
+}
+
+#define N_CHILDREN 100
+
+static void be_child(void)
+{
+	struct rdma_event_channel *channel;
+	struct rdma_cm_id *id;
+
+	alarm(30);
+	channel = r.rdma_create_event_channel();
+	if (!channel || r.rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) != 0 ||
+	    r.rdma_bind_addr(id, addr(0)) != 0)
+		_exit(1);
+	r.rdma_destroy_id(id);
+	r.rdma_destroy_event_channel(channel);
+	_exit(0);
+}
+
+/* The locks that the other thread holds at the fork are nobody's in the child. */
+START_TEST(children_beside_a_thread)
+{
+	pthread_t thread;
+	int status;
+
+	load();
+	ck_assert_int_eq(pthread_create(&thread, NULL, call_all_the_time, NULL), 0);
+	for (int i = 0; i < N_CHILDREN; i++) {
+		pid_t pid = fork();
+
+		/* Check has a lock, too. */
+		if (pid == 0)
+			be_child();
+		ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+		ck_assert_msg(status == 0, "child %d: status 0x%x", i, status);
+	}
+	atomic_store(&ends, true);
+	pthread_join(thread, NULL);
+}
+END_TEST
+
+/* ---- plug-ins ---- */
+
+static unsigned count_daemons_fds(void)
+{
+	char name[64];
+	unsigned n = 0;
+	DIR *dir;
+
+	snprintf(name, sizeof(name), "/proc/%d/fd", brokerprocess_pid);
+	dir = opendir(name);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+static bool is_loaded(void)
+{
+	char file[PATH_MAX];
+	void *lib = dlopen(brokerprocess_built("librdmabroker-rdmacm.so", file),
+			   RTLD_NOW | RTLD_NOLOAD);
+
+	if (lib)
+		dlclose(lib);
+	return lib != NULL;
+}
+
+START_TEST(plugins_leave_nothing)
+{
+	unsigned before = count_fds(), daemons = 0;
+	struct rdma_cm_id *id;
+
+	for (int i = 0; i < 100; i++) {
+		void *lib = load();
+
+		if (i % 3 == 0)
+			connect_once(PORT);
+		if (i % 2 == 0) {
+			id = new_id(NULL);
+			OK(r.rdma_destroy_id(id));
+		}
+		r.rdma_destroy_event_channel(new_channel());
+		ck_assert_int_eq(dlclose(lib), 0);
+		ck_assert(!is_loaded());
+		ck_assert_uint_eq(count_fds(), before);
+		/* The daemon keeps what the first connection has opened. */
+		if (i == 0)
+			daemons = count_daemons_fds();
+	}
+	AWAIT(count_daemons_fds() <= daemons, "the daemon to close its sockets");
+}
+END_TEST
+
+/* At exit(3) other threads can be in calls. */
+START_TEST(exit_beside_a_thread)
+{
+	pthread_t thread;
+	int status;
+
+	for (int i = 0; i < 20; i++) {
+		pid_t pid = fork();
+
+		ck_assert_int_ge(pid, 0);
+		if (pid == 0) {
+			alarm(30);
+			load();
+			r.rdma_destroy_event_channel(new_channel());
+			pthread_create(&thread, NULL, call_all_the_time, NULL);
+			usleep((useconds_t)i * 100);
+			exit(0);
+		}
+		ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+		ck_assert_int_eq(status, 0);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	const TTest *const tests[] = {
+		standard_descriptors, a_channel_is_never_writable, readable_stays_readable,
+		small_stacks,         children_beside_a_thread,    plugins_leave_nothing,
+		exit_beside_a_thread,
+	};
+
+	return unit_run("dropin_process", set_up, brokerprocess_end, tests,
+			sizeof(tests) / sizeof(tests[0]));
+}
