@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "rdmacm.h"
@@ -185,11 +188,44 @@ void broker_keep(const struct session *session)
 		BROKER(rdmabroker_close(session->broker));
 }
 
+/* udev keeps the properties that its rules have set, see proto/nodes.h. */
+static bool udev_has_opened(dev_t node)
+{
+	char path[64], line[256];
+	bool ret = false;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/run/udev/data/c%u:%u", major(node), minor(node));
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	while (!ret && fgets(line, sizeof(line), file))
+		ret = strcmp(line, "E:RDMABROKER_NODES=open\n") == 0;
+	fclose(file);
+	return ret;
+}
+
+/*
+ * Whether the admin lets everybody use RDMA without the broker. What this process may open does not tell: root's services
+ * can open nodes that are the broker's, and must not pass it by.
+ */
+static bool nodes_are_open(void)
+{
+	const mode_t everybody = S_IROTH | S_IWOTH;
+	struct stat st;
+
+	return stat(CM_NODE, &st) == 0 &&
+	       ((st.st_mode & everybody) == everybody || udev_has_opened(st.st_rdev));
+}
+
 static bool may_go_direct(int r)
 {
 	const char *fallback = secure_getenv("RDMABROKER_FALLBACK");
 
-	return does_not_answer(r) && fallback && strcmp(fallback, "direct") == 0;
+	if (fallback)
+		return strcmp(fallback, "direct") == 0 && does_not_answer(r);
+	/* -ECONNRESET: there is a broker, which does not want this client now. */
+	return does_not_answer(r) && r != -ECONNRESET && nodes_are_open();
 }
 
 /* The newest session of this process, or of its present user, too; NULL: there is none. */
@@ -269,7 +305,7 @@ bool broker_has_rsockets(void)
 	pthread_mutex_lock(&lock);
 	r = open_shared(/* of_user= */ false, &session);
 	pthread_mutex_unlock(&lock);
-	return !does_not_answer(r) || !broker_can_be_bypassed();
+	return !may_go_direct(r);
 }
 
 void broker_begin_in_child(void)

@@ -258,7 +258,7 @@ struct rdmabroker *broker_get_session(const struct rdmabroker *lost);
 struct rdmabroker *broker_try(void);
 /*
  * Whether the connections of rsockets go to the broker. They do not if RDMABROKER_RSOCKETS is `direct`, or if the broker does
- * not answer and the user can do without. Prints no error.
+ * not answer and RDMABROKER_FALLBACK lets librdmacm do without. Prints no error.
  */
 bool broker_has_rsockets(void);
 bool broker_can_be_bypassed(void); /* the user may open rdma_cm */

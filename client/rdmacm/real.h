@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #pragma once
 
-/* librdmacm itself, for RDMABROKER_FALLBACK=direct, and for rsockets. */
+/* librdmacm itself, for hosts whose nodes are open and that have no broker (RDMABROKER_FALLBACK), and for rsockets. */
 
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include "tests/unit/unit.h"
 
 pid_t brokerprocess_pid;
+char brokerprocess_printed[4096];
 static char dir[] = "/tmp/rdmabroker-process-XXXXXX";
 static int notices; /* the daemon's, for systemd */
 
@@ -42,6 +44,11 @@ static void write_file(const char *name, const char *text)
 	FILE *f = fopen(brokerprocess_path(name, whole), "w");
 
 	ck_assert(f && fputs(text, f) >= 0 && fclose(f) == 0);
+}
+
+void brokerprocess_write_rules(const char *rules)
+{
+	write_file("policy.d/1.rules", rules);
 }
 
 static void run_daemon(void)
@@ -89,7 +96,7 @@ void brokerprocess_begin(const char *rules)
 	umask(022);
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	ck_assert_int_eq(mkdir(brokerprocess_path("policy.d", name), 0755), 0);
-	write_file("policy.d/1.rules", rules);
+	brokerprocess_write_rules(rules);
 	snprintf(text, sizeof(text), "[Daemon]\nLogLevel=warning\nRestrictedDirectory=%s\n",
 		 brokerprocess_path("restricted", name));
 	write_file("conf", text);
@@ -123,4 +130,27 @@ bool brokerprocess_is_sanitized(void)
 #else
 	return false;
 #endif
+}
+
+int brokerprocess_begin_print(void)
+{
+	char name[64];
+	int old = dup(STDERR_FILENO);
+	int fd = open(brokerprocess_path("printed", name), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC,
+		      0600);
+
+	unlink(name);
+	dup2(fd, STDERR_FILENO);
+	close(fd);
+	return old;
+}
+
+void brokerprocess_end_print(int old)
+{
+	ssize_t n =
+		pread(STDERR_FILENO, brokerprocess_printed, sizeof(brokerprocess_printed) - 1, 0);
+
+	dup2(old, STDERR_FILENO);
+	close(old);
+	brokerprocess_printed[n > 0 ? n : 0] = 0;
 }

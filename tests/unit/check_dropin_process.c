@@ -10,7 +10,10 @@
 #include <rdma/rdma_cma.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -334,6 +337,100 @@ START_TEST(children_beside_a_thread)
 }
 END_TEST
 
+/* ---- without a broker ---- */
+
+static mode_t node_mode; /* of rdma_cm; 0: as it is on this host */
+static const char *property; /* what udev says of it */
+
+/* The drop-in finds these in place of libc's. */
+int stat(const char *path, struct stat *ret)
+{
+	if (node_mode == 0 || strcmp(path, "/dev/infiniband/rdma_cm") != 0)
+		return fstatat(AT_FDCWD, path, ret, 0);
+	*ret = (struct stat){ .st_mode = node_mode, .st_rdev = makedev(10, 122) };
+	return 0;
+}
+
+FILE *fopen(const char *path, const char *mode)
+{
+	__typeof__(fopen) *real = (__typeof__(real))dlsym(RTLD_NEXT, "fopen");
+
+	if (property && strcmp(path, "/run/udev/data/c10:122") == 0)
+		return fmemopen((void *)property, strlen(property), "r");
+	return real(path, mode);
+}
+
+/* Whether librdmacm itself has got the call. It finds no device of the kernel, or, as this user, one. */
+static bool goes_direct(const char *fallback, mode_t mode, const char *says)
+{
+	void *lib;
+
+	node_mode = mode;
+	property = says;
+	if (fallback)
+		setenv("RDMABROKER_FALLBACK", fallback, 1);
+	else
+		unsetenv("RDMABROKER_FALLBACK");
+	lib = load();
+	PRINTS(r.rdma_create_event_channel());
+	dlclose(lib);
+	node_mode = 0;
+	property = NULL;
+	return strstr(brokerprocess_printed, "using librdmacm itself instead");
+}
+
+static const char opened[] = "I:1\nE:RDMABROKER_NODES=open\nG:systemd\n";
+
+/* Open nodes are known by their mode, or by udev, and not by what this user, who can be root, may open. */
+START_TEST(a_host_without_a_broker)
+{
+	if (brokerprocess_is_sanitized())
+		return;
+	setenv("RDMABROKER_DEBUG", "1", 1);
+	brokerprocess_stop();
+	for (int i = 0; i < 2; i++) {
+		ck_assert(goes_direct(NULL, S_IFCHR | 0666, NULL));
+		ck_assert(!goes_direct(NULL, S_IFCHR | 0600, NULL));
+		ck_assert(!goes_direct(NULL, S_IFCHR | 0664, NULL));
+		ck_assert(goes_direct(NULL, S_IFCHR | 0660, opened));
+		ck_assert(!goes_direct(NULL, S_IFCHR | 0660, "E:RDMABROKER_NODES=closed\n"));
+		ck_assert(goes_direct("direct", S_IFCHR | 0600, NULL));
+		ck_assert(!goes_direct("none", S_IFCHR | 0666, NULL));
+		/* Then there is no socket. */
+		unlink(getenv("RDMABROKER_SOCKET"));
+	}
+}
+END_TEST
+
+/* Not after a refusal, and not if it had a session before. */
+START_TEST(a_broker_that_has_answered)
+{
+	struct rdma_event_channel *channel;
+	char name[64];
+
+	if (brokerprocess_is_sanitized())
+		return;
+	setenv("RDMABROKER_DEBUG", "1", 1);
+	brokerprocess_stop();
+	brokerprocess_write_rules("reject session\nallow any\n");
+	brokerprocess_start();
+	/* By the other socket, root needs no rule. */
+	setenv("RDMABROKER_SOCKET", brokerprocess_path("socket.common", name), 1);
+	ck_assert(!goes_direct(NULL, S_IFCHR | 0666, NULL));
+	ck_assert_ptr_nonnull(strstr(brokerprocess_printed, "refuses"));
+	brokerprocess_stop();
+	brokerprocess_write_rules("allow any\n");
+	brokerprocess_start();
+	load();
+	channel = new_channel();
+	brokerprocess_stop();
+	node_mode = S_IFCHR | 0666;
+	ck_assert_ptr_null(r.rdma_create_event_channel());
+	ck_assert_int_eq(errno, ENODEV);
+	r.rdma_destroy_event_channel(channel);
+}
+END_TEST
+
 /* ---- plug-ins ---- */
 
 static unsigned count_daemons_fds(void)
@@ -416,7 +513,7 @@ int main(void)
 	const TTest *const tests[] = {
 		standard_descriptors, a_channel_is_never_writable, readable_stays_readable,
 		small_stacks,         children_beside_a_thread,    plugins_leave_nothing,
-		exit_beside_a_thread,
+		exit_beside_a_thread, a_host_without_a_broker,     a_broker_that_has_answered,
 	};
 
 	return unit_run("dropin_process", set_up, brokerprocess_end, tests,
