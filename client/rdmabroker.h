@@ -118,6 +118,12 @@ enum rdmabroker_flags {
 	 * whether the descriptor is still its own, which takes one more system call each time.
 	 */
 	RDMABROKER_TRUST_FD = 1 << 8,
+	/*
+	 * The process starts, and it is not known whether it needs RDMA: rdmabroker_open(), and rdmabroker_lease_devices()
+	 * without a name directly after it, take 100 ms together at most, and the broker does not note if policy refuses
+	 * them. Other calls are not concerned.
+	 */
+	RDMABROKER_AT_START = 1 << 9,
 };
 
 struct rdmabroker_options {

@@ -50,7 +50,8 @@ $(UNIT_RSOCKET): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(O)/obj/tests/unit/
 	$(Q)ln -sf $$($(CC) -print-file-name=librdmacm.so.1) $(@D)/librdmacm.so.1
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -Wl,--export-dynamic-symbol='ibv_*' \
 		-Wl,--export-dynamic-symbol='epoll_*' -Wl,--export-dynamic-symbol=stat \
-		-Wl,--export-dynamic-symbol=fopen $(CHECK_LIBS) -pthread
+		-Wl,--export-dynamic-symbol=fopen -Wl,--export-dynamic-symbol='glob*' \
+		-Wl,--export-dynamic-symbol=eaccess $(CHECK_LIBS) -pthread
 
 PEERD_HARNESS := $(O)/obj/tests/unit/peerd.o $(filter-out %/exporter.o %/helper.o %/pair.o,$(HARNESS)) \
 	$(call objs,client/peerd/gate.c client/peerd/message.c client/peerd/seal.c $(FAKE_SRC))

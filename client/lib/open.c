@@ -37,6 +37,7 @@
  * goodbye. Nothing here waits longer than the options allow.
  */
 
+#define START_MS 100 /* see RDMABROKER_AT_START */
 #define TRIES 3 /* how often a session is opened, if the broker closes it at once */
 #define ADOPT_SERIAL UINT32_MAX /* no request of the launcher has it */
 #define DEFAULT_SOCKET "/run/rdmabroker/rdmabroker.sock"
@@ -46,7 +47,7 @@
 	((unsigned)(RDMABROKER_NONBLOCK | RDMABROKER_FORK_SAFE | RDMABROKER_RETRY_BUSY | \
 		    RDMABROKER_FAIL_BY_EVENT | RDMABROKER_CONFIRM_DISCONNECT |           \
 		    RDMABROKER_NO_POLL | RDMABROKER_AS_ADMIN | RDMABROKER_AS_HELPER |    \
-		    RDMABROKER_TRUST_FD))
+		    RDMABROKER_TRUST_FD | RDMABROKER_AT_START))
 
 /* All parts of a session, in one block of memory. */
 struct parts {
@@ -170,6 +171,7 @@ static int call_hello(struct rdmabroker *session, const struct rdmabroker *repli
 	if (session->flags & RDMABROKER_CONFIRM_DISCONNECT)
 		m.features |= RDMABROKER__FEATURE__FEATURE_CONFIRMS_DISCONNECT;
 	m.replies_to = replies ? replies->number : 0;
+	m.at_start = session->flags & RDMABROKER_AT_START;
 	r = call_wait_like(&session->wire, &call, &request, timeout_ms, ret);
 	if (r == 0 && (*ret)->reply->result_case != RDMABROKER__REPLY__RESULT_HELLO) {
 		frame_free(*ret);
@@ -373,13 +375,15 @@ int rdmabroker_open(const struct rdmabroker_options *options, struct rdmabroker 
 
 	if (r < 0)
 		return r;
-	deadline = deadline_after(our.call_timeout_ms);
+	deadline = deadline_after(our.flags & RDMABROKER_AT_START ? START_MS : our.call_timeout_ms);
 	/* A daemon that is restarted keeps all sessions but those whose hello is not answered yet. */
 	for (unsigned i = 0; i < TRIES; i++) {
 		r = open_once(&our, /* sock= */ -1, deadline, ret);
 		if (r != -ECONNRESET || deadline_left(deadline) <= 0)
 			break;
 	}
+	if (r == 0 && our.flags & RDMABROKER_AT_START)
+		(*ret)->start_deadline = deadline;
 	return r;
 }
 

@@ -73,10 +73,12 @@ static int open_session(struct session *ret, unsigned flags, struct rdmabroker *
 	struct rdmabroker_options options = RDMABROKER_OPTIONS_INIT;
 	static atomic_bool has_devices;
 
-	/* Fail without a device, as librdmacm does at its first call. */
-	if (!atomic_load(&has_devices) && !look_for_devices())
-		return -ENODEV;
-	atomic_store(&has_devices, true);
+	/* Fail without a device, as librdmacm does at its first call. At the start its caller has looked. */
+	if (!(flags & RDMABROKER_AT_START)) {
+		if (!atomic_load(&has_devices) && !look_for_devices())
+			return -ENODEV;
+		atomic_store(&has_devices, true);
+	}
 	options.flags = RDMABROKER_FAIL_BY_EVENT | RDMABROKER_CONFIRM_DISCONNECT | flags;
 	options.replies = replies;
 	*ret = (struct session){ .pid = getpid(), .uid = geteuid(), .gid = getegid() };
@@ -264,6 +266,30 @@ static int open_shared(bool of_user, struct rdmabroker **ret)
 	LIST_INSERT_HEAD(&all_shared, shared, link);
 	*ret = shared->session.broker;
 	return 0;
+}
+
+void broker_lend_at_start(void)
+{
+	struct shared *shared = calloc(1, sizeof(*shared));
+	int r;
+
+	if (!shared)
+		return;
+	pthread_mutex_lock(&lock);
+	r = open_session(&shared->session, RDMABROKER_NO_POLL | RDMABROKER_AT_START,
+			 /* replies= */ NULL);
+	if (r == 0) {
+		r = BROKER(rdmabroker_lease_devices(shared->session.broker, /* name= */ NULL));
+		if (r < 0)
+			BROKER(rdmabroker_close(shared->session.broker));
+	}
+	if (r == 0) {
+		has_answered = true;
+		LIST_INSERT_HEAD(&all_shared, shared, link);
+	} else {
+		free(shared);
+	}
+	pthread_mutex_unlock(&lock);
 }
 
 /* *RET: the session; NULL after 0: librdmacm handles all calls. */

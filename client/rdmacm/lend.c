@@ -16,7 +16,10 @@
  *     programs that load libibverbs later. A shell that only starts other programs has them, too;
  *   - if ibv_open_device() is refused, the drop-in requests the lease, and tries again. So it works after fork(2), too, and
  *     after the program has closed the library's descriptors;
- *   - if the program's calls of ibv_open_device() do not come here, it requests these leases at the start, too.
+ *   - if the program's calls of ibv_open_device() do not come here, it requests these leases at the start, too, for no other
+ *     place comes before libibverbs looks at the devices. Most of these programs do not use RDMA, such as those that load
+ *     libceph. So they must not notice it, nor may the admin: the broker does not note a refusal, there is little time, and
+ *     nothing is kept without a lease.
  */
 
 struct ibv_context *ibv_open_device(struct ibv_device *device)
@@ -67,6 +70,8 @@ __attribute__((constructor)) static void lend_at_start(void)
 {
 	const char *wanted = secure_getenv("RDMABROKER_DEVICES");
 
-	if (wanted ? strcmp(wanted, "all") == 0 : !is_called() && needs_lease())
+	if (wanted && strcmp(wanted, "all") == 0)
 		device_lend(NULL);
+	else if (!wanted && !is_called() && needs_lease())
+		broker_lend_at_start();
 }

@@ -128,10 +128,12 @@ int do_hello(struct call *call)
 			     hello->features & RDMABROKER__FEATURE__FEATURE_CONFIRMS_DISCONNECT);
 	session_set_keeps_leases(call->session,
 				 hello->features & RDMABROKER__FEATURE__FEATURE_GOODBYE);
+	session_set_at_start(call->session, hello->at_start);
 	if (r == 0)
 		r = session_find_workload(call->session, &call->failure);
 	if (r == 0)
 		r = session_greet(call->session, &call->failure);
+	session_set_at_start(call->session, false);
 	if (r != 0)
 		return r;
 	session_set_replies_to(call->session, hello->replies_to);
@@ -422,7 +424,9 @@ int do_open_device(struct call *call)
 
 	if (strlen(name) > 63)
 		return bad_request(call, "the device's name is longer than 63 bytes");
+	session_set_at_start(call->session, call->request->open_device->at_start);
 	r = lease_open(call->session, name, &device, &call->failure);
+	session_set_at_start(call->session, false);
 	if (r != 0)
 		return r;
 	rdmabroker__open_device_result__init(result);

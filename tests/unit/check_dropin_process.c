@@ -4,10 +4,12 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +17,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/unit/brokerprocess.h"
@@ -357,6 +360,8 @@ FILE *fopen(const char *path, const char *mode)
 
 	if (property && strcmp(path, "/run/udev/data/c10:122") == 0)
 		return fmemopen((void *)property, strlen(property), "r");
+	if (strcmp(path, "/sys/class/infiniband_verbs/uverbs0/ibdev") == 0)
+		return fmemopen((void *)"fake0\n", 6, "r");
 	return real(path, mode);
 }
 
@@ -428,6 +433,155 @@ START_TEST(a_broker_that_has_answered)
 	ck_assert_ptr_null(r.rdma_create_event_channel());
 	ck_assert_int_eq(errno, ENODEV);
 	r.rdma_destroy_event_channel(channel);
+}
+END_TEST
+
+/* ---- programs that do not use RDMA ---- */
+
+/* This host has a device, whose node is the broker's, or open. */
+static bool is_closed;
+
+int glob(const char *pattern, int flags, int (*on_error)(const char *path, int error), glob_t *ret)
+{
+	static char *node = (char *)"/dev/infiniband/uverbs0";
+
+	*ret = (glob_t){ .gl_pathc = 1, .gl_pathv = &node };
+	return 0;
+}
+
+void globfree(glob_t *paths)
+{
+}
+
+int eaccess(const char *path, int mode)
+{
+	errno = EACCES;
+	return is_closed ? -1 : 0;
+}
+
+/* The library is loaded after libibverbs, whose place this program has: ibv_open_device() does not come to the drop-in. */
+static void *load_closed(void)
+{
+	void *lib;
+
+	is_closed = true;
+	PRINTS(lib = load());
+	ck_assert_str_eq(brokerprocess_printed, "");
+	return lib;
+}
+
+/* What rdmabrokerctl prints. */
+static void ask(const char *arguments, char *ret, size_t size)
+{
+	char program[PATH_MAX], socket[64], command[2 * PATH_MAX];
+	FILE *f;
+	size_t n;
+
+	snprintf(command, sizeof(command), "RDMABROKER_SOCKET=%s %s %s 2>&1",
+		 brokerprocess_path("socket", socket),
+		 brokerprocess_built("rdmabrokerctl", program), arguments);
+	f = popen(command, "r");
+	n = fread(ret, 1, size - 1, f);
+	ret[n] = 0;
+	ck_assert_int_eq(pclose(f), 0);
+}
+
+static unsigned count_refusals(void)
+{
+	char text[4096];
+	unsigned n = 0;
+
+	ask("--json refusals", text, sizeof(text));
+	for (const char *at = text; (at = strstr(at, "\"operation\"")); at++)
+		n++;
+	return n;
+}
+
+static void refuse(const char *rules)
+{
+	char name[64];
+
+	brokerprocess_stop();
+	brokerprocess_write_rules(rules);
+	brokerprocess_start();
+	setenv("RDMABROKER_SOCKET", brokerprocess_path("socket.common", name), 1);
+}
+
+START_TEST(a_start_that_is_refused)
+{
+	static const char *const rules[] = { "reject session\nallow any\n",
+					     "reject device\nallow any\n", "" };
+	unsigned before = count_fds();
+
+	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+		void *lib;
+
+		refuse(rules[i]);
+		lib = load_closed();
+		ck_assert_uint_eq(count_fds(), before);
+		ck_assert_uint_eq(count_refusals(), 0);
+		if (i != 1) {
+			/* The program's own call is noted. */
+			ck_assert_ptr_null(r.rdma_create_event_channel());
+			ck_assert_int_eq(errno, EACCES);
+			ck_assert_uint_eq(count_refusals(), 1);
+		}
+		dlclose(lib);
+	}
+}
+END_TEST
+
+static unsigned elapsed_ms(const struct timespec *begin)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (unsigned)((now.tv_sec - begin->tv_sec) * 1000 +
+			  (now.tv_nsec - begin->tv_nsec) / 1000000);
+}
+
+/* 100 ms, and not the 10 s of a call. */
+START_TEST(a_start_while_the_broker_is_stopped)
+{
+	unsigned before = count_fds();
+	struct timespec begin;
+
+	kill(brokerprocess_pid, SIGSTOP);
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	load_closed();
+	ck_assert_uint_lt(elapsed_ms(&begin), 5000);
+	ck_assert_uint_eq(count_fds(), before);
+	kill(brokerprocess_pid, SIGCONT);
+	/* The program's own call waits. */
+	r.rdma_destroy_event_channel(new_channel());
+}
+END_TEST
+
+START_TEST(a_start_with_leases)
+{
+	unsigned before = count_fds();
+	char text[4096];
+	void *lib = load_closed();
+
+	ck_assert_uint_eq(count_fds(), before + 1);
+	ask("status", text, sizeof(text));
+	ck_assert_msg(strstr(text, "leases: 1\n"), "%s", text);
+	/* The same session, and no other one, is for the program's calls. */
+	r.rdma_free_devices(r.rdma_get_devices(NULL));
+	dlclose(lib);
+	ck_assert_uint_eq(count_fds(), before);
+}
+END_TEST
+
+/* Where the nodes are open, nobody is asked. */
+START_TEST(a_start_with_open_nodes)
+{
+	unsigned before = count_fds();
+
+	brokerprocess_stop();
+	PRINTS(load());
+	ck_assert_str_eq(brokerprocess_printed, "");
+	ck_assert_uint_eq(count_fds(), before);
 }
 END_TEST
 
@@ -511,9 +665,19 @@ END_TEST
 int main(void)
 {
 	const TTest *const tests[] = {
-		standard_descriptors, a_channel_is_never_writable, readable_stays_readable,
-		small_stacks,         children_beside_a_thread,    plugins_leave_nothing,
-		exit_beside_a_thread, a_host_without_a_broker,     a_broker_that_has_answered,
+		standard_descriptors,
+		a_channel_is_never_writable,
+		readable_stays_readable,
+		small_stacks,
+		children_beside_a_thread,
+		plugins_leave_nothing,
+		exit_beside_a_thread,
+		a_host_without_a_broker,
+		a_broker_that_has_answered,
+		a_start_that_is_refused,
+		a_start_while_the_broker_is_stopped,
+		a_start_with_leases,
+		a_start_with_open_nodes,
 	};
 
 	return unit_run("dropin_process", set_up, brokerprocess_end, tests,

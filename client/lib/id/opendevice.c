@@ -121,15 +121,17 @@ static void release(struct rdmabroker *session, const char *name)
 	call_post(&session->wire, &like, &request, session->wire.call_timeout_ms);
 }
 
-static int lease(struct rdmabroker *session, const char *name)
+static int lease(struct rdmabroker *session, const char *name, bool at_start, int timeout_ms)
 {
+	struct call call = { .name = "open_device",
+			     .result = RDMABROKER__REPLY__RESULT_OPEN_DEVICE };
 	REQUEST(request, m, OpenDevice, OPEN_DEVICE, open_device);
 	Rdmabroker__Frame *frame;
 	int r;
 
 	m.name = message_put_text(name);
-	r = call_wait_for(&session->wire, "open_device", &request,
-			  RDMABROKER__REPLY__RESULT_OPEN_DEVICE, &frame);
+	m.at_start = at_start;
+	r = call_wait_like(&session->wire, &call, &request, timeout_ms, &frame);
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&lock);
@@ -151,7 +153,7 @@ static int lease_and_open(struct rdmabroker *session, struct ibv_device **list, 
 			  struct ibv_context **ret)
 {
 	struct ibv_device **own = NULL;
-	int r = lease(session, name);
+	int r = lease(session, name, /* at_start= */ false, session->wire.call_timeout_ms);
 
 	if (r < 0)
 		return r;
@@ -423,20 +425,27 @@ static bool is_about_one(int r)
 /* Returns the number of leases, or the first failure that is not about one device only. */
 static int lease_nodes(struct rdmabroker *session, const glob_t *nodes)
 {
+	const bool at_start = session->start_deadline != 0;
 	int64_t deadline = deadline_after((int64_t)ROUNDS_MAX * session->wire.call_timeout_ms);
 	int r, n = 0;
 
+	if (at_start)
+		deadline = session->start_deadline;
+	session->start_deadline = 0;
 	for (size_t i = 0; i < nodes->gl_pathc; i++) {
+		int timeout_ms = at_start ? (int)deadline_left(deadline) :
+					    session->wire.call_timeout_ms;
 		char name[64];
 
-		if (deadline_left(deadline) <= 0)
-			return fail(ETIMEDOUT,
-				    "lease_devices: %zu of %zu devices were requested in time", i,
-				    nodes->gl_pathc);
 		name_of_node(nodes->gl_pathv[i], name, sizeof(name));
-		r = *name ? lease(session, name) : -ENODEV;
+		if (deadline_left(deadline) <= 0)
+			r = fail(ETIMEDOUT,
+				 "lease_devices: %zu of %zu devices were requested in time", i,
+				 nodes->gl_pathc);
+		else
+			r = *name ? lease(session, name, at_start, timeout_ms) : -ENODEV;
 		if (r < 0 && !is_about_one(r))
-			return r;
+			return at_start && n > 0 ? n : r;
 		n += r == 0;
 	}
 	return n;
@@ -452,7 +461,7 @@ int rdmabroker_lease_devices(struct rdmabroker *session, const char *name)
 	int n;
 
 	if (name)
-		return lease(session, name);
+		return lease(session, name, /* at_start= */ false, session->wire.call_timeout_ms);
 	n = glob("/dev/infiniband/uverbs*", GLOB_NOSORT, NULL, &nodes);
 	if (n == GLOB_NOSPACE)
 		return fail(ENOMEM, "lease_devices: out of memory");

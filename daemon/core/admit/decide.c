@@ -224,6 +224,8 @@ void decide_audit(struct session *session, const struct intent *intent,
 	if (verdict->answer == POLICY_DEFER || verdict->answer == POLICY_ASK ||
 	    (!rejected && intent->question.early))
 		return;
+	if (session->at_start && (rejected || overflow))
+		return;
 	if (core_is_watched(session->core))
 		watch_decision(session, intent, verdict, overflow);
 	if ((rejected || overflow || policy_warns(verdict)) && !intent->is_addition)

@@ -99,6 +99,7 @@ struct session {
 	bool opened; /* its Hello has succeeded */
 	/* number of the session by whose socket the client gets replies, see session_find_replies(); 0: its own */
 	uint64_t replies_to;
+	bool at_start; /* the request that is handled is one of a program's start, see Hello.at_start */
 	bool confirms; /* the client itself replies to a peer's disconnect, see handshake.unconfirmed */
 	bool lingers; /* the client has lost its socket, see linger.h */
 	/* the client says goodbye before it closes its socket, and has not said it yet, see linger.h */
@@ -204,6 +205,12 @@ static inline struct owner session_get_owner(const struct session *session)
 static inline pid_t session_get_pid(const struct session *session)
 {
 	return session->identity.pid;
+}
+
+/* See session.at_start. */
+static inline void session_set_at_start(struct session *session, bool at_start)
+{
+	session->at_start = at_start;
 }
 
 static inline void session_set_confirms(struct session *session, bool confirms)

@@ -44,7 +44,7 @@ static int charge_session(struct session *session, struct failure *failure)
 	/* What the process has left is charged to the user until the session takes it over. */
 	if (r == STATUS_QUOTA && linger_resume(session))
 		r = charge_once(session, failure);
-	if (r > 0)
+	if (r > 0 && !session->at_start)
 		log_limited(session_log_limit_about(session, LOG_ABOUT_LIMIT), LOG_WARNING,
 			    "A client is refused: %s.", failure->text);
 	return r;
