@@ -163,8 +163,8 @@ enum rdmabroker_option {
 	/* Options that librdmacm does not have. */
 	RDMABROKER_OPTION_MIN_RNR_TIMER = 64, /* 0..31: enum ibv_rnr_timer of verbs.h */
 	/*
-	 * before the id is bound: IBV_QPT_RC, or IBV_QPT_XRC_SEND or IBV_QPT_XRC_RECV for connections of such QPs; then neither
-	 * REUSEADDR nor AFONLY can be set
+	 * before the id is bound: IBV_QPT_RC, or IBV_QPT_XRC_SEND, IBV_QPT_XRC_RECV or, with RDMABROKER_PS_IB, IBV_QPT_UC or
+	 * IBV_QPT_UD for connections of such QPs; then neither REUSEADDR nor AFONLY can be set. With IBV_QPT_UD it is a datagram id.
 	 */
 	RDMABROKER_OPTION_QP_TYPE = 65,
 };

@@ -47,6 +47,13 @@ static void add_to_channel(struct id *id, struct channel *channel)
 	LIST_INSERT_HEAD(&channel->ids, id, link);
 }
 
+/* In the other cases the kernel does not take the type from its caller, either. */
+static bool has_type(enum rdma_port_space ps, enum ibv_qp_type type)
+{
+	return type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV ||
+	       (ps == RDMA_PS_IB && (type == IBV_QPT_UC || type == IBV_QPT_UD));
+}
+
 int id_new(struct channel *channel, struct id **ret, void *context, enum rdma_port_space ps,
 	   enum ibv_qp_type qp_type)
 {
@@ -66,7 +73,7 @@ int id_new(struct channel *channel, struct id **ret, void *context, enum rdma_po
 	}
 	r = BROKER(rdmabroker_create_id(channel->session.broker, (enum rdmabroker_port_space)ps, id,
 					&id->handle));
-	if (r == 0 && (qp_type == IBV_QPT_XRC_SEND || qp_type == IBV_QPT_XRC_RECV)) {
+	if (r == 0 && has_type(ps, qp_type)) {
 		r = BROKER(
 			rdmabroker_set_option(id->handle, RDMABROKER_OPTION_QP_TYPE, (int)qp_type));
 		if (r < 0)

@@ -399,8 +399,8 @@ void *fabric_join_get_userdata(const struct fabric_join *join);
 /* OPTION: RDMA_OPTION_ID_TOS, _REUSEADDR, _AFONLY or _ACK_TIMEOUT. */
 int fabric_id_set_option(struct fabric_id *id, int option, int value);
 /*
- * Connections will be those of QPs of TYPE: RC, XRC_SEND or XRC_RECV. To be called before the id is bound. Returns 0, or
- * -EINVAL: another type, or a datagram id.
+ * Connections will be those of QPs of TYPE: RC, XRC_SEND, XRC_RECV or, in RDMA_PS_IB, UC, or UD: then it is a datagram id. To
+ * be called before the id is bound, or when it was restored. Returns 0, or -EINVAL: another type, or a port space of datagrams.
  */
 int fabric_id_set_qp_type(struct fabric_id *id, enum ibv_qp_type type);
 /*

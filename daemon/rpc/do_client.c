@@ -369,7 +369,7 @@ int do_import_id(struct call *call)
 	Rdmabroker__ImportIdResult *result = &space->import_id;
 	struct session_event event = { 0 };
 	struct id *id;
-	int r;
+	int r, type;
 
 	if (call->fd < 0)
 		return bad_request(call, "the descriptor is missing");
@@ -379,6 +379,9 @@ int do_import_id(struct call *call)
 	rdmabroker__import_id_result__init(result);
 	result->id = id_get_handle(id);
 	result->port_space = id_get_port_space(id);
+	if (option_get(id, option_kinds[OPTION_QP_TYPE].number, &type, &call->failure) == 0 &&
+	    type > 0)
+		result->qp_type = (uint32_t)type;
 	out_id_info(&space->info, id);
 	result->info = &space->info.info;
 	if (rule_settings_get_caps(id))

@@ -303,6 +303,7 @@ int fabric_id_connect(struct fabric_id *id, const struct rdma_conn_param *param)
 	request->info.port_num = 1;
 	fake_learn_gids(request);
 	request->qp_type = id->qp_type; /* the request's message has it */
+	request->is_datagram = id->is_datagram;
 	request->peer = id;
 	id->peer = request;
 	fake_post(listener, RDMA_CM_EVENT_CONNECT_REQUEST, 0, request, param);

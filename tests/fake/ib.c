@@ -129,11 +129,15 @@ int fabric_id_set_path(struct fabric_id *id, const struct ibv_path_record *path)
 
 int fabric_id_set_qp_type(struct fabric_id *id, enum ibv_qp_type type)
 {
-	if (type != IBV_QPT_RC && type != IBV_QPT_XRC_SEND && type != IBV_QPT_XRC_RECV)
+	bool in_ib = type == IBV_QPT_UC || type == IBV_QPT_UD;
+
+	if (in_ib ? id->ps != RDMA_PS_IB :
+		    type != IBV_QPT_RC && type != IBV_QPT_XRC_SEND && type != IBV_QPT_XRC_RECV)
 		return -EINVAL;
-	if (id->is_datagram)
+	if (id->ps == RDMA_PS_UDP || id->ps == RDMA_PS_IPOIB)
 		return -EINVAL;
 	id->qp_type = type;
+	id->is_datagram = type == IBV_QPT_UD;
 	return 0;
 }
 

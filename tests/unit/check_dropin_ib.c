@@ -616,6 +616,62 @@ START_TEST(endpoints_for_xrc)
 }
 END_TEST
 
+/* Only in RDMA_PS_IB does the kernel take UC and UD from its caller. */
+static void connect_typed(enum ibv_qp_type type)
+{
+	struct rdma_addrinfo res = {
+		.ai_flags = RAI_PASSIVE,
+		.ai_port_space = RDMA_PS_IB,
+		.ai_qp_type = (int)type,
+		.ai_src_addr = addr(IB_PORT),
+		.ai_src_len = sizeof(struct sockaddr_in),
+		.ai_dst_addr = addr(IB_PORT),
+		.ai_dst_len = sizeof(struct sockaddr_in),
+	};
+	struct rdma_conn_param param = { .qp_num = 17 };
+	struct ibv_qp_init_attr attr = {
+		.qp_type = type,
+		.send_cq = (struct ibv_cq *)&server,
+		.recv_cq = (struct ibv_cq *)&server,
+	};
+	const int told = type == IBV_QPT_RC ? 0 : (int)type; /* RC is the port space's */
+	struct rdma_cm_id *listening, *request;
+
+	DO(&server, rdma_create_ep(&listening, &res, NULL, NULL));
+	DO(&server, rdma_listen(listening, 1));
+	ck_assert_int_eq(fake_get_qp_type(fake_last(), IB_PORT, false), told);
+	res.ai_flags = 0;
+	res.ai_src_addr = NULL;
+	res.ai_src_len = 0;
+	DO(&client, rdma_create_ep(&client.id, &res, NULL, &attr));
+	ck_assert_int_eq(client.id->qp_type, type);
+	DO(&client, rdma_migrate_id(client.id, client.channel));
+	DO(&client, rdma_connect(client.id, &param));
+	DO(&server, rdma_get_request(listening, &request));
+	ck_assert_int_eq(fake_get_qp_type(fake_last(), IB_PORT, true), told);
+	ck_assert_int_eq(request->qp_type, type);
+	ck_assert_int_eq(request->ps, RDMA_PS_IB);
+	DO(&server, rdma_migrate_id(request, server.channel));
+	DO(&server, rdma_create_qp(request, NULL, &attr));
+	DO(&server, rdma_accept(request, &param));
+	await(&client, RDMA_CM_EVENT_ESTABLISHED);
+	if (type != IBV_QPT_UD)
+		await(&server, RDMA_CM_EVENT_ESTABLISHED);
+	rdma_destroy_ep(request);
+	rdma_destroy_ep(client.id);
+	rdma_destroy_ep(listening);
+}
+
+START_TEST(endpoints_for_uc_and_ud)
+{
+	for (int i = 0; i < 2; i++) {
+		connect_typed(IBV_QPT_UC);
+		connect_typed(IBV_QPT_UD);
+		connect_typed(IBV_QPT_RC);
+	}
+}
+END_TEST
+
 /* ---- the subnet manager ---- */
 
 START_TEST(subnet_manager_is_away)
@@ -658,4 +714,4 @@ UNIT_MAIN("dropin_ib", set_up_ib, tear_down, gids_of_ip_addresses, connection_by
 	  path_when_the_subnet_manager_is_away, path_waits_for_the_subnet_manager,
 	  path_to_another_host, path_with_a_rule_about_the_tos,
 	  a_rule_about_the_tos_holds_for_flow_information, endpoint_with_a_path, endpoints_for_xrc,
-	  subnet_manager_is_away, subnet_manager_is_slow)
+	  endpoints_for_uc_and_ud, subnet_manager_is_away, subnet_manager_is_slow)

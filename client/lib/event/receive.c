@@ -66,6 +66,8 @@ int receive_event(struct rdmabroker *session, Rdmabroker__Frame *frame)
 					raw->id ? raw->id->ps : RDMABROKER_PS_TCP, &raw->request);
 		if (r == 0)
 			raw->request->stage = STAGE_REQUEST;
+		if (r == 0 && raw->id && idstate_is_datagram(raw->id))
+			raw->request->options[IDSTATE_QP_TYPE] = raw->id->options[IDSTATE_QP_TYPE];
 	} else if (raw->id) {
 		raw->id->stage = idstate_after_event(event->type);
 		if (event->type == RDMABROKER_EVENT_ROUTE_RESOLVED)
@@ -139,8 +141,11 @@ static int import(struct rdmabroker *session, struct call *call,
 		session, result->id, (enum rdmabroker_port_space)result->port_space,
 		&call->imported);
 
-	if (r == 0)
+	if (r == 0) {
 		call->imported->held = call->holds;
+		if (result->qp_type)
+			call->imported->options[IDSTATE_QP_TYPE] = (int)result->qp_type;
+	}
 	if (r == 0 && !call->holds)
 		r = receive_held(session, result->id);
 	/* -ENOMEM fails only the import, -EPROTO ends the session. */

@@ -85,6 +85,9 @@ struct rdmabroker_id {
 	struct rdmabroker_event *request; /* of get_request or import_id; NULL: none */
 };
 
+/* The place of RDMABROKER_OPTION_QP_TYPE in options. */
+#define IDSTATE_QP_TYPE 5
+
 /* The option whose value is options[I]. */
 static inline enum rdmabroker_option idstate_option(int i)
 {
@@ -101,7 +104,8 @@ bool idstate_read(struct rdmabroker_id *id, const bool *flag);
 
 static inline bool idstate_is_datagram(const struct rdmabroker_id *id)
 {
-	return id->ps == RDMABROKER_PS_UDP || id->ps == RDMABROKER_PS_IPOIB;
+	return id->ps == RDMABROKER_PS_UDP || id->ps == RDMABROKER_PS_IPOIB ||
+	       id->options[IDSTATE_QP_TYPE] == IBV_QPT_UD;
 }
 
 /* A struct without a number in the broker. NULL: out of memory. */

@@ -71,7 +71,8 @@ static inline bool id_is_empty(const struct id *id)
 
 static inline bool id_is_datagram(const struct id *id)
 {
-	return id->ps == RDMA_PS_UDP || id->ps == RDMA_PS_IPOIB;
+	return id->ps == RDMA_PS_UDP || id->ps == RDMA_PS_IPOIB ||
+	       id->options.now[OPTION_QP_TYPE] == IBV_QPT_UD;
 }
 
 void id_own_fabric(struct id *id, struct fabric_id *fabric); /* the id takes over FABRIC */

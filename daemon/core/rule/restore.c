@@ -125,10 +125,15 @@ static int restore_fabric(struct id *id, const struct ledger_id *row)
 {
 	struct core *core = id->session->core;
 	struct fabric_id_info info;
+	int r;
 
 	info_of(&info, row);
-	return fabric_id_restore(&id->fabric, core->fabric, id->session->identity.owner, id->ps,
-				 &info, stage_of(row), row->passive, core->on_event, id);
+	r = fabric_id_restore(&id->fabric, core->fabric, id->session->identity.owner, id->ps, &info,
+			      stage_of(row), row->passive, core->on_event, id);
+	if (r == 0 && id->options.now[OPTION_QP_TYPE] >= 0)
+		fabric_id_set_qp_type(id->fabric,
+				      (enum ibv_qp_type)id->options.now[OPTION_QP_TYPE]);
+	return r;
 }
 
 static bool is_living(const struct left_id *left_id)

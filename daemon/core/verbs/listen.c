@@ -252,6 +252,8 @@ static void on_request(struct id *listening, struct fabric_event *event, struct 
 	rule_settings_use(id, rule);
 	id->grant.admitted = admitted;
 	listener_add(listening->listener, id);
+	if (id_is_datagram(listening))
+		id->options.now[OPTION_QP_TYPE] = listening->options.now[OPTION_QP_TYPE];
 	id->options.asked[OPTION_TOS] = listening->options.asked[OPTION_TOS];
 	r = rule_settings_apply(id, &failure);
 	if (r == 0)

@@ -5,7 +5,7 @@
 #include "fabric/cm/id.h"
 #include "fabric/cm/iwarp.h"
 #include "fabric/cm/restored.h"
-#include "fabric/cm/xrc.h"
+#include "fabric/cm/typed.h"
 #include "proto/addr.h"
 
 /*
@@ -69,15 +69,16 @@ size_t fabric_id_get_paths(const struct fabric_id *id, struct ibv_sa_path_rec re
 	return n;
 }
 
-static bool is_xrc(const struct fabric_id *id)
+/* The type is another one than that of the port space. */
+static bool has_type(const struct fabric_id *id)
 {
-	return id->qp_type == IBV_QPT_XRC_SEND || id->qp_type == IBV_QPT_XRC_RECV;
+	return id->qp_type != 0 && id->qp_type != IBV_QPT_RC;
 }
 
 /* The id gets a new rdma_cm_id, without the options of the old one. */
-static int bind_xrc(struct fabric_id *id, const struct sockaddr *addr)
+static int bind_typed(struct fabric_id *id, const struct sockaddr *addr)
 {
-	int r = xrc_bind(id, addr);
+	int r = typed_bind(id, addr);
 
 	for (int i = 0; i < FABRIC_OPTIONS && r == 0; i++)
 		if (id->set[i] >= 0)
@@ -87,8 +88,8 @@ static int bind_xrc(struct fabric_id *id, const struct sockaddr *addr)
 
 static int bind_to(struct fabric_id *id, const struct sockaddr *addr)
 {
-	return is_xrc(id) ? bind_xrc(id, addr) :
-			    cm_result(rdma_bind_addr(id->cm, (struct sockaddr *)addr));
+	return has_type(id) ? bind_typed(id, addr) :
+			      cm_result(rdma_bind_addr(id->cm, (struct sockaddr *)addr));
 }
 
 int fabric_id_bind(struct fabric_id *id, const struct sockaddr *addr)
@@ -147,10 +148,10 @@ int fabric_id_resolve_addr(struct fabric_id *id, const struct sockaddr *src,
 		return -EINVAL;
 	if (fabric_is_opening(id->fabric))
 		return -EINPROGRESS;
-	if (is_xrc(id) && rdma_get_local_addr(id->cm)->sa_family == AF_UNSPEC) {
+	if (has_type(id) && rdma_get_local_addr(id->cm)->sa_family == AF_UNSPEC) {
 		struct sockaddr_storage any = { .ss_family = dst->sa_family };
 
-		r = bind_xrc(id, src ?: (struct sockaddr *)&any);
+		r = bind_typed(id, src ?: (struct sockaddr *)&any);
 		if (r < 0)
 			return r;
 		src = NULL;
@@ -297,10 +298,24 @@ int fabric_id_set_option(struct fabric_id *id, int option, int value)
 
 int fabric_id_set_qp_type(struct fabric_id *id, enum ibv_qp_type type)
 {
-	if (type != IBV_QPT_RC && type != IBV_QPT_XRC_SEND && type != IBV_QPT_XRC_RECV)
+	enum rdma_port_space ps = id->cm ? id->cm->ps : id->ps;
+
+	if (ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB)
 		return -EINVAL;
-	if (!id->cm || id->cm->qp_type == IBV_QPT_UD)
+	switch (type) {
+	case IBV_QPT_UC:
+	case IBV_QPT_UD:
+		/* In the other port spaces the kernel does not take the type from its caller. */
+		if (ps != RDMA_PS_IB)
+			return -EINVAL;
+		break;
+	case IBV_QPT_RC:
+	case IBV_QPT_XRC_SEND:
+	case IBV_QPT_XRC_RECV:
+		break;
+	default:
 		return -EINVAL;
+	}
 	id->qp_type = type;
 	return 0;
 }

@@ -13,7 +13,7 @@
 
 bool restored_is_datagram(const struct fabric_id *id)
 {
-	return id->ps == RDMA_PS_UDP || id->ps == RDMA_PS_IPOIB;
+	return id->ps == RDMA_PS_UDP || id->ps == RDMA_PS_IPOIB || id->qp_type == IBV_QPT_UD;
 }
 
 static bool has_qp_attr(const struct fabric_id *id, enum ibv_qp_state state)

@@ -2,7 +2,7 @@
 #include <errno.h>
 
 #include "fabric/cm/id.h"
-#include "fabric/cm/xrc.h"
+#include "fabric/cm/typed.h"
 #include "proto/addr.h"
 
 /* Makes an id that is bound to ADDR, on the event channel of FABRIC. */
@@ -26,7 +26,7 @@ static int make(struct rdma_cm_id **ret, const struct fabric_id *id, const struc
 	return r;
 }
 
-int xrc_bind(struct fabric_id *id, const struct sockaddr *addr)
+int typed_bind(struct fabric_id *id, const struct sockaddr *addr)
 {
 	struct rdma_cm_id *old = id->cm;
 	int r;
