@@ -31,7 +31,8 @@ struct adapter {
 	int error; /* of the next opens */
 	bool is_slow; /* an open takes until DONE is posted */
 	sem_t done;
-	unsigned n_opens;
+	unsigned n_opens, n_queries;
+	uint8_t lmc, link_layer;
 	struct ibv_context context;
 	int kernel; /* the other end of the context's descriptors */
 };
@@ -98,6 +99,21 @@ static struct ibv_context *open_device(struct ibv_device *device)
 	errno = adapter->error;
 	pthread_mutex_unlock(&lock);
 	return ret;
+}
+
+#undef ibv_query_port
+int ibv_query_port(struct ibv_context *context, uint8_t port_num,
+		   struct _compat_ibv_port_attr *compat)
+{
+	struct ibv_port_attr *attr = (struct ibv_port_attr *)compat;
+	struct adapter *adapter = adapter_of(context->device);
+
+	pthread_mutex_lock(&lock);
+	adapter->n_queries++;
+	attr->lmc = adapter->lmc;
+	attr->link_layer = adapter->link_layer;
+	pthread_mutex_unlock(&lock);
+	return port_num <= 2 ? 0 : EINVAL;
 }
 
 static int close_device(struct ibv_context *context)
@@ -215,6 +231,39 @@ START_TEST(librdmacm_borrows_what_is_open)
 		ck_assert(is_open(&adapters[0]));
 	}
 	ck_assert_uint_eq(adapters[0].n_opens, 1);
+}
+END_TEST
+
+/* The LMCs, which can change as long as the device is open. */
+START_TEST(lids_of_ports)
+{
+	const struct ib_uverbs_async_event_desc event = { .event_type = IBV_EVENT_LID_CHANGE };
+	const struct ib_uverbs_async_event_desc other = { .event_type = IBV_EVENT_PORT_ERR };
+
+	adapters[0].listed = adapters[1].listed = true;
+	adapters[0].lmc = adapters[1].lmc = 2;
+	adapters[0].link_layer = IBV_LINK_LAYER_INFINIBAND;
+	adapters[1].link_layer = IBV_LINK_LAYER_ETHERNET;
+	opener_look(opener);
+	await("uverbs0", OPENER_OPEN);
+	await("uverbs1", OPENER_OPEN);
+	ck_assert_uint_eq(status_of("uverbs0").lmc[0], 2);
+	ck_assert_uint_eq(status_of("uverbs0").lmc[1], 2);
+	ck_assert_uint_eq(status_of("uverbs0").lmc[2], 0);
+	ck_assert_uint_eq(status_of("uverbs1").lmc[0], 0);
+	await_rest();
+
+	pthread_mutex_lock(&lock);
+	adapters[0].lmc = 3;
+	adapters[0].n_queries = 0;
+	pthread_mutex_unlock(&lock);
+	ck_assert_int_gt(write(adapters[0].kernel, &other, sizeof(other)), 0);
+	ck_assert_int_gt(write(adapters[0].kernel, &event, sizeof(event)), 0);
+	while (status_of("uverbs0").lmc[0] != 3)
+		ck_assert_int_gt(sd_event_run(loop, PATIENCE_MS * 1000ULL), 0);
+	ck_assert_uint_eq(adapters[0].n_queries, 3);
+	ck_assert_int_eq(status_of("uverbs0").state, OPENER_OPEN);
+	ck_assert_int_eq(count_shown(), 2);
 }
 END_TEST
 
@@ -385,7 +434,8 @@ START_TEST(what_is_lent_at_the_end_is_librdmacms)
 }
 END_TEST
 
-UNIT_MAIN("opener", set_up, tear_down, librdmacm_borrows_what_is_open, a_device_that_is_not_ready,
-	  a_slow_device_delays_no_other, a_device_that_goes_while_ids_are_bound_to_it,
-	  a_device_that_goes_while_it_is_opened, a_new_device_with_the_name_of_an_old_one,
-	  events_of_a_context_do_not_queue, what_is_lent_at_the_end_is_librdmacms)
+UNIT_MAIN("opener", set_up, tear_down, librdmacm_borrows_what_is_open, lids_of_ports,
+	  a_device_that_is_not_ready, a_slow_device_delays_no_other,
+	  a_device_that_goes_while_ids_are_bound_to_it, a_device_that_goes_while_it_is_opened,
+	  a_new_device_with_the_name_of_an_old_one, events_of_a_context_do_not_queue,
+	  what_is_lent_at_the_end_is_librdmacms)

@@ -43,6 +43,8 @@ const char *fabric_device_sysname(const struct fabric_device *device); /* "uverb
  * devices.c. fabric_announce_devices() announces the devices that the opener has opened, and tells of those that it cannot
  * open.
  */
+/* The LMC of the port PORT_NUM, from 1; 0 if it is not known. */
+unsigned fabric_device_get_lmc(const struct fabric_device *device, uint8_t port_num);
 void fabric_announce_devices(struct fabric *fabric);
 
 /* hotplug.c */

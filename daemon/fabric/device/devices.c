@@ -50,6 +50,14 @@ bool fabric_device_is_iwarp(const struct fabric_device *device)
 	return status.is_iwarp;
 }
 
+unsigned fabric_device_get_lmc(const struct fabric_device *device, uint8_t port_num)
+{
+	struct opener_status status;
+
+	opener_get_status(device->fabric->opener, fabric_device_sysname(device), &status);
+	return port_num >= 1 && port_num <= OPENER_PORTS ? status.lmc[port_num - 1] : 0;
+}
+
 void fabric_announce_devices(struct fabric *fabric)
 {
 	struct list *l;

@@ -39,15 +39,17 @@ struct entry {
 	struct offload_job job; /* opens the device, or releases it */
 	struct offload_job keep; /* never submitted: it keeps the lane */
 	bool works; /* JOB is submitted */
+	bool is_queried_again; /* an event came while the LMCs were queried */
 	bool is_gone;
 	struct opener_status status;
 	uint64_t next_ms; /* FAILED: time of the next try */
 	unsigned pause_ms;
 	struct shown shown;
 
-	/* While a job runs, only the thread uses these: */
+	/* While a job runs, only the thread changes these: */
 	struct ibv_context *verbs; /* NULL: not open */
 	int error;
+	uint8_t lmc[OPENER_PORTS];
 };
 
 struct opener {
@@ -145,6 +147,21 @@ static void run_list(struct offload_job *job)
 	opener->all = shown_list_all();
 }
 
+/* Only InfiniBand has LMCs. Beyond the last port the query fails. */
+static void run_query(struct offload_job *job)
+{
+	struct entry *entry = container_of(job, struct entry, job);
+	struct ibv_port_attr attr;
+
+	memset(entry->lmc, 0, sizeof(entry->lmc));
+	for (uint8_t i = 0; i < OPENER_PORTS && !entry->status.is_iwarp; i++) {
+		if (ibv_query_port(entry->verbs, (uint8_t)(i + 1), &attr) != 0)
+			return;
+		if (attr.link_layer != IBV_LINK_LAYER_ETHERNET)
+			entry->lmc[i] = attr.lmc;
+	}
+}
+
 static void run_open(struct offload_job *job)
 {
 	struct entry *entry = container_of(job, struct entry, job);
@@ -152,9 +169,10 @@ static void run_open(struct offload_job *job)
 	errno = 0;
 	entry->verbs = shown_open(entry->device);
 	entry->error = entry->verbs ? 0 : errno ?: EIO;
-	if (entry->verbs)
-		fcntl(entry->verbs->async_fd, F_SETFL,
-		      fcntl(entry->verbs->async_fd, F_GETFL) | O_NONBLOCK);
+	if (!entry->verbs)
+		return;
+	fcntl(entry->verbs->async_fd, F_SETFL, fcntl(entry->verbs->async_fd, F_GETFL) | O_NONBLOCK);
+	run_query(job);
 }
 
 /* The device of ENTRY is gone. */
@@ -231,6 +249,29 @@ static void note_failure(struct entry *entry)
 	entry->pause_ms = entry->pause_ms * 2 < PAUSE_MAX_MS ? entry->pause_ms * 2 : PAUSE_MAX_MS;
 }
 
+static void query(struct entry *entry);
+
+static void on_queried(struct offload_job *job)
+{
+	struct entry *entry = container_of(job, struct entry, job);
+	bool again = entry->is_queried_again;
+
+	entry->works = entry->is_queried_again = false;
+	memcpy(entry->status.lmc, entry->lmc, sizeof(entry->lmc));
+	if (entry->is_gone)
+		let_go(entry);
+	else if (again)
+		query(entry);
+}
+
+static void query(struct entry *entry)
+{
+	if (entry->works)
+		entry->is_queried_again = true;
+	else if (entry->opener->changed)
+		work(entry, run_query, on_queried);
+}
+
 static void on_opened(struct offload_job *job)
 {
 	struct entry *entry = container_of(job, struct entry, job);
@@ -241,6 +282,7 @@ static void on_opened(struct offload_job *job)
 	if (entry->verbs) {
 		entry->listing = listing_unref(entry->listing);
 		entry->status.state = OPENER_OPEN;
+		memcpy(entry->status.lmc, entry->lmc, sizeof(entry->lmc));
 		shown_begin(&entry->shown, entry->verbs);
 		/* Without memory the kernel keeps the events. */
 		crowd_add(&opener->events, entry->verbs->async_fd, EPOLLIN, entry);
@@ -376,17 +418,28 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
 	return 0;
 }
 
+static bool is_about_lid(uint32_t event)
+{
+	return event == IBV_EVENT_PORT_ACTIVE || event == IBV_EVENT_LID_CHANGE ||
+	       event == IBV_EVENT_SM_CHANGE || event == IBV_EVENT_CLIENT_REREGISTER;
+}
+
 static bool on_event(void *object, uint32_t events)
 {
 	struct entry *entry = object;
 	struct ib_uverbs_async_event_desc event;
+	bool is_stale = false;
 	ssize_t n = 0;
 
-	for (int i = 0; i < EVENTS_MAX && n >= 0; i++)
+	for (int i = 0; i < EVENTS_MAX && n >= 0; i++) {
 		n = read(entry->verbs->async_fd, &event, sizeof(event));
+		is_stale = is_stale || (n == sizeof(event) && is_about_lid(event.event_type));
+	}
 	/* The driver has taken the context away. */
 	if (n < 0 && errno != EAGAIN && errno != EINTR)
 		crowd_remove(&entry->opener->events, entry->verbs->async_fd);
+	else if (is_stale)
+		query(entry);
 	return true;
 }
 

@@ -16,13 +16,15 @@
  * descriptors of such a context are replaced by descriptors of /dev/null. librdmacm then uses them only to free a
  * protection domain, which fails and leaks a few bytes.
  *
- * Events of the contexts (a port is down, an adapter has failed) are read and dropped: otherwise the kernel would keep
- * them for ever.
+ * Events of the contexts (a port is down, an adapter has failed) are read, because otherwise the kernel would keep them for
+ * ever. Those that tell of a new LID have the ports' LMCs queried again, by a thread, as when the device was opened.
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <systemd/sd-event.h>
+
+#define OPENER_PORTS 8 /* of a device, whose LMC is known */
 
 struct opener;
 
@@ -39,6 +41,7 @@ struct opener_status {
 	int error; /* FAILED: positive errno of the last try */
 	uint64_t since_ms; /* FAILED: time of the first try that has failed, from clock_ms() */
 	unsigned n_tries;
+	uint8_t lmc[OPENER_PORTS]; /* OPEN: by the port's number, less 1; 0 if it is not known */
 };
 
 /* CHANGED is called from the loop when a device's state has changed, or opener_is_new() has become false. */
