@@ -33,6 +33,7 @@
 #include <systemd/sd-event.h>
 
 #include "proto/path.h"
+#include "proto/pkey.h"
 #include "proto/maker.h"
 #include "util/list.h"
 #include "util/owner.h"
@@ -129,6 +130,11 @@ struct fabric_id_info {
 	 * addresses. All zero: not known, or they follow from them.
 	 */
 	union ibv_gid gids[2];
+	/*
+	 * The partition (proto/pkey.h) of a connection request, as its path says; else that of the id's network device or, with
+	 * addresses of AF_IB, of its own address; without InfiniBand the default one. 0: not bound to a device, or none.
+	 */
+	uint16_t pkey;
 };
 
 /*
@@ -345,11 +351,21 @@ static inline bool fabric_info_has_paths(const struct fabric_id_info *info)
 
 	return info->local.ss_family == AF_IB || memcmp(info->gids, none, sizeof(none)) != 0;
 }
+/* The partition of PKEY, in host order, as the kernel tells it of an id with a device: of Ethernet it tells 0. */
+static inline uint16_t fabric_info_partition(const struct fabric_id_info *info, uint16_t pkey)
+{
+	return pkey == 0 && !fabric_info_has_paths(info) ? PKEY_DEFAULT : pkey_partition(pkey);
+}
 /*
  * Returns the number of the id's paths, which are known when its route is resolved, or if it is a connection request.
  * 0: it has none, as on iWARP, or is restored.
  */
 size_t fabric_id_get_paths(const struct fabric_id *id, struct ibv_sa_path_rec ret[PATHS_MAX]);
+/*
+ * The LID mask control of the id's port: the port has 2^LMC LIDs, which differ in their low bits. 0: one LID, or it is not
+ * known.
+ */
+unsigned fabric_id_get_lmc(const struct fabric_id *id);
 
 /*
  * True while new devices are being found and opened, but not for longer than a second; and while a driver of iWARP has not

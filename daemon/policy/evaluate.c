@@ -13,6 +13,8 @@ static enum ternary condition_match(const struct policy *policy,
 	enum ternary all = TERNARY_YES, one;
 	bool ask = true;
 
+	if (condition->lacks_pkey && facts->question->names_pkey)
+		return TERNARY_NO;
 	for (unsigned i = 0; i < condition->n_matches; i++) {
 		const struct policy_match *match = &policy->matches[condition->first_match + i];
 

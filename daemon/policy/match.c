@@ -13,6 +13,7 @@
 #include "policy/rules.h"
 #include "policy/words.h"
 #include "proto/names.h"
+#include "proto/pkey.h"
 #include "proto/private_data.h"
 #include "util/diag.h"
 
@@ -296,21 +297,40 @@ enum ternary match_peer(const struct policy_match *match, const struct policy_fa
 	return match_address(match->value.prefixes, facts->knows_peer, &facts->peer);
 }
 
-static bool parse_range(const struct token *token, uint32_t *ret_first, uint32_t *ret_last)
+/* What a list of numbers and ranges consists of. Numbers are from 1 to 65535. */
+struct number_kind {
+	bool (*read)(const char *text, size_t len, uint32_t *ret);
+	const char *expected; /* for complaints */
+	bool is_hex; /* as people write it */
+};
+
+static bool parse_range(const struct token *token, const struct number_kind *kind,
+			uint32_t *ret_first, uint32_t *ret_last)
 {
 	const char *dash = memchr(token->text, '-', token->len);
 	size_t len = dash ? (size_t)(dash - token->text) : token->len;
 
-	if (!parser_is_number(token->text, len, ret_first))
+	if (!kind->read(token->text, len, ret_first))
 		return false;
 	*ret_last = *ret_first;
-	if (dash && !parser_is_number(dash + 1, token->len - len - 1, ret_last))
-		return false;
-	return *ret_first >= 1 && *ret_first <= UINT16_MAX && *ret_last >= 1 &&
-	       *ret_last <= UINT16_MAX;
+	return !dash || kind->read(dash + 1, token->len - len - 1, ret_last);
 }
 
-int match_parse_port(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
+struct range_text {
+	char text[32];
+};
+
+static struct range_text range_text(const struct number_kind *kind, uint32_t first, uint32_t last)
+{
+	struct range_text ret;
+
+	snprintf(ret.text, sizeof(ret.text), kind->is_hex ? "0x%x-0x%x" : "%u-%u", first, last);
+	return ret;
+}
+
+/* The numbers of KIND, with the ranges that are given by their first and last one. */
+static int parse_ranges(struct parser *parser, const struct number_kind *kind,
+			union policy_value *ret)
 {
 	struct policy_ports *list;
 	struct {
@@ -323,20 +343,19 @@ int match_parse_port(struct parser *parser, struct policy_rule *rule, union poli
 		uint32_t first, last;
 
 		token = parser_take(parser);
-		if (token->type != TOKEN_WORD || !parse_range(token, &first, &last))
-			return parser_complain(parser, token,
-					       "expected a port N or a range N-M, from 1 to 65535");
+		if (token->type != TOKEN_WORD || !parse_range(token, kind, &first, &last))
+			return parser_complain(parser, token, "%s", kind->expected);
 		if (n == LIST_MAX)
 			return parser_complain(parser, token, "more than %u values in one list",
 					       LIST_MAX);
 		if (first > last)
-			parser_complain(parser, token, "the range is reversed, did you mean %u-%u?",
-					last, first);
+			parser_complain(parser, token, "the range is reversed, did you mean %s?",
+					range_text(kind, last, first).text);
 		for (size_t i = 0; i < n && first <= last; i++) {
 			if (first <= ranges[i].last && last >= ranges[i].first) {
-				parser_complain(parser, token,
-						"this overlaps %u-%u in the same list",
-						ranges[i].first, ranges[i].last);
+				parser_complain(
+					parser, token, "this overlaps %s in the same list",
+					range_text(kind, ranges[i].first, ranges[i].last).text);
 				break;
 			}
 		}
@@ -353,8 +372,33 @@ int match_parse_port(struct parser *parser, struct policy_rule *rule, union poli
 	}
 	list->n = n;
 	ret->ports = list;
-	rule->names_port = true;
 	return 0;
+}
+
+static enum ternary match_ranges(const struct policy_ports *list, int number)
+{
+	for (size_t i = 0; i < list->n; i++)
+		if (number >= list->ranges[i].first && number <= list->ranges[i].last)
+			return TERNARY_YES;
+	return TERNARY_NO;
+}
+
+static bool read_port(const char *text, size_t len, uint32_t *ret)
+{
+	return parser_is_number(text, len, ret) && *ret >= 1 && *ret <= UINT16_MAX;
+}
+
+int match_parse_port(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
+{
+	static const struct number_kind ports = {
+		.read = read_port,
+		.expected = "expected a port N or a range N-M, from 1 to 65535",
+	};
+	int r = parse_ranges(parser, &ports, ret);
+
+	if (r == 0)
+		rule->names_port = true;
+	return r;
 }
 
 enum ternary match_port(const struct policy_match *match, const struct policy_facts *facts)
@@ -364,11 +408,33 @@ enum ternary match_port(const struct policy_match *match, const struct policy_fa
 	/* 0 requests any free port, so the port is not known yet. */
 	if (port <= 0)
 		return TERNARY_UNKNOWN;
-	for (size_t i = 0; i < match->value.ports->n; i++)
-		if (port >= match->value.ports->ranges[i].first &&
-		    port <= match->value.ports->ranges[i].last)
-			return TERNARY_YES;
-	return TERNARY_NO;
+	return match_ranges(match->value.ports, port);
+}
+
+static bool read_pkey(const char *text, size_t len, uint32_t *ret)
+{
+	if (!pkey_parse(text, len, ret))
+		return false;
+	*ret = pkey_partition((uint16_t)*ret);
+	return *ret != 0;
+}
+
+int match_parse_pkey(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
+{
+	static const struct number_kind pkeys = {
+		.read = read_pkey,
+		.expected = "expected a P_Key N or a range N-M, from 1 to 0x7fff, or with the bit "
+			    "0x8000, which makes no difference",
+		.is_hex = true,
+	};
+
+	return parse_ranges(parser, &pkeys, ret);
+}
+
+enum ternary match_pkey(const struct policy_match *match, const struct policy_facts *facts)
+{
+	return facts->question->pkey == 0 ? TERNARY_UNKNOWN :
+					    match_ranges(match->value.ports, facts->question->pkey);
 }
 
 /* True if a '[' is not closed. fnmatch() treats such a '[' as a plain character, which the admin did not mean. */

@@ -60,6 +60,7 @@ int policy_add_match(struct policy *policy, const struct policy_match *match)
 
 	policy->matches[policy->n_matches++] = *match;
 	policy->asks = policy->asks || match->word->is_about_who;
+	policy->has_pkey = policy->has_pkey || match->word->fact == FACT_PKEY;
 	return 0;
 }
 
@@ -83,6 +84,15 @@ static int grow_rules(struct policy *policy)
 	return 0;
 }
 
+/* Whether one of the last N_MATCHES matches is about FACT. */
+static bool has_fact(const struct policy *policy, size_t n_matches, enum policy_fact fact)
+{
+	for (size_t i = policy->n_matches - n_matches; i < policy->n_matches; i++)
+		if (policy->matches[i].word->fact == fact)
+			return true;
+	return false;
+}
+
 int policy_add_rule(struct policy *policy, const struct policy_rule *rule, unsigned operations,
 		    size_t n_matches)
 {
@@ -101,6 +111,8 @@ int policy_add_rule(struct policy *policy, const struct policy_rule *rule, unsig
 		.n_matches = n_matches,
 		.operations = operations,
 		.allow = rule->allow,
+		.lacks_pkey = rule->allow && !rule->warns &&
+			      !has_fact(policy, n_matches, FACT_PKEY),
 	};
 	policy->n_warn_rules += rule->warns;
 	policy->n_rules++;

@@ -10,6 +10,9 @@
  *   true   POLICY_DEFER: the caller decides again when it knows more.
  *   false  an allow rule that depends on the fact does not match, a reject rule does.
  *
+ * An allow rule without 'pkey' does not match a question whose partition was named (policy_question.names_pkey). A warn
+ * rule does: it stands for what the kernel alone would allow.
+ *
  * Who the peer is can be asked, but that takes time. With policy_question.can_ask the result is POLICY_ASK if the
  * decision depends on that, and on no other unknown fact. If it was asked before, and the answer is lost,
  * policy_question.assume_who makes the decision as if the answer had favoured the client.
@@ -173,7 +176,7 @@ int policy_load_text(struct policy **ret, const char *name, const char *text, si
 		     struct diag *diag);
 /*
  * As policy_load_text(), for rules that a client has written in order to narrow a session. They say what is done, not
- * who does it and with which settings: the only words are local, peer, port, device, ps, data and reason. They cannot
+ * who does it and with which settings: the only words are local, peer, port, device, ps, pkey, data and reason. They cannot
  * have sets either, so that a short text cannot make a large policy.
  */
 int policy_load_restriction(struct policy **ret, const char *name, const char *text, size_t len,

@@ -39,6 +39,7 @@ struct policy {
 
 	bool is_fallback;
 	bool asks; /* a rule depends on who the peer is */
+	bool has_pkey; /* a rule depends on the partition */
 	size_t n_warn_rules;
 	size_t n_missing; /* number of names that could not be looked up */
 	const char *first_missing; /* the complaint about the first of these names; NULL: none */

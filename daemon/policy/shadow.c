@@ -64,6 +64,9 @@ static void add_fact(struct sample *sample, const struct policy_match *match)
 		question->data = value->data->bytes;
 		question->data_len = value->data->len;
 		break;
+	case FACT_PKEY:
+		question->pkey = value->ports->ranges[0].first;
+		break;
 	case FACT_NONE:
 	case _FACT_MAX:
 		break;
@@ -195,6 +198,7 @@ static bool contains(const struct policy_match *outer, const struct policy_match
 	case FACT_PS:
 		return outer->value.number == inner->value.number;
 	case FACT_PORT:
+	case FACT_PKEY:
 		return contains_ports(outer->value.ports, inner->value.ports, steps);
 	case FACT_PEER:
 	case FACT_LOCAL:
@@ -222,6 +226,7 @@ static enum shade shade_of_reject(const struct policy_match *match, unsigned ope
 	case FACT_PS:
 		return SHADE_IF_KNOWN;
 	case FACT_PORT:
+	case FACT_PKEY:
 	case FACT_DEVICE:
 	case FACT_PEER:
 	case FACT_LOCAL:
@@ -242,14 +247,39 @@ static const struct policy_match *find_match(const struct policy *policy,
 	return NULL;
 }
 
+/* The operations that have a partition. */
+#define IN_PARTITION \
+	(1u << POLICY_LISTEN | 1u << POLICY_CONNECT | 1u << POLICY_ACCEPT | 1u << POLICY_JOIN)
+
+static bool has_pkey(const struct policy *policy, const struct policy_condition *condition)
+{
+	for (unsigned i = 0; i < condition->n_matches; i++)
+		if (policy->matches[condition->first_match + i].word->fact == FACT_PKEY)
+			return true;
+	return false;
+}
+
+/* What OUTER, an allow rule without 'pkey', leaves to INNER because it does not cover a partition that is named. */
+static enum shade shade_of_named(const struct policy *policy, const struct policy_condition *outer,
+				 const struct policy_condition *inner)
+{
+	if (!outer->lacks_pkey || inner->lacks_pkey || !(inner->operations & IN_PARTITION))
+		return SHADE_ALWAYS;
+	if (has_pkey(policy, inner))
+		return SHADE_NONE;
+	/* A reject rule refuses what would be refused anyway, unless another rule has 'pkey'. */
+	return policy->has_pkey || inner->allow ? SHADE_IF_IMPLIED : SHADE_ALWAYS;
+}
+
 /* What OUTER, which is before INNER, leaves to INNER. SAMPLE is that of INNER. */
 static enum shade compare(const struct policy *policy, const struct policy_condition *outer,
 			  const struct policy_condition *inner, const struct sample *sample,
 			  size_t *steps)
 {
-	enum shade shade = SHADE_ALWAYS;
+	enum shade shade = shade_of_named(policy, outer, inner);
 
-	if (inner->operations & ~outer->operations || outer->n_matches > inner->n_matches)
+	if (shade == SHADE_NONE || inner->operations & ~outer->operations ||
+	    outer->n_matches > inner->n_matches)
 		return SHADE_NONE;
 	for (unsigned i = 0; i < outer->n_matches; i++) {
 		const struct policy_match *match = &policy->matches[outer->first_match + i];
@@ -321,8 +351,9 @@ void shadow_warn(const struct policy *policy, struct diag *diag)
 		diag_warn(diag, rule->file, rule->line, rule->column, NULL, 0,
 			  "this rule %s, because \"%.100s\" in %s:%u:%u is before it and %s all "
 			  "that it matches",
-			  shade == SHADE_ALWAYS ? "never decides" :
-						  "decides only if a fact is unknown",
+			  shade == SHADE_ALWAYS     ? "never decides" :
+			  shade == SHADE_IF_IMPLIED ? "decides only if a partition is named" :
+						      "decides only if a fact is unknown",
 			  first->text, first->file, first->line, first->column,
 			  shade == SHADE_ALWAYS ? "matches" : "otherwise matches");
 	}

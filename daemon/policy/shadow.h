@@ -25,6 +25,12 @@ enum shade {
 	 * known; it is one of those that are known in practice, see "Unknown facts" in rdmabroker.rules(5).
 	 */
 	SHADE_IF_KNOWN,
+	/*
+	 * The rule decides only if a partition is named (policy_question.names_pkey), which the rule before it does not cover.
+	 * Of a reject rule this is not said if no rule has 'pkey': then such a request is refused anyway. SHADE_IF_KNOWN can be
+	 * true as well.
+	 */
+	SHADE_IF_IMPLIED,
 	SHADE_ALWAYS, /* the rule never decides */
 };
 

@@ -11,6 +11,7 @@
 #include "policy/trial.h"
 #include "policy/words.h"
 #include "proto/addr.h"
+#include "proto/pkey.h"
 #include "proto/word.h"
 #include "util/diag.h"
 #include "util/util.h"
@@ -30,6 +31,7 @@ struct trial {
 	int tos; /* what is expected; -1: anything */
 	const char *reason; /* what is expected; NULL: anything */
 	struct gids gids, peer_gids;
+	uint16_t pkey, path_pkey; /* 0: not given */
 	struct sockaddr_storage local, peer; /* AF_UNSPEC: not given */
 	/* bit i: row i of the table was given */
 	unsigned given;
@@ -122,6 +124,20 @@ static int take_ps(struct parser *parser, const struct fact *fact, void *ret)
 	return r;
 }
 
+static int take_pkey(struct parser *parser, const struct fact *fact, void *ret)
+{
+	const struct token *token = parser_take(parser);
+	uint32_t pkey;
+
+	if (token->type != TOKEN_WORD || !pkey_parse(token->text, token->len, &pkey) ||
+	    pkey_partition((uint16_t)pkey) == 0)
+		return parser_complain(
+			parser, token,
+			"'%s' takes a P_Key from 1 to 0x7fff, or with the bit 0x8000", fact->name);
+	*(uint16_t *)ret = pkey_partition((uint16_t)pkey);
+	return 0;
+}
+
 static int take_data(struct parser *parser, const struct fact *fact, void *ret)
 {
 	struct policy_question *question = ret;
@@ -153,6 +169,8 @@ static const struct fact facts[] = {
 	{ "port", true, true, NUMBER(question.port, 1, 65535) },
 	{ "device", true, true, NAME(question.device) },
 	{ "ps", true, true, take_ps, AT(question.port_space) },
+	{ "pkey", true, true, take_pkey, AT(pkey) },
+	{ "path-pkey", true, true, take_pkey, AT(path_pkey) },
 	{ "data", true, true, take_data, AT(question) },
 	{ "peer-uid", true, true, NUMBER(who.uid, 0, UINT32_MAX - 1) },
 	{ "peer-gid", true, true, take_gids, AT(peer_gids) },
@@ -245,6 +263,7 @@ static const struct policy_question *complete(struct trial *trial)
 	/* AF_UNSPEC counts as not known. */
 	question->local = (struct sockaddr *)&trial->local;
 	question->peer = (struct sockaddr *)&trial->peer;
+	policy_set_partition(question, trial->pkey, trial->path_pkey);
 	return question;
 }
 

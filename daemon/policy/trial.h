@@ -8,7 +8,7 @@
  *   allow|reject OPERATION uid N [FACT ...] [RESULT ...]
  *
  *   FACT     gid N[,...]  unit NAME  container ID  pod UID  job N  cgroup PATH
- *            local ADDR  peer ADDR  port N  device NAME  ps PS  data "TEXT"|0xHEX
+ *            local ADDR  peer ADDR  port N  device NAME  ps PS  data "TEXT"|0xHEX  pkey N  path-pkey N
  *   RESULT   tos N, on allow; reason "TEXT", on reject
  *
  * Users and groups are numbers, so that a test gives the same result on every host. What a client belongs to (unit and

@@ -55,6 +55,7 @@ static const struct policy_word words[] = {
 	{ "port",                 WORD_NARROWS,   LISTEN | CONNECT | ACCEPT,  match_parse_port,      MATCH(FACT_PORT, match_port) },
 	{ "device",               WORD_NARROWS,   DEVICE | CM,                match_parse_glob,      MATCH(FACT_DEVICE, match_device) },
 	{ "ps",                   WORD_NARROWS,   CM,                         match_parse_ps,        MATCH(FACT_PS, match_ps) },
+	{ "pkey",                 WORD_NARROWS,   CM,                         match_parse_pkey,      MATCH(FACT_PKEY, match_pkey) },
 	{ "data",                 WORD_NARROWS,   ACCEPT,                     match_parse_data,      MATCH(FACT_DATA, match_data) },
 	{ "peer-user",            WORD_ON_BOTH,   CONNECT | ACCEPT,           match_parse_user,      MATCH_WHO(match_peer_user) },
 	{ "peer-group",           WORD_ON_BOTH,   CONNECT | ACCEPT,           match_parse_group,     MATCH_WHO(match_peer_group) },

@@ -136,7 +136,7 @@ struct ledger_id {
 	uint8_t min_rnr_timer; /* the option, plus 1; 0: not set */
 	uint8_t any_port; /* the kernel has chosen its port */
 	uint8_t qp_type; /* the option, plus 1; 0: not set */
-	uint8_t reserved[2];
+	uint16_t path_pkey; /* route.path_pkey; 0 if an older daemon has written the row */
 };
 
 /* Whether the client has got the outcome of a join. */
@@ -241,6 +241,9 @@ struct ledger_refused {
 	char rule[256]; /* "file:line" */
 	uint32_t gids[LEDGER_REFUSED_GIDS]; /* groups that all these processes were in; sorted */
 	uint32_t charged_uid, charged_range; /* as in struct ledger_session */
+	uint16_t
+		pkey; /* the partition that was named; 0: none, or an older daemon has written the row */
+	uint8_t reserved2[6];
 };
 
 /*

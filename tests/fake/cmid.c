@@ -163,6 +163,7 @@ int fabric_id_bind(struct fabric_id *id, const struct sockaddr *addr)
 		id->info.port_num = 1;
 	}
 	fake_learn_gids(id);
+	fake_learn_pkey(id);
 	return 0;
 }
 
@@ -302,6 +303,11 @@ int fabric_id_connect(struct fabric_id *id, const struct rdma_conn_param *param)
 	request->info.device = id->info.device;
 	request->info.port_num = 1;
 	fake_learn_gids(request);
+	/* What the request's path says, whatever the listener's address is. */
+	request->info.pkey = id->has_path ? pkey_partition(ntohs(id->path.pkey)) : id->info.pkey;
+	if (request->info.local.ss_family == AF_IB)
+		((struct sockaddr_ib *)&request->info.local)->sib_pkey =
+			htons(request->info.pkey | PKEY_FULL);
 	request->qp_type = id->qp_type; /* the request's message has it */
 	request->is_datagram = id->is_datagram;
 	request->peer = id;

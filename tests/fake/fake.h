@@ -131,6 +131,9 @@ void fake_be_infiniband(bool yes);
 bool fake_is_infiniband(void);
 /* The P_Key at INDEX of each port's table, in host order; 0: there is none. */
 uint16_t fake_get_pkey(unsigned index);
+/* The network device that has the host's IP address is in the partition of PKEY. */
+void fake_set_pkey(uint16_t pkey);
+void fake_set_lmc(unsigned n); /* of each port */
 /* The GID of the host that has the address ADDR. */
 void fake_gid_of(union ibv_gid *ret, const struct sockaddr *addr);
 /* The subnet manager does not answer for the next N routes, so they end with -ETIMEDOUT. */

@@ -98,6 +98,36 @@ void fake_learn_gids(struct fabric_id *id)
 		fake_gid_of(&id->info.gids[1], peer);
 }
 
+static uint16_t netdev_pkey = PKEY_DEFAULT;
+
+void fake_set_pkey(uint16_t pkey)
+{
+	netdev_pkey = pkey_partition(pkey);
+}
+
+void fake_learn_pkey(struct fabric_id *id)
+{
+	const struct sockaddr_ib *ib = (const struct sockaddr_ib *)&id->info.local;
+
+	if (!id->info.device)
+		return;
+	id->info.pkey = !is_infiniband          ? PKEY_DEFAULT :
+			ib->sib_family == AF_IB ? pkey_partition(ntohs(ib->sib_pkey)) :
+						  netdev_pkey;
+}
+
+static unsigned lmc;
+
+void fake_set_lmc(unsigned n)
+{
+	lmc = n;
+}
+
+unsigned fabric_id_get_lmc(const struct fabric_id *id)
+{
+	return is_infiniband ? lmc : 0;
+}
+
 void fake_set_path_gids(const struct fabric_id *id, struct ibv_sa_path_rec *path)
 {
 	fake_gid_of(&path->sgid, (struct sockaddr *)&id->info.local);

@@ -142,6 +142,7 @@ void fake_local_ib(struct sockaddr_ib *ret);
 /* Whether an id can have the address ADDR, or reach it. Returns 0 or -ENODEV. */
 int fake_check_ib(const struct sockaddr *addr, bool local);
 void fake_learn_gids(struct fabric_id *id);
+void fake_learn_pkey(struct fabric_id *id);
 /* Where the P_Key of ID is in the port's table. */
 uint16_t fake_pkey_index(const struct fabric_id *id);
 void fake_set_path_gids(const struct fabric_id *id, struct ibv_sa_path_rec *path);

@@ -170,6 +170,11 @@ static void make_question(const struct policy *policy, struct input *input, stru
 		ret->data = match && known & 32 ? match->value.data->bytes : NULL;
 		ret->data_len = ret->data ? match->value.data->len : 0;
 	}
+	match = pick_match(policy, "pkey", take(input));
+	if (match && known & 32) {
+		ret->pkey = match->value.ports->ranges[0].first;
+		ret->names_pkey = known & 16;
+	}
 	if (!policy_asks(policy))
 		return;
 	ret->workload[WORKLOAD_JOB] = known & 64 ? "7" : NULL;
@@ -221,7 +226,7 @@ static bool is_same_value(const struct policy_match *a, const struct policy_matc
 		       memcmp(a->value.prefixes->prefixes, b->value.prefixes->prefixes,
 			      n * sizeof(struct prefix)) == 0;
 	}
-	if (strcmp(name, "port") == 0) {
+	if (strcmp(name, "port") == 0 || strcmp(name, "pkey") == 0) {
 		n = a->value.ports->n;
 		return n == b->value.ports->n &&
 		       memcmp(a->value.ports->ranges, b->value.ports->ranges,

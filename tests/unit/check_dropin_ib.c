@@ -246,18 +246,94 @@ START_TEST(rules_decide_about_gids)
 }
 END_TEST
 
+static struct sockaddr *in_partition(struct sockaddr *address, uint16_t pkey)
+{
+	((struct sockaddr_ib *)address)->sib_pkey = htons(pkey);
+	return address;
+}
+
+static void resolve_in(uint16_t pkey)
+{
+	create();
+	DO(&client, rdma_resolve_addr(client.id, NULL, in_partition(tcp_on(IB_PORT), pkey), 1000));
+}
+
+/* An address of AF_IB belongs to no network device, so only the default partition is implied. */
 START_TEST(partitions)
 {
-	struct sockaddr *address = tcp_on(IB_PORT);
-
-	((struct sockaddr_ib *)address)->sib_pkey = htons(0x8002);
-	expect_address_error(address, -ENODEV);
+	expect_address_error(in_partition(tcp_on(IB_PORT), 0x8001), -EACCES);
 	create();
-	((struct sockaddr_ib *)address)->sib_pkey = htons(0x8001);
-	DO(&client, rdma_resolve_addr(client.id, NULL, address, 1000));
+	REFUSES(rdma_bind_addr(client.id, in_partition(tcp_on(IB_PORT), 0x8001)), EACCES);
+	REFUSES(rdma_resolve_addr(client.id, in_partition(ib_addr(0, 0), 0x8001), tcp_on(IB_PORT),
+				  1000),
+		EACCES);
+	DO(&client, rdma_destroy_id(client.id));
+
+	put_policy("allow any pkey 1-5\nallow any\n");
+	expect_address_error(in_partition(tcp_on(IB_PORT), 0x8002), -ENODEV);
+	resolve_in(0x8001);
 	await(&client, RDMA_CM_EVENT_ADDR_RESOLVED);
 	ck_assert_uint_eq(client.id->route.addr.addr.ibaddr.pkey, htons(0x8001));
 	DO(&client, rdma_destroy_id(client.id));
+	create();
+	DO(&client, rdma_bind_addr(client.id, in_partition(tcp_on(IB_PORT), 0x8001)));
+	put_policy("allow any\n");
+	REFUSES(rdma_listen(client.id, 1), EACCES);
+	put_policy("allow listen pkey 1\nallow any\n");
+	DO(&client, rdma_listen(client.id, 1));
+	DO(&client, rdma_destroy_id(client.id));
+
+	put_policy("reject connect pkey 0x7fff reason \"not the default one\"\nallow any\n");
+	expect_address_error(tcp_on(IB_PORT), -EACCES);
+}
+END_TEST
+
+/* The kernel gives a listener the requests of all partitions. */
+START_TEST(partition_of_a_request)
+{
+	struct rdma_cm_id *own = listen_on(tcp_on(IB_PORT));
+
+	put_policy("allow connect pkey 1\nallow any\n");
+	resolve_in(0x8001);
+	await(&client, RDMA_CM_EVENT_ADDR_RESOLVED);
+	DO(&client, rdma_resolve_route(client.id, 1000));
+	await(&client, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	make_qp(&client);
+	DO(&client, rdma_connect(client.id, NULL));
+	expect_event(RDMA_CM_EVENT_REJECTED, 28);
+	ck_assert(!is_readable(server.channel));
+	rdma_destroy_qp(client.id);
+	DO(&client, rdma_destroy_id(client.id));
+
+	put_policy("allow connect pkey 1\nallow accept pkey 1\nallow any\n");
+	resolve_in(0x8001);
+	await(&client, RDMA_CM_EVENT_ADDR_RESOLVED);
+	DO(&client, rdma_resolve_route(client.id, 1000));
+	await(&client, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	connect_resolved();
+	end_connection();
+	DO(&server, rdma_destroy_id(own));
+}
+END_TEST
+
+/* The partition of the network device that has the IP address. */
+START_TEST(partition_of_a_network_device)
+{
+	fake_set_pkey(0x8001);
+	put_policy("allow connect pkey 5\nallow any\n");
+	resolve_ip();
+	DO(&client, rdma_resolve_route(client.id, 1000));
+	await(&client, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	connect_resolved();
+	end_connection();
+
+	put_policy("reject connect pkey 0x8001\nallow any\n");
+	expect_address_error(addr(PORT), -EACCES);
+	put_policy("reject connect pkey 5\nallow connect pkey 1\nallow session\nallow device\n");
+	resolve_ip();
+	DO(&client, rdma_destroy_id(client.id));
+	put_policy("allow connect pkey 5\nallow session\nallow device\n");
+	expect_address_error(addr(PORT), -EACCES);
 }
 END_TEST
 
@@ -335,7 +411,7 @@ static struct ibv_path_data make_path(void)
 			.flowlabel_hoplimit = htonl(0x77 << 8 | 3),
 			.reversible_numpath = IBV_PATH_RECORD_REVERSIBLE | 1,
 			.pkey = htons(0xffff),
-			.qosclass_sl = htons(5),
+			.qosclass_sl = htons(3),
 			.mtu = 2 << 6 | IBV_MTU_2048,
 			.rate = 2 << 6 | IBV_RATE_20_GBPS,
 			.packetlifetime = 2 << 6 | 14,
@@ -360,7 +436,7 @@ static void expect_set_path(void)
 	ck_assert_int_eq(client.id->route.num_paths, 1);
 	ck_assert_uint_eq(path->dlid, htons(0x1001));
 	ck_assert_uint_eq(path->slid, htons(0x1002));
-	ck_assert_uint_eq(path->sl, 5);
+	ck_assert_uint_eq(path->sl, 3);
 	ck_assert_uint_eq(path->flow_label, htonl(0x77));
 	ck_assert_uint_eq(path->hop_limit, 3);
 	ck_assert_uint_eq(path->mtu, IBV_MTU_2048);
@@ -484,6 +560,119 @@ START_TEST(path_to_another_host)
 	DO(&client, rdma_resolve_route(client.id, 1000));
 	await(&client, RDMA_CM_EVENT_ROUTE_RESOLVED);
 	DO(&client, rdma_destroy_id(client.id));
+}
+END_TEST
+
+/* The subnet manager gives a service level to those whom it wants to have it. */
+START_TEST(path_with_another_service_level)
+{
+	struct ibv_path_data path = make_path();
+
+	resolve_ip();
+	path.path.qosclass_sl = htons(4);
+	REFUSES(set_path(&path, 1), EINVAL);
+	/* The bits above it are the class of the path. */
+	path.path.qosclass_sl = htons(0x7f3);
+	DO(&client, set_path(&path, 1));
+	await(&client, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	DO(&client, rdma_destroy_id(client.id));
+}
+END_TEST
+
+/* A port has 2^LMC LIDs, so a path can have any of them. */
+START_TEST(path_with_other_lids_of_the_port)
+{
+	struct ibv_path_data path = make_path();
+
+	resolve_ip();
+	path.path.slid = htons(0x1003);
+	REFUSES(set_path(&path, 1), EINVAL);
+	fake_set_lmc(2);
+	path.path.slid = htons(0x1004);
+	REFUSES(set_path(&path, 1), EINVAL);
+	path.path.slid = htons(0x1003);
+	path.path.dlid = htons(0x1004);
+	REFUSES(set_path(&path, 1), EINVAL);
+	path.path.dlid = htons(0x1000);
+	DO(&client, set_path(&path, 1));
+	await(&client, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	ck_assert_uint_eq(client.id->route.path_rec->dlid, htons(0x1000));
+	connect_resolved();
+	end_connection();
+}
+END_TEST
+
+static void expect_refused_connect(void)
+{
+	make_qp(&client);
+	DO(&client, rdma_connect(client.id, NULL));
+	expect_event(RDMA_CM_EVENT_CONNECT_ERROR, -EACCES);
+	rdma_destroy_qp(client.id);
+	DO(&client, rdma_destroy_id(client.id));
+}
+
+/* A path has a P_Key, too, whatever the partition of the network device is. */
+START_TEST(path_in_another_partition)
+{
+	static const char both[] = "allow connect pkey 1 log\nallow any\n";
+	struct ibv_path_data path = make_path();
+
+	path.path.pkey = htons(0x8000);
+	resolve_ip();
+	REFUSES(set_path(&path, 1), EINVAL);
+	path.path.pkey = htons(0x8001);
+	REFUSES(set_path(&path, 1), EACCES);
+	/* The route of the subnet manager can still be used. */
+	DO(&client, rdma_resolve_route(client.id, 1000));
+	await(&client, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	connect_resolved();
+	end_connection();
+
+	put_policy(both);
+	resolve_ip();
+	DO(&client, set_path(&path, 1));
+	await(&client, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	ck_assert_uint_eq(client.id->route.path_rec->pkey, htons(0x8001));
+	connect_resolved();
+	end_connection();
+
+	/* The rule has gone before the connect. */
+	resolve_ip();
+	DO(&client, set_path(&path, 1));
+	await(&client, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	put_policy("allow any\n");
+	expect_refused_connect();
+
+	/* A network device in another partition than the path's, which is the default one. */
+	fake_set_pkey(0x8001);
+	path.path.pkey = htons(0xffff);
+	resolve_ip();
+	REFUSES(set_path(&path, 1), EACCES);
+	path.path.pkey = htons(0x0001);
+	DO(&client, set_path(&path, 1));
+	await(&client, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	DO(&client, rdma_destroy_id(client.id));
+}
+END_TEST
+
+/* As in the kernel, a route is set once. What is refused later does not hide what the path was. */
+START_TEST(path_that_is_set_twice)
+{
+	struct ibv_path_data path = make_path(), usual = make_path();
+
+	path.path.pkey = htons(0x8001);
+	for (int i = 0; i < 2; i++) {
+		put_policy("allow connect pkey 1\nallow any\n");
+		resolve_ip();
+		DO(&client, set_path(&path, 1));
+		await(&client, RDMA_CM_EVENT_ROUTE_RESOLVED);
+		if (i == 0)
+			REFUSES(set_path(&usual, 1), EINVAL);
+		else
+			REFUSES(rdma_resolve_route(client.id, 1000), EINVAL);
+		put_policy("allow any\n");
+		expect_refused_connect();
+	}
 }
 END_TEST
 
@@ -710,8 +899,10 @@ END_TEST
 
 UNIT_MAIN("dropin_ib", set_up_ib, tear_down, gids_of_ip_addresses, connection_by_gids,
 	  listener_on_every_gid, services_of_others, rules_decide_about_gids, partitions,
-	  no_infiniband, multicast_by_gid, addresses_are_looked_up, path_of_the_program,
-	  path_when_the_subnet_manager_is_away, path_waits_for_the_subnet_manager,
-	  path_to_another_host, path_with_a_rule_about_the_tos,
-	  a_rule_about_the_tos_holds_for_flow_information, endpoint_with_a_path, endpoints_for_xrc,
-	  endpoints_for_uc_and_ud, subnet_manager_is_away, subnet_manager_is_slow)
+	  partition_of_a_request, partition_of_a_network_device, no_infiniband, multicast_by_gid,
+	  addresses_are_looked_up, path_of_the_program, path_when_the_subnet_manager_is_away,
+	  path_waits_for_the_subnet_manager, path_to_another_host, path_with_another_service_level,
+	  path_with_other_lids_of_the_port, path_in_another_partition, path_that_is_set_twice,
+	  path_with_a_rule_about_the_tos, a_rule_about_the_tos_holds_for_flow_information,
+	  endpoint_with_a_path, endpoints_for_xrc, endpoints_for_uc_and_ud, subnet_manager_is_away,
+	  subnet_manager_is_slow)

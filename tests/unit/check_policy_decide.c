@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <infiniband/ib.h>
 #include <rdma/rdma_cma.h>
 #include <string.h>
 
 #include "proto/addr.h"
+#include "proto/pkey.h"
 #include "tests/unit/check_policy_question.h"
 
 static void ask(enum policy_operation operation)
@@ -127,6 +129,107 @@ START_TEST(ports)
 	assert_answer(POLICY_REJECT, 0);
 	question.early = true;
 	assert_answer(POLICY_DEFER, 1);
+}
+END_TEST
+
+/* The bit of full members makes no difference. */
+START_TEST(partitions)
+{
+	load("allow connect pkey 0x8001,7-0x8009,0xffff");
+	ask(POLICY_CONNECT);
+	for (int named = 0; named < 2; named++) {
+		question.names_pkey = named;
+		for (int pkey = 1; pkey <= PKEY_DEFAULT; pkey++) {
+			bool in = pkey == 1 || (pkey >= 7 && pkey <= 9) || pkey == PKEY_DEFAULT;
+
+			question.pkey = (uint16_t)pkey;
+			assert_answer(in ? POLICY_ALLOW : POLICY_REJECT, in);
+		}
+	}
+	question.names_pkey = false;
+	question.pkey = 0;
+	assert_answer(POLICY_REJECT, 0);
+	question.early = true;
+	assert_answer(POLICY_DEFER, 1);
+	question.early = false;
+	load("reject connect pkey 5\nallow connect");
+	assert_answer(POLICY_REJECT, 1);
+	question.pkey = 6;
+	assert_answer(POLICY_ALLOW, 2);
+}
+END_TEST
+
+START_TEST(partitions_that_are_named)
+{
+	load("reject connect port 81\nallow connect\nallow any pkey 5\nwarn listen port 82\nallow any");
+	for (int i = POLICY_LISTEN; i <= POLICY_JOIN; i++) {
+		ask(i);
+		question.port = 80;
+		question.pkey = 5;
+		assert_answer(POLICY_ALLOW, i == POLICY_CONNECT ? 2 : 3);
+		question.names_pkey = true;
+		assert_answer(POLICY_ALLOW, 3);
+		question.pkey = 6;
+		assert_answer(POLICY_REJECT, 0);
+		question.names_pkey = false;
+		assert_answer(POLICY_ALLOW, i == POLICY_CONNECT ? 2 : 5);
+	}
+	/* A reject rule without 'pkey' covers all partitions, and so does a warn rule, as the kernel. */
+	ask(POLICY_CONNECT);
+	question.port = 81;
+	question.pkey = 5;
+	question.names_pkey = true;
+	assert_answer(POLICY_REJECT, 1);
+	ask(POLICY_LISTEN);
+	question.port = 82;
+	question.pkey = 6;
+	question.names_pkey = true;
+	assert_answer(POLICY_ALLOW, 4);
+}
+END_TEST
+
+static void assert_partition(enum policy_operation operation, const struct sockaddr *local,
+			     const struct sockaddr *peer, uint16_t pkey, uint16_t path_pkey,
+			     uint16_t expected, bool named)
+{
+	ask(operation);
+	question.local = local;
+	question.peer = peer;
+	policy_set_partition(&question, pkey, path_pkey);
+	ck_assert_uint_eq(question.pkey, expected);
+	ck_assert_int_eq(question.names_pkey, named);
+}
+
+/* An IP address belongs to a network device, and so to its partition. A GID belongs to none. */
+START_TEST(what_names_a_partition)
+{
+	struct sockaddr_ib none = { .sib_family = AF_IB };
+	struct sockaddr_ib common = { .sib_family = AF_IB, .sib_pkey = htons(0xffff) };
+	struct sockaddr_ib other = { .sib_family = AF_IB, .sib_pkey = htons(0x8005) };
+	const struct sockaddr *ip = address("10.1.0.1"), *n = (struct sockaddr *)&none,
+			      *c = (struct sockaddr *)&common, *o = (struct sockaddr *)&other;
+	const uint16_t usual = PKEY_DEFAULT;
+
+	assert_partition(POLICY_CONNECT, NULL, ip, 0, 0, 0, false);
+	assert_partition(POLICY_CONNECT, ip, ip, 5, 0, 5, false);
+	assert_partition(POLICY_CONNECT, ip, ip, 5, 5, 5, false);
+	assert_partition(POLICY_CONNECT, ip, ip, 5, usual, usual, true);
+	assert_partition(POLICY_CONNECT, ip, ip, usual, 6, 6, true);
+	assert_partition(POLICY_CONNECT, NULL, n, 0, 0, 0, false);
+	assert_partition(POLICY_CONNECT, NULL, c, 0, 0, usual, false);
+	assert_partition(POLICY_CONNECT, NULL, o, 0, 0, 5, true);
+	/* The kernel takes the P_Key of the own address, if there is one. */
+	assert_partition(POLICY_CONNECT, c, o, 0, 0, usual, false);
+	assert_partition(POLICY_CONNECT, n, o, 0, 0, 5, true);
+	assert_partition(POLICY_CONNECT, o, c, 0, 0, 5, true);
+	assert_partition(POLICY_CONNECT, o, o, 5, 6, 6, true);
+	assert_partition(POLICY_LISTEN, o, NULL, 0, 0, 5, true);
+	assert_partition(POLICY_LISTEN, c, NULL, 0, 0, usual, false);
+	assert_partition(POLICY_ACCEPT, c, c, 5, 0, 5, true);
+	assert_partition(POLICY_ACCEPT, ip, ip, 5, 0, 5, false);
+	/* A group is joined in the partition of the id. */
+	assert_partition(POLICY_JOIN, c, o, usual, 0, usual, false);
+	assert_partition(POLICY_JOIN, o, c, 5, 0, 5, true);
 }
 END_TEST
 
@@ -477,8 +580,8 @@ END_TEST
 
 UNIT_MAIN("policy_decide", set_up, policy_tear_down, nothing_is_allowed_by_default,
 	  the_first_match_decides, reasons, users_and_groups, groups_that_are_not_known, ports,
-	  addresses_and_sets, wildcard_addresses_are_unknown,
-	  addresses_of_other_families_are_unknown, gids_are_no_ip_addresses, device_patterns,
-	  each_port_space, units, containers, control_groups, private_data, administration,
-	  observe_and_admin_are_always_named, any_covers_the_operations_that_its_matches_fit,
-	  early_answers, final_answers)
+	  partitions, partitions_that_are_named, what_names_a_partition, addresses_and_sets,
+	  wildcard_addresses_are_unknown, addresses_of_other_families_are_unknown,
+	  gids_are_no_ip_addresses, device_patterns, each_port_space, units, containers,
+	  control_groups, private_data, administration, observe_and_admin_are_always_named,
+	  any_covers_the_operations_that_its_matches_fit, early_answers, final_answers)

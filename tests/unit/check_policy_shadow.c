@@ -150,6 +150,28 @@ START_TEST(rejects_behind_allows)
 END_TEST
 
 /* Who the peer is can be assumed, for each kind of rule differently. */
+/* An allow rule without 'pkey' does not cover a partition that is named. */
+START_TEST(partitions)
+{
+	assert_always("allow any", "allow any");
+	assert_always("allow connect pkey 1-9", "allow connect pkey 0x8002,5 user 7");
+	assert_none("allow connect pkey 1-9", "allow connect pkey 9-10");
+	assert_none("allow connect pkey 1-9", "allow connect");
+	assert_none("allow connect", "allow connect pkey 5");
+	assert_none("allow connect", "reject connect pkey 5");
+	assert_always("reject connect", "allow connect pkey 5");
+	assert_if_known("allow connect pkey 1-9", "reject connect pkey 5");
+	assert_none("allow listen pkey 1-9", "reject listen pkey 5");
+	/* Without other rules about partitions a reject rule changes nothing. */
+	assert_always("allow connect", "reject connect user 7");
+	assert_shade("allow connect", "reject connect user 7\nallow join pkey 5", SHADE_IF_IMPLIED);
+	assert_shade("allow connect", "warn connect", SHADE_IF_IMPLIED);
+	assert_always("warn connect", "reject connect user 7\nallow join pkey 5");
+	assert_always("allow session", "reject session user 7\nallow join pkey 5");
+	assert_if_known("allow connect ps tcp", "reject connect ps tcp\nallow join pkey 5");
+}
+END_TEST
+
 START_TEST(rules_about_who_the_peer_is)
 {
 	assert_none("reject accept peer-same user", "allow accept peer-same user user 7");
@@ -312,6 +334,8 @@ static void aim(struct policy_question *question, struct facts *facts,
 		else if (d == FACT_PORT && question->port > 0)
 			question->port = one_in(2) ? value->ports->ranges[0].first :
 						     value->ports->ranges[value->ports->n - 1].last;
+		else if (d == FACT_PKEY && question->pkey)
+			question->pkey = value->ports->ranges[0].first;
 		else if (d == FACT_PEER && question->peer)
 			question->peer = address_in(value->prefixes, &facts->peer);
 		else if (d == FACT_LOCAL && question->local)
@@ -326,7 +350,8 @@ static void aim(struct policy_question *question, struct facts *facts,
 /* Counts of what was tested. If a count is 0, the run proves nothing about that case. */
 static struct {
 	unsigned long policies, rules, asked;
-	unsigned long pairs[3][2][2]; /* by shade, and by whether the two rules allow */
+	unsigned long pairs[SHADE_ALWAYS + 1][2]
+			   [2]; /* by shade, and by whether the two rules allow */
 	unsigned long would; /* questions that the rule alone would have decided */
 } seen;
 
@@ -348,6 +373,10 @@ static void try_pair(const struct policy *whole, size_t first, size_t second, en
 		aim(&question, &facts, &conditions[1], whole->matches);
 		if (shade == SHADE_IF_KNOWN && !knows_all)
 			continue;
+		/* Where no rule is about partitions, shadow.h leaves those aside that are named. */
+		if (shade != SHADE_ALWAYS || !both.has_pkey || question.operation < POLICY_LISTEN ||
+		    question.operation > POLICY_JOIN)
+			question.names_pkey = false;
 		seen.asked++;
 		policy_decide(&alone, &question, &verdict);
 		seen.would += verdict.rule != NULL;
@@ -454,5 +483,5 @@ END_TEST
 
 UNIT_MAIN("policy_shadow", policy_set_up, policy_tear_down, operations_count,
 	  matches_that_contain_others, patterns_that_contain_others, rejects_behind_allows,
-	  rules_about_who_the_peer_is, settings_do_not_count, among_many_rules,
+	  partitions, rules_about_who_the_peer_is, settings_do_not_count, among_many_rules,
 	  the_work_has_a_limit, warnings_name_both_rules, random_rules)

@@ -93,6 +93,37 @@ START_TEST(bad_ports_are_refused)
 }
 END_TEST
 
+START_TEST(bad_pkeys_are_refused)
+{
+	const char *what =
+		"t:1:19: expected a P_Key N or a range N-M, from 1 to 0x7fff, or with the bit "
+		"0x8000, which makes no difference";
+
+	assert_refused("allow listen pkey 0", what);
+	assert_refused("allow listen pkey 0x0", what);
+	assert_refused("allow listen pkey 0x8000", what);
+	assert_refused("allow listen pkey 65536", what);
+	assert_refused("allow listen pkey 0x10001", what);
+	assert_refused("allow listen pkey 0x", what);
+	assert_refused("allow listen pkey 0x800g", what);
+	assert_refused("allow listen pkey 8001h", what);
+	assert_refused("allow listen pkey 5-", what);
+	assert_refused("allow listen pkey 1-2-3", what);
+	assert_refused("allow listen pkey default", what);
+	assert_refused("allow listen pkey \"5\"", what);
+	assert_refused("allow listen pkey 0x8014-10",
+		       "t:1:19: the range is reversed, did you mean 0xa-0x14?");
+	assert_refused("allow listen pkey 0x8001-0x8005,7,5-6",
+		       "t:1:35: this overlaps 0x1-0x5 in the same list");
+	assert_refused("allow listen pkey 1,0x8001",
+		       "t:1:21: this overlaps 0x1-0x1 in the same list");
+	assert_refused("allow session pkey 5", "t:1:15: 'pkey' cannot be used with 'session'");
+	assert_refused("allow listen backlog 5 pkey 5",
+		       "t:1:24: match 'pkey' must come before the settings");
+	ck_assert(!rule("allow any pkey 1, 0x8002-0x80FF ,0xffff")->names_port);
+}
+END_TEST
+
 START_TEST(bad_users_are_refused)
 {
 	assert_refused("allow session user no-such-user", "t:1:20: unknown user 'no-such-user'");
@@ -531,9 +562,10 @@ START_TEST(values_are_suggested)
 END_TEST
 
 UNIT_MAIN("policy_values", policy_set_up, policy_tear_down, settings_are_read,
-	  bad_numbers_are_refused, bad_ports_are_refused, bad_users_are_refused,
-	  bad_addresses_are_refused, bad_devices_are_refused, reasons_have_limits,
-	  bad_sets_are_refused, sets_have_a_limit, sets_of_repeated_members_do_not_grow,
-	  lists_have_a_limit, rates_are_read, bad_rates_are_refused, a_burst_belongs_to_a_rate,
-	  rates_without_effect_are_refused, counts_are_read, caps_are_read, bad_units_are_refused,
-	  bad_control_groups_are_refused, bad_data_is_refused, values_are_suggested)
+	  bad_numbers_are_refused, bad_ports_are_refused, bad_pkeys_are_refused,
+	  bad_users_are_refused, bad_addresses_are_refused, bad_devices_are_refused,
+	  reasons_have_limits, bad_sets_are_refused, sets_have_a_limit,
+	  sets_of_repeated_members_do_not_grow, lists_have_a_limit, rates_are_read,
+	  bad_rates_are_refused, a_burst_belongs_to_a_rate, rates_without_effect_are_refused,
+	  counts_are_read, caps_are_read, bad_units_are_refused, bad_control_groups_are_refused,
+	  bad_data_is_refused, values_are_suggested)

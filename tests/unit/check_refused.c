@@ -25,18 +25,33 @@ static void tear_down(void)
 	core.refused = refused_free(core.refused);
 }
 
-static void note_as(struct identity identity, uint32_t peer, int port)
+/* PARTITION: a question that has only that. */
+static void note_question(struct identity identity, uint32_t peer, int port,
+			  struct policy_question partition)
 {
 	struct session session = { .core = &core, .identity = identity };
 	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(peer) };
 	struct intent intent = {
 		.question = { .operation = POLICY_CONNECT,
 			      .port = port,
+			      .pkey = partition.pkey,
+			      .names_pkey = partition.names_pkey,
 			      .peer = (struct sockaddr *)&addr },
 	};
 	struct policy_verdict verdict = { .answer = POLICY_REJECT, .reason = "no-rule" };
 
 	refused_note(&session, &intent, &verdict, NULL);
+}
+
+static void note_with(struct policy_question partition)
+{
+	note_question((struct identity){ .uid = 1000, .owner = { 1000, OWNER_ALONE } }, 0x0a090001,
+		      7471, partition);
+}
+
+static void note_as(struct identity identity, uint32_t peer, int port)
+{
+	note_question(identity, peer, port, (struct policy_question){ 0 });
 }
 
 static void note_in(uid_t uid, gid_t *gids, size_t n_gids, uint32_t peer, int port)
@@ -99,6 +114,35 @@ START_TEST(alike)
 	ck_assert_uint_gt(row->first_ms, 0);
 	ck_assert_uint_eq(count_rows(1000), 2);
 	ck_assert_uint_eq(count_rows(1001), 1);
+}
+END_TEST
+
+/* A partition has a row of its own if it was named, and only then. A restart keeps it. */
+START_TEST(partitions)
+{
+	const struct ledger_refused *row;
+	struct ledger_refused rows[3];
+	struct old_ledger old = { .refused = rows };
+
+	note_with((struct policy_question){ .pkey = 5 });
+	note_with((struct policy_question){ .pkey = 6 });
+	note_with((struct policy_question){ .pkey = 6, .names_pkey = true });
+	note_with((struct policy_question){ .pkey = 6, .names_pkey = true });
+	note_with((struct policy_question){ .pkey = 5, .names_pkey = true });
+	for (uint64_t at = 0; (row = core_refused_from(&core, at)); at = row->number + 1)
+		rows[old.n_refused++] = *row;
+	ck_assert_uint_eq(old.n_refused, 3);
+	ck_assert_uint_eq(rows[0].pkey, 0);
+	ck_assert_uint_eq(rows[0].n, 2);
+	ck_assert_uint_eq(rows[1].pkey, 6);
+	ck_assert_uint_eq(rows[1].n, 2);
+	ck_assert_uint_eq(rows[2].pkey, 5);
+	refused_free(core.refused);
+	ck_assert_int_eq(refused_new(&core.refused), 0);
+	core_restore_refused(&core, &old);
+	ck_assert_uint_eq(core_refused_from(&core, 2)->pkey, 6);
+	note_with((struct policy_question){ .pkey = 6, .names_pkey = true });
+	ck_assert_uint_eq(core_refused_from(&core, 2)->n, 3);
 }
 END_TEST
 
@@ -282,6 +326,6 @@ START_TEST(a_restart_keeps_owners)
 }
 END_TEST
 
-UNIT_MAIN("refused", set_up, tear_down, common_bits, alike, groups_of_all, peers_are_joined,
-	  random_peers, share_of_a_user, full_table, share_of_a_range, shares_in_a_range,
-	  a_restart_keeps_owners)
+UNIT_MAIN("refused", set_up, tear_down, common_bits, alike, partitions, groups_of_all,
+	  peers_are_joined, random_peers, share_of_a_user, full_table, share_of_a_range,
+	  shares_in_a_range, a_restart_keeps_owners)

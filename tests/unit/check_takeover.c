@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <infiniband/sa.h>
 #include <netinet/in.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -493,6 +494,41 @@ START_TEST(policy_on_disk_is_in_force)
 END_TEST
 
 /* What the author of a policy with an error wanted is not known, so nothing that exists is ended. */
+/* The path is not kept, but the partition that it has named is. */
+START_TEST(connection_in_a_partition_that_was_named)
+{
+	static const char rules[] = "allow connect pkey 1\nallow any\n";
+	struct ibv_path_record path = {
+		.dlid = htons(0x1001),
+		.slid = htons(0x1002),
+		.reversible_numpath = IBV_PATH_RECORD_REVERSIBLE | 1,
+		.pkey = htons(0x8001),
+		.qosclass_sl = htons(3),
+	};
+	const struct rdmabroker_conn_param param = { .size = sizeof(param), .qp_num = 17 };
+
+	fake_be_infiniband(true);
+	restart_with(rules);
+	start_listening();
+	fake_gid_of(&path.sgid, addr(0));
+	fake_gid_of(&path.dgid, addr(0));
+	id = new_id(client);
+	ck_assert_int_eq(rdmabroker_resolve_addr_wait(id, NULL, addr(PORT), T), 0);
+	ck_assert_int_eq(rdmabroker_set_path(id, &path, T), 0);
+	ck_assert_int_eq(expect(client, RDMABROKER_EVENT_ROUTE_RESOLVED, id), 0);
+	ck_assert_int_eq(rdmabroker_connect(id, &param), 0);
+	accept_and_establish(18);
+	for (int i = 0; i < 2; i++) {
+		restart_with(rules);
+		expect_nothing(client);
+		expect_nothing(server);
+	}
+	restart_with("allow any\n");
+	expect(client, RDMABROKER_EVENT_DISCONNECTED, id);
+	expect(server, RDMABROKER_EVENT_DISCONNECTED, accepted);
+}
+END_TEST
+
 START_TEST(policy_on_disk_has_an_error)
 {
 	start_listening();
@@ -726,6 +762,7 @@ UNIT_MAIN("takeover", succession_set_up, succession_tear_down, connections_and_l
 	  resolved_address, handshakes, connection_request_that_waits,
 	  connection_request_with_settings, connection_request_without_listener, request_that_waits,
 	  multicast_groups, client_that_does_not_read, client_that_calls_and_does_not_read,
-	  policy_on_disk_is_in_force, policy_on_disk_has_an_error, connection_whose_peer_was_asked,
+	  policy_on_disk_is_in_force, connection_in_a_partition_that_was_named,
+	  policy_on_disk_has_an_error, connection_whose_peer_was_asked,
 	  request_whose_peer_was_not_asked, restricted_sessions, released_session,
 	  restricted_session_and_an_earlier_version, session_keeps_its_owner)

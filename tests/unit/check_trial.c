@@ -124,6 +124,33 @@ START_TEST(facts_that_are_not_given)
 }
 END_TEST
 
+/* A P_Key of an own path names the partition, and so does one of a GID, unless it is the default one. */
+START_TEST(partitions)
+{
+	static const char own[] = "reject connect pkey 9 reason \"nine\"\n"
+				  "allow connect pkey 0x8005-7\n"
+				  "allow connect\n"
+				  "warn listen\n";
+	int r;
+
+	policy_unref(policy);
+	ck_assert_int_eq(policy_load_text(&policy, "p.rules", own, strlen(own), diag), 0);
+	r = run("allow connect uid 1 pkey 5\n"
+		"allow connect uid 1 pkey 8\n"
+		"allow connect uid 1 pkey 0xffff path-pkey 0x8006\n"
+		"reject connect uid 1 pkey 0xffff path-pkey 8 reason \"no-rule\"\n"
+		"reject connect uid 1 path-pkey 9 reason \"nine\"\n"
+		"reject connect uid 1 peer gid:fe80::1 pkey 0x8008 reason \"no-rule\"\n"
+		"allow connect uid 1 peer gid:fe80::1 pkey 5\n"
+		"allow connect uid 1 peer gid:fe80::1 pkey 0x7fff\n"
+		"allow connect uid 1 peer gid:fe80::1\n"
+		"reject connect uid 1 reason \"nine\"\n"
+		"warn listen uid 1 local gid:fe80::1 pkey 8\n");
+	ck_assert_msg(r == 0, "%s", complaints_at(&diag->errors, 0));
+	ck_assert_uint_eq(n_tests, 11);
+}
+END_TEST
+
 static void assert_fails(const char *tests, const char *expected)
 {
 	size_t n = diag->errors.n;
@@ -173,6 +200,9 @@ START_TEST(lines_with_errors)
 		{ "allow connect uid 1 port 0", "'port' takes a number from 1 to 65535" },
 		{ "allow connect uid 1 port 1-2", "'port' takes a number from 1 to 65535" },
 		{ "allow connect uid 1 ps tpc", "did you mean 'tcp'?" },
+		{ "allow connect uid 1 pkey 0x8000",
+		  "1:26: 'pkey' takes a P_Key from 1 to 0x7fff, or with the bit 0x8000" },
+		{ "allow connect uid 1 path-pkey 65536", "'path-pkey' takes a P_Key" },
 		{ "allow connect uid 1 unit", "'unit' takes a name" },
 		{ "allow accept uid 1 data x", "'data' takes a text in double quotes" },
 		{ "allow connect uid 1 reason \"x\"",
@@ -230,5 +260,5 @@ START_TEST(files)
 END_TEST
 
 UNIT_MAIN("trial", set_up, tear_down, tests_that_pass, tests_of_warn_rules,
-	  tests_that_say_who_the_peer_is, facts_that_are_not_given, tests_that_fail,
+	  tests_that_say_who_the_peer_is, facts_that_are_not_given, partitions, tests_that_fail,
 	  lines_with_errors, all_lines_are_run, files)

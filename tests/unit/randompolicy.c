@@ -9,11 +9,13 @@
 
 #include "policy/rule/prefix.h"
 #include "proto/addr.h"
+#include "proto/pkey.h"
 #include "tests/unit/randompolicy.h"
 #include "util/diag.h"
 
 #define RULES_MAX 2000
 #define SETS 6
+#define PKEYS 20
 
 uint64_t random_state;
 
@@ -166,6 +168,17 @@ static void print_ports(FILE *f)
 		fprintf(f, ",%d", port += 1 + pick(20));
 }
 
+static void print_pkeys(FILE *f)
+{
+	int pkey = 1 + pick(PKEYS);
+
+	fprintf(f, one_in(2) ? " pkey %d" : " pkey 0x%x", pkey | (one_in(2) ? PKEY_FULL : 0));
+	if (one_in(3))
+		fprintf(f, "-%d", pkey += pick(10));
+	if (one_in(5))
+		fprintf(f, ",0x%x", pkey + 1 + pick(10));
+}
+
 static void print_device(FILE *f)
 {
 	static const char *const globs[] = { "*", "rxe*", "mlx5_?", "mlx[45]_1*", "?xe1", "m*" };
@@ -276,6 +289,8 @@ static void print_rule(FILE *f)
 		print_device(f);
 	if (is_cm && one_in(common + 2))
 		fprintf(f, " ps %s", port_spaces[pick(4)]);
+	if ((is_cm || (is_any && one_in(3))) && one_in(common + 2))
+		print_pkeys(f);
 	if (operation == POLICY_ACCEPT && one_in(common + 2))
 		fprintf(f, " data %s", data_texts[pick(8)]);
 	if ((operation == POLICY_CONNECT || operation == POLICY_ACCEPT) && one_in(common + 1))
@@ -460,6 +475,7 @@ bool random_question(struct policy_question *ret, struct facts *facts)
 		.workload[WORKLOAD_CONTAINER] = is_missing(unknown) ? NULL :
 								      random_container(facts),
 		.workload[WORKLOAD_JOB] = is_missing(unknown) ? NULL : random_job(facts->job),
+		.pkey = is_missing(unknown) ? 0 : (uint16_t)(1 + pick(PKEYS)),
 		.knows_data = !is_missing(unknown),
 		.who = one_in(3) ? random_who(facts) : NULL,
 		.can_ask = !one_in(4),
@@ -468,6 +484,8 @@ bool random_question(struct policy_question *ret, struct facts *facts)
 	for (size_t i = 0; i < ret->n_gids; i++)
 		facts->gids[i] = 1000 + pick(shape.groups + 1);
 	policy_sort_gids(facts->gids, ret->n_gids);
+	ret->names_pkey = ret->pkey != 0 && one_in(4) && ret->operation >= POLICY_LISTEN &&
+			  ret->operation <= POLICY_JOIN;
 	ret->too_many_gids = is_missing(unknown);
 	if (!is_missing(unknown)) {
 		snprintf(facts->device, sizeof(facts->device), "%s%d", one_in(2) ? "rxe" : "mlx5_",

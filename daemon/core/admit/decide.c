@@ -10,6 +10,7 @@
 #include "core/object/id.h"
 #include "core/object/restriction.h"
 #include "proto/addr.h"
+#include "proto/pkey.h"
 #include "util/audit.h"
 #include "util/clock.h"
 
@@ -126,6 +127,8 @@ static void add_facts(struct audit *audit, const struct policy_question *questio
 		audit_add(audit, "RDMABROKER_PORT", "%d", question->port);
 	if (question->device)
 		audit_add(audit, "RDMABROKER_DEVICE", "%s", question->device);
+	if (question->names_pkey)
+		audit_add(audit, "RDMABROKER_PKEY", "0x%x", question->pkey | PKEY_FULL);
 }
 
 /* Adds who the peer is, if that was asked, and to TEXT too. */
@@ -311,6 +314,8 @@ int decide_connect(struct id *id, bool early, const struct sockaddr *src,
 		question->port = addr_port(dst);
 		intent.intent.addrs[0] = dst;
 	}
+	if (src || dst)
+		policy_set_partition(question, intent.info.pkey, id->route.path_pkey);
 	decide(id->session, &intent.intent, ret);
 	return ret->answer == POLICY_REJECT ?
 		       decide_deny(id->session, &intent.intent, ret, failure) :

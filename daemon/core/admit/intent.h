@@ -33,7 +33,7 @@ struct intent {
 /*
  * Returns INTENT's object as text, which can be in BUF. The text is made only here, because few decisions are reported.
  */
-#define INTENT_OBJECT_LEN (2 * ADDR_STRLEN + 4)
+#define INTENT_OBJECT_LEN (2 * ADDR_STRLEN + 4 + 20)
 const char *intent_object(const struct intent *intent, char buf[INTENT_OBJECT_LEN]);
 
 /* An intent about an id, with the facts that come from the fabric. */

@@ -26,6 +26,7 @@ struct key {
 	uint32_t uid;
 	uint16_t port, ps;
 	uint8_t operation, outcome, port_kind, reserved;
+	uint16_t pkey, reserved2;
 	struct ledger_prefix local;
 	char device[LEDGER_DEVICE_LEN];
 };
@@ -194,6 +195,7 @@ static void make_key(struct key *ret, const struct ledger_refused *row)
 	ret->operation = row->operation;
 	ret->outcome = row->outcome;
 	ret->port_kind = row->port_kind;
+	ret->pkey = row->pkey;
 	ret->local = row->local;
 	text_copy(ret->device, sizeof(ret->device), row->device);
 }
@@ -559,6 +561,7 @@ static void fill(struct ledger_refused *ret, const struct session *session,
 		.operation = (uint8_t)question->operation,
 		.outcome = (uint8_t)outcome_of(verdict, overflow),
 		.ps = (uint16_t)question->port_space,
+		.pkey = question->names_pkey ? question->pkey : 0,
 		.n = 1,
 	};
 	ret->first_ms = ret->last_ms = notice_time_ns() / 1000000;

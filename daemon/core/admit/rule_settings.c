@@ -13,6 +13,7 @@ void rule_settings_use(struct id *id, const struct policy_rule *rule)
 	struct core *core = id->session->core;
 
 	grant_set(&id->grant, core->policy, rule, core_get_tally(core, rule));
+	id->grant.path_pkey = id->route.path_pkey;
 }
 
 const struct policy_settings *rule_settings_get_caps(const struct id *id)

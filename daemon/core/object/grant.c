@@ -28,6 +28,7 @@ void grant_move(struct grant *to, struct grant *from, uid_t owner)
 	to->policy = TAKE_PTR(from->policy);
 	to->rule = TAKE_PTR(from->rule);
 	to->tally = TAKE_PTR(from->tally);
+	to->path_pkey = from->path_pkey;
 	admitted_move(&from->admitted, &to->admitted, owner);
 }
 

@@ -12,6 +12,7 @@ struct grant {
 	struct policy *policy; /* of RULE; NULL: policy decides at the id's next step */
 	const struct policy_rule *rule;
 	struct tally *tally; /* of RULE */
+	uint16_t path_pkey; /* route.path_pkey, when it was decided: a path can be set afterwards */
 	/* the admission of the listener, connection or connection request */
 	struct admitted admitted;
 };

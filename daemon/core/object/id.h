@@ -168,6 +168,16 @@ static inline bool id_get_info(const struct id *id, struct fabric_id_info *ret)
 	return true;
 }
 
+/* The partition of the path that the client has set, or that of the id; 0: not known yet. */
+static inline uint16_t id_get_partition(const struct id *id)
+{
+	struct fabric_id_info info;
+
+	if (id->route.path_pkey || !id_get_info(id, &info))
+		return id->route.path_pkey;
+	return info.pkey;
+}
+
 /* Returns the number of paths, see fabric_id_get_paths(). */
 static inline size_t id_get_paths(const struct id *id, struct ibv_sa_path_rec ret[PATHS_MAX])
 {

@@ -78,6 +78,7 @@ void route_save(const struct route *route, enum id_state state, struct ledger_id
 {
 	row->route = route->requested_ms > 0;
 	row->ahead = route->plan == ROUTE_EARLY || route->plan == ROUTE_HELD;
+	row->path_pkey = route->path_pkey;
 	row->state = (uint8_t)state_for_client(route, state);
 }
 

@@ -52,6 +52,11 @@ struct route {
 	struct list link; /* route_holds.ids, in HELD and DUE */
 	uint64_t held_until_ms; /* CLOCK_MONOTONIC, HELD and DUE: the deadline */
 	struct ibv_path_record *own_path; /* see verbs/own_path.h; NULL: none */
+	/*
+	 * The partition that OWN_PATH names, if that is not the id's anyway; else 0. OWN_PATH is not kept over a restart, but
+	 * this is, because a connection goes on in this partition.
+	 */
+	uint16_t path_pkey;
 	struct route_ends *again; /* REBIND and AGAIN: where the route led before; else NULL */
 };
 

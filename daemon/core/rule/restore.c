@@ -182,6 +182,7 @@ bool restore_living(struct session *session, const struct left_id *left_id)
 		return false;
 	if (new_id(&id, session, row) < 0)
 		return true;
+	id->route.path_pkey = row->path_pkey;
 	if (restore_fabric(id, row) < 0 ||
 	    (row->state == ID_REQUEST &&
 	     handshake_load_request(&id->handshake, left_id->request, id->fabric) < 0)) {

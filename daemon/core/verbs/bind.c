@@ -37,6 +37,7 @@ int bind_check_port(struct session *session, enum rdma_port_space ps, const stru
 
 	if (!policy_port_needs_name(intent.question.port))
 		return 0;
+	policy_set_partition(&intent.question, /* pkey= */ 0, /* path_pkey= */ 0);
 	decide_ask(session, &intent, &verdict);
 	if (policy_warns(&verdict))
 		intent.question.may_bind_low = identity_may_bind_low(&session->identity);
@@ -84,6 +85,7 @@ static int decide_purposes(struct session *session, const struct id *id,
 		.id = session == id->session ? id : NULL,
 	};
 
+	policy_set_partition(&intent.question, /* pkey= */ 0, /* path_pkey= */ 0);
 	decide_ask(session, &intent, &ret->connect);
 	intent.question.operation = POLICY_LISTEN;
 	if (addr_port(addr) > 0)

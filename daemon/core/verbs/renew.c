@@ -12,6 +12,8 @@
  * OnReload=keep does not cover ids that are not connected yet. A new policy decides about such an id when its route
  * is requested, and when it connects or accepts. If the new rule does not allow a setting that cannot be changed any
  * more, the connect or accept is refused.
+ *
+ * The same holds for an id whose own path (own_path.h) has come or gone since, and names another partition.
  */
 
 /* Short, because nothing has to become free before the peer retries. */
@@ -19,7 +21,8 @@
 
 static bool is_decided(const struct id *id)
 {
-	return id->grant.policy == id->session->core->policy;
+	return id->grant.policy == id->session->core->policy &&
+	       id->grant.path_pkey == id->route.path_pkey;
 }
 
 /* If another rule has admitted ID, replaces that admission by one of RULE. Returns as decide_admit_within(). */

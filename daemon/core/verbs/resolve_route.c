@@ -393,8 +393,18 @@ static int request(struct id *id, unsigned timeout_ms, struct failure *failure)
 	return resolve_requested(id, timeout_ms, failure);
 }
 
+/* Whether a route can be requested. A route that the id has already goes on with the path by which it was decided. */
+static bool takes_route(const struct id *id)
+{
+	return id->state == ID_ADDR_RESOLVED || id->route.plan == ROUTE_REBIND ||
+	       (id->route.plan == ROUTE_UNREQUESTED &&
+		(id->state == ID_ROUTE_QUERY || id->state == ID_ROUTE_RESOLVED));
+}
+
 int resolve_route(struct id *id, unsigned timeout_ms, struct failure *failure)
 {
+	if (!takes_route(id))
+		return id_refuse_state(id, "resolve_route", failure);
 	own_path_forget(id);
 	return request(id, timeout_ms, failure);
 }
@@ -402,8 +412,11 @@ int resolve_route(struct id *id, unsigned timeout_ms, struct failure *failure)
 int resolve_route_set_path(struct id *id, unsigned timeout_ms, const uint8_t *path, size_t len,
 			   struct failure *failure)
 {
-	int r = own_path_keep(id, path, len, failure);
+	int r;
 
+	if (!takes_route(id))
+		return id_refuse_state(id, "resolve_route", failure);
+	r = own_path_keep(id, path, len, failure);
 	if (r == 0)
 		r = own_path_compare(id, failure);
 	if (r == 0)

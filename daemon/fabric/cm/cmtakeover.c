@@ -199,6 +199,15 @@ static int alloc(struct fabric_id **ret, struct fabric *fabric, struct owner own
 	return 0;
 }
 
+/* The partition of the id, as the kernel knows it: a previous process did not write it down. */
+static void note_partition(struct restored *restored)
+{
+	const struct ucm_addresses *addresses = leftover_get_addresses(restored->leftover);
+
+	if (addresses->port_num > 0)
+		restored->info.pkey = fabric_info_partition(&restored->info, addresses->pkey);
+}
+
 static int take_request(struct fabric *fabric, struct leftover *leftover, enum rdma_port_space ps,
 			struct fabric_event *event)
 {
@@ -215,6 +224,7 @@ static int take_request(struct fabric *fabric, struct leftover *leftover, enum r
 	restored->info.local = addresses->local;
 	restored->info.peer = addresses->peer;
 	restored->info.port_num = addresses->port_num;
+	note_partition(restored);
 	if (addresses->port_num > 0)
 		find_device(fabric, addresses->device, id->device);
 	id->ps = ps;
@@ -352,6 +362,8 @@ int fabric_id_restore(struct fabric_id **ret, struct fabric *fabric, struct owne
 		restored->leftover =
 			leftovers_claim(fabric->leftovers, &info->local, &info->peer, id);
 	restored->info = *info;
+	if (restored->leftover)
+		note_partition(restored);
 	id->on_event = on_event;
 	id->userdata = userdata;
 	id->ps = ps;

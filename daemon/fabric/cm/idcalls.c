@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 
@@ -6,7 +7,9 @@
 #include "fabric/cm/iwarp.h"
 #include "fabric/cm/restored.h"
 #include "fabric/cm/typed.h"
+#include "fabric/device/device.h"
 #include "proto/addr.h"
+#include "proto/pkey.h"
 
 /*
  * What can be done with an id of librdmacm (rdma_cm_id). Here is no policy: who may do what, the core has decided. An id
@@ -39,6 +42,18 @@ static void copy_gid(union ibv_gid *ret, const union ibv_gid *gid,
 		*ret = (union ibv_gid){ 0 };
 }
 
+static uint16_t get_partition(const struct fabric_id *id, const struct fabric_id_info *info)
+{
+	const struct rdma_route *route = &id->cm->route;
+
+	if (!has_device(id))
+		return 0;
+	/* The partition of a service look-up is not known, and there is no path: the answer is given in the listener's. */
+	if (id->is_request && route->path_rec && route->num_paths > 0)
+		return pkey_partition(ntohs(route->path_rec->pkey));
+	return fabric_info_partition(info, ntohs(route->addr.addr.ibaddr.pkey));
+}
+
 void fabric_id_get_info(const struct fabric_id *id, struct fabric_id_info *ret)
 {
 	struct rdma_cm_id *cm = id->cm;
@@ -53,6 +68,7 @@ void fabric_id_get_info(const struct fabric_id *id, struct fabric_id_info *ret)
 	ret->port_num = has_device(id) ? cm->port_num : 0;
 	copy_gid(&ret->gids[0], &cm->route.addr.addr.ibaddr.sgid, &ret->local);
 	copy_gid(&ret->gids[1], &cm->route.addr.addr.ibaddr.dgid, &ret->peer);
+	ret->pkey = get_partition(id, ret);
 }
 
 size_t fabric_id_get_paths(const struct fabric_id *id, struct ibv_sa_path_rec ret[PATHS_MAX])
@@ -67,6 +83,14 @@ size_t fabric_id_get_paths(const struct fabric_id *id, struct ibv_sa_path_rec re
 	for (size_t i = 0; i < n; i++)
 		ret[i] = route->path_rec[i];
 	return n;
+}
+
+unsigned fabric_id_get_lmc(const struct fabric_id *id)
+{
+	const struct fabric_device *device =
+		has_device(id) ? fabric_find_device(id->fabric, id->device) : NULL;
+
+	return device ? fabric_device_get_lmc(device, id->cm->port_num) : 0;
 }
 
 /* The type is another one than that of the port space. */

@@ -113,7 +113,11 @@ int ucm_query_addresses(int fd, uint32_t id, struct ucm_addresses *ret)
 
 	if (r < 0)
 		return r;
-	*ret = (struct ucm_addresses){ .port_num = out.port_num, .device = out.ibdev_index };
+	*ret = (struct ucm_addresses){
+		.port_num = out.port_num,
+		.device = out.ibdev_index,
+		.pkey = ntohs(out.pkey),
+	};
 	if (out.src_size <= sizeof(ret->local))
 		memcpy(&ret->local, &out.src_addr, out.src_size);
 	if (out.dst_size <= sizeof(ret->peer))

@@ -21,6 +21,7 @@ struct ucm_addresses {
 	uint8_t port_num; /* port number of the device; 0: not bound to a device */
 	uint32_t
 		device; /* the index of the device, as in struct nldev_device, if PORT_NUM is not 0 */
+	uint16_t pkey; /* the P_Key, in host order, if PORT_NUM is not 0; on Ethernet 0 */
 };
 
 /* The parameters of a connection. */

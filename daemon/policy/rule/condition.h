@@ -40,7 +40,7 @@ struct policy_data {
 
 union policy_value {
 	const struct policy_ids *ids;
-	const struct policy_ports *ports;
+	const struct policy_ports *ports; /* or partitions */
 	const struct prefix_set *prefixes;
 	const char *glob;
 	const struct policy_data *data;
@@ -63,6 +63,7 @@ enum policy_fact {
 	FACT_PEER,
 	FACT_LOCAL,
 	FACT_DATA,
+	FACT_PKEY,
 	_FACT_MAX,
 };
 
@@ -149,5 +150,7 @@ struct policy_condition {
 	uint8_t n_matches;
 	uint8_t operations; /* bit i: enum policy_operation i */
 	bool allow;
+	/* an allow rule without 'pkey', which does not cover a partition that is named (policy_question.names_pkey) */
+	bool lacks_pkey;
 };
 _Static_assert(_POLICY_OPERATION_MAX <= 8, "a condition keeps the operations in 8 bits");

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
@@ -53,6 +54,9 @@ struct policy_question {
 	int port; /* port of the service, host order; 0: any free port; -1: not known */
 	const char *device; /* e.g. "mlx5_0"; NULL: not known */
 	int port_space; /* enum rdma_port_space's value; 0: not known */
+	uint16_t
+		pkey; /* the partition (proto/pkey.h); 0: not known; set by policy_set_partition(), as NAMES_PKEY */
+	bool names_pkey; /* the partition was named: the client's address alone would not lead to it */
 	/* what the client belongs to, by enum workload_name; "": to none, and no pattern matches; NULL: not known */
 	const char *workload[_WORKLOAD_MAX];
 	const struct policy_peer *who; /* NULL: not known */
@@ -63,3 +67,13 @@ struct policy_question {
 };
 
 void policy_sort_gids(gid_t *gids, size_t n); /* linear if they are sorted already */
+
+/*
+ * Sets the partition that QUESTION is about, whose operation and addresses are known. PKEY is the partition of the device,
+ * network device or connection request; 0: not known yet, so that only an address of AF_IB says it. PATH_PKEY is that of a
+ * path which the client has set itself; 0: there is none.
+ *
+ * An IP address belongs to a network device, and so to that device's partition. An address of AF_IB belongs to none, so
+ * there the default partition is implied, and every other one was named by the client or, on accept, by its peer.
+ */
+void policy_set_partition(struct policy_question *question, uint16_t pkey, uint16_t path_pkey);
