@@ -172,6 +172,8 @@ struct rdmabroker_question {
 	const void *data; /* private data of a connection request */
 	size_t data_len;
 	const struct rdmabroker_who *peer_who;
+	uint16_t pkey; /* the P_Key of the device, network device or connection request */
+	uint16_t path_pkey; /* that of a path which the client has set itself */
 };
 
 struct rdmabroker_explanation {
@@ -215,6 +217,7 @@ struct rdmabroker_refusal {
 	struct sockaddr_storage local, peer; /* the ports are 0 */
 	uint64_t count;
 	uint64_t first_ms, last_ms; /* since 1970 */
+	uint16_t pkey; /* that was named; 0: none, the partition was that of the address */
 };
 
 struct rdmabroker_refusals {
@@ -250,6 +253,7 @@ struct rdmabroker_listed_id {
 	const char *rule; /* "file:line" of the rule that admitted it; NULL: not decided yet */
 	struct rdmabroker_peer who_peer;
 	const char *denied; /* as in struct rdmabroker_listed_session */
+	uint16_t pkey; /* of a full member of its partition; 0: not known yet */
 };
 
 struct rdmabroker_list {

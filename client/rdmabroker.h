@@ -315,7 +315,7 @@ int rdmabroker_open(const struct rdmabroker_options *options, struct rdmabroker 
 /**
  * rdmabroker_restrict - Narrow what a session can do.
  * @rules: Rules in the language of rdmabroker.rules(5), one a line; at most 32, with 1023 bytes. They say what can be
- *   done: the words are local, peer, port, device, ps, data and reason, and the operations device, listen, connect, accept,
+ *   done: the words are local, peer, port, device, ps, pkey, data and reason, and the operations device, listen, connect, accept,
  *   join, observe and admin. What no rule allows is rejected.
  * @max_ids: The most ids that all sessions with this restriction can have together; 0: no limit.
  * Description:
@@ -614,13 +614,14 @@ int rdmabroker_resolve_route_wait(struct rdmabroker_id *id, int timeout_ms);
 /**
  * rdmabroker_set_path - Set the path to the address that was resolved, in place of resolve_route.
  * @path: A PathRecord of InfiniBand's subnet administration (infiniband/sa.h), in network order. It has to lead from the
- *   id's own GID to the GID of its peer; on InfiniBand with the LIDs that the subnet manager tells.
+ *   id's own GID to the GID of its peer; on InfiniBand with the LIDs and the service level that the subnet manager tells.
+ *   Another P_Key than that of the network device needs a rule with 'pkey'.
  * Description:
  *   Outcome: ROUTE_RESOLVED or ROUTE_ERROR. If the broker restarts before the id connects, the broker resolves a route
  *   of its own.
  * Returns:
- *   0; -EACCES: the rule sets or limits the TOS, and a path has a traffic class and a service level of its own; -EINVAL:
- *   @path leads elsewhere, or the address is not resolved.
+ *   0; -EACCES: the rule sets or limits the TOS, and a path has a traffic class of its own, or no rule allows the partition;
+ *   -EINVAL: @path leads elsewhere, has another service level or no partition, or the address is not resolved.
  * See also: rdma_set_option with RDMA_OPTION_IB_PATH
  */
 int rdmabroker_set_path(struct rdmabroker_id *id, const struct ibv_path_record *path,

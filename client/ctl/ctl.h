@@ -17,7 +17,7 @@ enum {
 	EXIT_REJECT = 3, /* explain: policy rejects */
 };
 
-#define MAX_OPTIONS 17 /* maximum number of a verb's own options */
+#define MAX_OPTIONS 19 /* maximum number of a verb's own options */
 
 struct verb_option {
 	const char *name; /* NULL ends the list */

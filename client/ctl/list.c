@@ -8,6 +8,7 @@
 #include "ctl.h"
 #include "grow.h"
 #include "list.h"
+#include "proto/pkey.h"
 #include "read.h"
 #include "who.h"
 
@@ -157,6 +158,15 @@ static void print_age(const void *at, FILE *file)
 		fprintf(file, "%lud%02luh", s / 86400, s / 3600 % 24);
 }
 
+/* In a table the default partition is not worth a column. */
+static void print_pkey(const void *at, FILE *file)
+{
+	const uint16_t *pkey = at;
+
+	if (*pkey && pkey_partition(*pkey) != PKEY_DEFAULT)
+		fprintf(file, "0x%04x", *pkey);
+}
+
 #define OF(member) COLUMN_OF(struct row, member)
 
 static const struct column session_columns[] = {
@@ -185,6 +195,8 @@ static const struct column columns[] = {
 	{ "LOCAL", "local", OF(id.local) },
 	{ "PEER", "peer", OF(id.peer) },
 	{ "DEVICE", "device", OF(id.device) },
+	{ "PKEY", "pkey", .type = COLUMN_TEXT, .offset = offsetof(struct row, id.pkey),
+	  COLUMN_IF_ANY, .text = print_pkey, .json = table_json_pkey },
 	{ "QPN", "qpn", OF(id.qp_num), COLUMN_NO_ZERO },
 	{ "TOS", "tos", OF(id.tos), COLUMN_NO_NEGATIVE },
 	{ "RULE", "rule", OF(id.rule) },

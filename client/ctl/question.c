@@ -2,6 +2,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <grp.h>
+#include <infiniband/ib.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 #include "read.h"
 
 static const char *user, *group, *unit, *container, *pod, *job, *cgroup, *local, *peer, *port,
-	*device, *ps, *data, *peer_user, *peer_group, *peer_unit, *peer_job;
+	*device, *ps, *pkey, *path_pkey, *data, *peer_user, *peer_group, *peer_unit, *peer_job;
 
 const struct verb_option explain_options[] = {
 	{ "user", "NAME|UID", "the client's user, with all its groups (default: you)",
@@ -32,6 +33,10 @@ const struct verb_option explain_options[] = {
 	{ "port", "N", "the service's port", .given = &port },
 	{ "device", "NAME", "the RDMA device", .given = &device },
 	{ "ps", "PS", "the port space", portspace_names, .given = &ps },
+	{ "pkey", "N", "the P_Key of the network device, GID or connection request",
+	  .given = &pkey },
+	{ "path-pkey", "N", "the P_Key of a path that the client sets itself (default: none)",
+	  .given = &path_pkey },
 	{ "data", "TEXT|0xHEX", "the private data of the connection request", .given = &data },
 	{ "peer-user", "NAME|UID", "the user at the other end, with all its groups on this host",
 	  .given = &peer_user },
@@ -194,6 +199,8 @@ void question_read(struct question *ret, const struct ctl *ctl, const char *oper
 	read_address(local, &ret->local);
 	read_address(peer, &ret->peer);
 	read_port(port, &public->port);
+	read_pkey(pkey, &public->pkey);
+	read_pkey(path_pkey, &public->path_pkey);
 	if (ps)
 	public->ps = (enum rdmabroker_port_space)portspace_number(
 		(size_t)read_word("port space", ps, portspace_names));
@@ -262,6 +269,12 @@ static bool compares(const char *text, const char *what)
 	return value && strncmp(value, what, strlen(what)) == 0;
 }
 
+/* A GID is in the default partition, unless another one is given. */
+static bool has_gid(const struct question *question)
+{
+	return question->local.ss_family == AF_IB || question->peer.ss_family == AF_IB;
+}
+
 size_t question_find_missing(const struct question *question, const char *text,
 			     const char *ret[MAX_OPTIONS])
 {
@@ -276,6 +289,7 @@ size_t question_find_missing(const struct question *question, const char *text,
 		{ "port", port, find_word(text, "port") },
 		{ "device", device && *device, find_word(text, "device") },
 		{ "ps", ps, find_word(text, "ps") },
+		{ "pkey", pkey || path_pkey || has_gid(question), find_word(text, "pkey") },
 		{ "data", data, find_word(text, "data") },
 		/* Without it, the options about the peer's group, unit and job are not allowed. */
 		{ "peer-user", peer_user,

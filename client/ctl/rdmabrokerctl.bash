@@ -48,7 +48,7 @@ _rdmabrokerctl_argument() {
 	--kind) _rdmabrokerctl_offer "$2" decision cm session ;;
 	--operation) _rdmabrokerctl_offer "$2" session device listen connect accept join observe admin ;;
 	--outcome) _rdmabrokerctl_offer "$2" allowed rejected busy warned ;;
-	--local | --peer | --port | --data | --timeout | --session | --count | --name | --by | --rules | --ids | --container | --pod | \
+	--local | --peer | --port | --pkey | --path-pkey | --data | --timeout | --session | --count | --name | --by | --rules | --ids | --container | --pod | \
 		--job | --peer-unit | --peer-job | --peer-prefix) COMPREPLY=() ;;
 	--cgroup)
 		mapfile -t names < <(cd /sys/fs/cgroup 2>/dev/null && compgen -d -P / -- "${2#/}")
@@ -68,7 +68,7 @@ _rdmabrokerctl() {
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		case ${COMP_WORDS[i]} in
 		--socket | --instance | --user | --group | --unit | --container | --pod | --job | --cgroup | --local | \
-			--peer | --port | --device | --ps | --data | --state | --timeout | --kind | --operation | \
+			--peer | --port | --device | --ps | --pkey | --path-pkey | --data | --state | --timeout | --kind | --operation | \
 			--outcome | --peer-user | --peer-group | --peer-unit | --peer-job | --peer-prefix | --session | --count | --directory | --name | --by | --rules | --file | --ids)
 			((i++)) ;;
 		-*) ;;
@@ -89,7 +89,7 @@ _rdmabrokerctl() {
 	cdi) words+=" --dropin --node --directory --watch" ;;
 	drain) words+=" --timeout --cancel" ;;
 	events) words+=" --kind --operation --outcome --user --session --peer --port --count" ;;
-	explain) words+=" --user --group --unit --container --pod --job --cgroup --local --peer --port --device --ps --data \
+	explain) words+=" --user --group --unit --container --pod --job --cgroup --local --peer --port --device --ps --pkey --path-pkey --data \
 		--peer-user --peer-group --peer-unit --peer-job" ;;
 	list) words+=" --sessions --listeners --connections --session --user --state --peer --port --watch" ;;
 	restrict) words+=" --rules --file --ids" ;;

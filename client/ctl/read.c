@@ -11,6 +11,7 @@
 #include "ctl.h"
 #include "output.h"
 #include "proto/addr.h"
+#include "proto/pkey.h"
 #include "proto/word.h"
 #include "read.h"
 
@@ -134,6 +135,20 @@ void read_port(const char *text, uint16_t *ret)
 		die(EXIT_USAGE,
 		    "invalid port 0: it stands for any free port; give one from 1 to 65535");
 	*ret = (uint16_t)port;
+}
+
+void read_pkey(const char *text, uint16_t *ret)
+{
+	uint32_t pkey;
+
+	if (!text)
+		return;
+	if (!pkey_parse(text, strlen(text), &pkey) || pkey_partition((uint16_t)pkey) == 0)
+		die(EXIT_USAGE,
+		    "invalid P_Key \"%s\": it must be a number from 1 to 0x7fff, or with the bit "
+		    "0x8000",
+		    text);
+	*ret = (uint16_t)pkey;
 }
 
 void read_positive(const char *option, const char *text, unsigned long *ret)

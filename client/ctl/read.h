@@ -26,5 +26,6 @@ void read_user(const char *name,
 	       uint32_t *ret); /* a name, or a uid, which need not have an entry */
 void read_address(const char *text, struct sockaddr_storage *ret); /* numeric; its port is 0 */
 void read_port(const char *text, uint16_t *ret);
+void read_pkey(const char *text, uint16_t *ret);
 /* The argument TEXT of --OPTION. */
 void read_positive(const char *option, const char *text, unsigned long *ret);

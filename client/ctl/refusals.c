@@ -52,6 +52,14 @@ static void print_port(const void *at, FILE *file)
 		fprintf(file, "%u", of->port);
 }
 
+static void print_pkey(const void *at, FILE *file)
+{
+	const uint16_t *pkey = at;
+
+	if (*pkey)
+		fprintf(file, "0x%04x", *pkey);
+}
+
 static const char *get_local(const void *at, char text[ADDR_STRLEN])
 {
 	const struct sockaddr *addr = at;
@@ -103,6 +111,7 @@ static const struct column columns[] = {
 	{ NULL, "ps", .type = COLUMN_PORT_SPACE,
 	  .offset = offsetof(struct rdmabroker_refusal, ps) },
 	{ "RULE", "rule", OF(rule) },
+	{ "PKEY", "pkey", AT(pkey), COLUMN_IF_ANY, .text = print_pkey, .json = table_json_pkey },
 	{ NULL },
 };
 

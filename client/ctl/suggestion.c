@@ -50,6 +50,7 @@ struct atom {
 	unsigned operation;
 	const char *unit; /* NULL: any */
 	const char *device; /* of the operation device; else NULL */
+	uint16_t pkey; /* that was named; 0: none */
 	uint32_t *uids;
 	struct range *ports;
 	struct prefix *peers;
@@ -287,7 +288,7 @@ static bool is_same_text(const char *a, const char *b)
 
 static bool is_alike(const struct atom *a, const struct atom *b)
 {
-	return a->operation == b->operation && a->is_wide == b->is_wide &&
+	return a->operation == b->operation && a->is_wide == b->is_wide && a->pkey == b->pkey &&
 	       is_same_text(a->unit, b->unit) && is_same_text(a->device, b->device);
 }
 
@@ -319,6 +320,7 @@ static struct atom *find_atom(struct atoms *atoms, const struct rdmabroker_refus
 		.operation = operation,
 		.unit = service_of(seen),
 		.device = operation == DEVICE ? seen->device : NULL,
+		.pkey = seen->pkey,
 		.is_wide = is_wide(seen, options, operation),
 	};
 
@@ -567,6 +569,8 @@ static size_t print_rules_of_users(FILE *file, const struct atom *atom,
 			fprintf(file, " peer @seen-%u", set);
 		}
 		n_ports += print_ports(file, atom, n_ports);
+		if (atom->pkey)
+			fprintf(file, " pkey 0x%04x", atom->pkey);
 		fputc('\n', file);
 	} while (n_ports < atom->n_ports);
 	return n;
@@ -678,6 +682,9 @@ void suggestion_print_tests(FILE *file, const struct rdmabroker_refusals *seen,
 			fprintf(file, " device ");
 			print_name(file, one->device, /* pattern= */ false);
 		}
+		/* Like a path, it names the partition whatever the addresses are. */
+		if (one->pkey)
+			fprintf(file, " path-pkey 0x%04x", one->pkey);
 		fputc('\n', file);
 	}
 }

@@ -118,6 +118,15 @@ void json_begin(struct jsonout *ret)
 	jsonout_open(ret, NULL, '{');
 }
 
+void table_json_pkey(const void *at, struct jsonout *json, const char *key)
+{
+	const uint16_t *pkey = at;
+	char text[8];
+
+	snprintf(text, sizeof(text), "0x%04x", *pkey);
+	jsonout_string(json, key, *pkey ? text : NULL);
+}
+
 void json_end(struct jsonout *json)
 {
 	jsonout_close(json, '}');

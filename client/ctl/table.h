@@ -75,6 +75,8 @@ struct column {
 #define COLUMN_ROWS(row, member) \
 	.type = COLUMN_OBJECTS, .offset = offsetof(row, member), .size = sizeof(*((row *)0)->member)
 
+/* A P_Key, as a text in hexadecimal; 0: none. For .json of a column. */
+void table_json_pkey(const void *at, struct jsonout *json, const char *key);
 void json_texts(struct jsonout *json, const char *key, const char *const *texts, size_t n);
 /* The members of ROW, in an object of JSON that is open. */
 void json_members(struct jsonout *json, const struct column *columns, const void *row);

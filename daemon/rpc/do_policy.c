@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "proto/address.h"
 #include "proto/names.h"
+#include "proto/pkey.h"
 #include "rpc/call.h"
 #include "rpc/control.h"
 #include "util/diag.h"
@@ -139,6 +140,11 @@ struct facts {
 	struct policy_peer who;
 };
 
+static bool is_pkey(uint32_t pkey)
+{
+	return pkey <= UINT16_MAX && pkey_partition((uint16_t)pkey) != 0;
+}
+
 static const char *in_question(struct policy_question *ret, const Rdmabroker__Explain *m,
 			       struct facts *facts)
 {
@@ -165,6 +171,8 @@ static const char *in_question(struct policy_question *ret, const Rdmabroker__Ex
 	policy_sort_gids(m->gids, m->n_gids);
 	if (m->port > UINT16_MAX)
 		return "the port is out of range 0..65535";
+	if ((m->pkey && !is_pkey(m->pkey)) || (m->path_pkey && !is_pkey(m->path_pkey)))
+		return "a P_Key is out of range, or of no partition";
 	if (m->local) {
 		wrong = address_unpack(&facts->local, m->local);
 		ret->local = (struct sockaddr *)&facts->local;
@@ -177,6 +185,8 @@ static const char *in_question(struct policy_question *ret, const Rdmabroker__Ex
 		wrong = in_peer_identity(&facts->who, m->peer_identity);
 		ret->who = &facts->who;
 	}
+	policy_set_partition(ret, pkey_partition((uint16_t)m->pkey),
+			     pkey_partition((uint16_t)m->path_pkey));
 	return wrong;
 }
 

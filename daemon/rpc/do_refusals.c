@@ -3,6 +3,7 @@
 #include "core/admit/refused.h"
 #include "proto/addr.h"
 #include "proto/address.h"
+#include "proto/pkey.h"
 #include "rpc/call.h"
 
 /* The request for what was refused, one page at a time. */
@@ -72,6 +73,7 @@ static Rdmabroker__GetRefusalsResult__Row *out_row(struct out_row *space,
 	out->rule = copy->rule;
 	out->gids = copy->gids;
 	out->n_gids = copy->n_gids;
+	out->pkey = copy->pkey ? copy->pkey | PKEY_FULL : 0;
 	return out;
 }
 

@@ -92,6 +92,8 @@ static Rdmabroker__ListedId *out_id(struct out_listed_id *space, const struct id
 	out->qp_num = id_get_qpn(id);
 	out->tos = id_get_tos(id);
 	out->rule = out_rule_name(space->rule, sizeof(space->rule), id_get_rule(id));
+	if (id_get_partition(id))
+		out->pkey = id_get_partition(id) | PKEY_FULL;
 	if (id_get_peerid(id, &peerid))
 		out_peerid(&space->peerid, peerid, &out->peer_identity, &out->peer_unknown);
 	return out;

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <endian.h>
+#include <errno.h>
+#include <infiniband/ib.h>
 #include <limits.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -252,6 +255,30 @@ START_TEST(explain_names_what_decides_besides_rules)
 }
 END_TEST
 
+START_TEST(explain_knows_partitions)
+{
+	set_policy("allow connect pkey 5-7\nallow connect port 80\nallow session\n");
+	ck_assert_int_eq(ctl("explain", "connect", "--port", "80", "--pkey", "0x8008"), 0);
+	ck_assert_int_eq(ctl("explain", "connect", "--port", "80", "--path-pkey", "8"), 3);
+	ck_assert_int_eq(ctl("explain", "connect", "--port", "80", "--path-pkey", "0x8006"), 0);
+	assert_has(got.out, "allow connect pkey 5-7");
+	ck_assert_int_eq(ctl("explain", "connect", "--port", "80", "--peer", "gid:fe80::1"), 0);
+	assert_lacks(got.out, "depends");
+	ck_assert_int_eq(ctl("explain", "connect", "--port", "80", "--peer", "gid:fe80::1",
+			     "--pkey", "8"),
+			 3);
+	ck_assert_int_eq(ctl("explain", "connect", "--port", "80"), 0);
+	assert_has(got.out, "may match first; to find out, give --pkey\n");
+	for (size_t i = 0; i < 3; i++) {
+		static const char *const wrong[] = { "0x8000", "65536", "5-7" };
+
+		ck_assert_int_eq(ctl("explain", "connect", "--pkey", wrong[i]), 2);
+		assert_has(got.err, "it must be a number from 1 to 0x7fff, or with the bit 0x8000");
+		assert_has(got.err, wrong[i]);
+	}
+}
+END_TEST
+
 START_TEST(explain_knows_users)
 {
 	const struct passwd *root = getpwuid(0);
@@ -375,6 +402,45 @@ START_TEST(refusals)
 END_TEST
 
 /* Of a reject rule, and of a limit, nothing is suggested unless that is asked for. */
+START_TEST(refusals_of_a_partition)
+{
+	struct rdmabroker_id *id;
+	struct rdmabroker *c;
+	struct sockaddr_ib ib = {
+		.sib_family = AF_IB,
+		.sib_pkey = htons(0x8001),
+		.sib_sid = htobe64((uint64_t)RDMA_PS_TCP << 16 | 7480),
+		.sib_sid_mask = UINT64_MAX,
+	};
+
+	fake_be_infiniband(true);
+	fake_gid_of((union ibv_gid *)&ib.sib_addr, addr(0));
+	set_policy("allow any port 1000-9000\nallow session\n");
+	c = open_session(0);
+	ck_assert_int_eq(rdmabroker_create_id(c, RDMABROKER_PS_TCP, NULL, &id), 0);
+	expect_failure(rdmabroker_resolve_addr_wait(id, NULL, (struct sockaddr *)&ib, T), EACCES,
+		       ":7480 in partition 0x8001");
+	ck_assert_int_eq(ctl("refusals"), 0);
+	assert_has(got.out, "PKEY");
+	assert_has(got.out, "0x8001");
+	ck_assert_int_eq(ctl("refusals", "--json"), 0);
+	assert_json("[r[\"pkey\"] for r in d[\"refusals\"]] == [\"0x8001\"]");
+	ck_assert_int_eq(ctl("suggest"), 0);
+	assert_has(got.out, " port 7480 pkey 0x8001\n");
+	ck_assert_int_eq(ctl("suggest", "--tests"), 0);
+	assert_has(got.out, " path-pkey 0x8001\n");
+
+	set_policy("allow any pkey 1\nallow session\n");
+	ck_assert_int_eq(rdmabroker_resolve_addr_wait(id, NULL, (struct sockaddr *)&ib, T), 0);
+	ck_assert_int_eq(ctl("list"), 0);
+	assert_has(got.out, " PKEY ");
+	assert_has(got.out, " 0x8001 ");
+	ck_assert_int_eq(ctl("list", "--json"), 0);
+	assert_json("d[\"ids\"][0][\"pkey\"] == \"0x8001\"");
+	rdmabroker_close(c);
+}
+END_TEST
+
 START_TEST(suggest)
 {
 	struct rdmabroker *session = open_session(0);
@@ -493,5 +559,6 @@ END_TEST
 
 UNIT_MAIN("ctl_rules", set_up_ctl, tear_down, rules, rules_on_a_terminal,
 	  explain_names_the_deciding_rule, explain_names_the_missing_facts,
-	  explain_names_what_decides_besides_rules, explain_knows_users,
-	  explain_refuses_bad_arguments, reload, reload_dry_run, refusals, suggest, names_of_others)
+	  explain_names_what_decides_besides_rules, explain_knows_partitions, explain_knows_users,
+	  explain_refuses_bad_arguments, reload, reload_dry_run, refusals, refusals_of_a_partition,
+	  suggest, names_of_others)

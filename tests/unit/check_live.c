@@ -176,6 +176,8 @@ START_TEST(list_prints)
 	ck_assert_int_eq(strncmp(line, "USER ", 5), 0);
 	workload = (size_t)(strstr(line, " WORKLOAD ") + 1 - line);
 	ck_assert_ptr_nonnull(strstr(line, "TOS  RULE"));
+	/* All ids are in the default partition. */
+	ck_assert_ptr_null(strstr(line, "PKEY"));
 	line = strtok(NULL, "\n");
 	ck_assert_int_eq(line[workload], '-');
 	assert_has(line, " session ");
@@ -200,7 +202,7 @@ START_TEST(list_prints)
 	assert_json("d[\"ids\"][0][\"local\"] == \"10.9.0.1:7471\" and "
 		    "d[\"ids\"][0][\"peer\"] is None and d[\"ids\"][0][\"qpn\"] is None and "
 		    "d[\"ids\"][0][\"tos\"] is None and d[\"ids\"][2][\"tos\"] == 104 and "
-		    "d[\"ids\"][2][\"ps\"] == \"tcp\"");
+		    "d[\"ids\"][2][\"ps\"] == \"tcp\" and d[\"ids\"][2][\"pkey\"] == \"0xffff\"");
 
 	ck_assert_int_eq(ctl("list", "--sessions"), 0);
 	ck_assert_uint_eq(count_lines(got.out), 1 + 3);

@@ -17,6 +17,7 @@
 #include "client/ctl/suggestion.h"
 #include "policy/policy.h"
 #include "policy/trial.h"
+#include "proto/pkey.h"
 #include "tests/unit/randompolicy.h"
 #include "util/diag.h"
 
@@ -141,6 +142,28 @@ static void set_rest(struct sockaddr_storage *addr, unsigned bits, bool to)
 			bytes_of(addr)[i / 8] &= (uint8_t) ~(0x80 >> i % 8);
 }
 
+static bool needs_port(const char *operation)
+{
+	return strcmp(operation, "listen") == 0 || strcmp(operation, "connect") == 0 ||
+	       strcmp(operation, "accept") == 0;
+}
+
+static bool needs_peer(const char *operation)
+{
+	return strcmp(operation, "join") == 0 || strcmp(operation, "connect") == 0 ||
+	       strcmp(operation, "accept") == 0;
+}
+
+static bool has_partition(const char *operation)
+{
+	return needs_port(operation) || needs_peer(operation);
+}
+
+static uint16_t random_pkey(const char *operation)
+{
+	return has_partition(operation) && one_in(6) ? (uint16_t)(0x8001 + pick(2)) : 0;
+}
+
 static void random_row(struct rdmabroker_refusal *ret, uint32_t *gids)
 {
 	*ret = (struct rdmabroker_refusal){
@@ -157,6 +180,7 @@ static void random_row(struct rdmabroker_refusal *ret, uint32_t *gids)
 		.first_ms = 1,
 		.last_ms = 2,
 	};
+	ret->pkey = random_pkey(ret->operation);
 	ret->who.n_gids = set_gids(gids, ret->who.uid, is_in_group(ret->who.uid) && !one_in(8));
 	if (!ret->any_port && !one_in(10))
 		ret->port = (uint16_t)(one_in(8) ? 33000 + pick(4) : 7471 + pick(4));
@@ -165,18 +189,6 @@ static void random_row(struct rdmabroker_refusal *ret, uint32_t *gids)
 	random_address(&ret->peer);
 	ret->peer_prefix = one_in(4) ? 24 : bits_of(&ret->peer);
 	set_rest(&ret->peer, ret->peer_prefix, false);
-}
-
-static bool needs_port(const char *operation)
-{
-	return strcmp(operation, "listen") == 0 || strcmp(operation, "connect") == 0 ||
-	       strcmp(operation, "accept") == 0;
-}
-
-static bool needs_peer(const char *operation)
-{
-	return strcmp(operation, "join") == 0 || strcmp(operation, "connect") == 0 ||
-	       strcmp(operation, "accept") == 0;
 }
 
 static bool is_ascii(const char *text)
@@ -227,6 +239,7 @@ struct asked {
 	uint32_t uid;
 	bool in_group;
 	int port;
+	uint16_t pkey; /* that is named; 0: none */
 	struct sockaddr_storage peer;
 };
 
@@ -273,6 +286,8 @@ static bool has(const struct rdmabroker_refusal *row, const struct asked *asked)
 		return false;
 	if (strcmp(row->operation, "device") == 0 && strcmp(row->device, asked->device) != 0)
 		return false;
+	if (row->pkey != asked->pkey)
+		return false;
 	if (needs_port(row->operation) &&
 	    !(is_chosen(row) ?
 		      asked->port >= options.first_port && asked->port <= options.last_port :
@@ -283,7 +298,7 @@ static bool has(const struct rdmabroker_refusal *row, const struct asked *asked)
 
 static int ps_of(const struct asked *asked)
 {
-	return needs_port(asked->operation) || needs_peer(asked->operation) ? RDMA_PS_TCP : 0;
+	return has_partition(asked->operation) ? RDMA_PS_TCP : 0;
 }
 
 static bool is_allowed(const struct policy *policy, const struct asked *asked)
@@ -309,6 +324,8 @@ static bool is_allowed(const struct policy *policy, const struct asked *asked)
 	for (size_t i = 0; i < 6; i++)
 		if (strcmp(operations[i], asked->operation) == 0)
 			question.operation = (enum policy_operation)i;
+	if (asked->pkey)
+		policy_set_partition(&question, PKEY_DEFAULT, pkey_partition(asked->pkey));
 	policy_decide(policy, &question, &verdict);
 	ck_assert(verdict.answer == POLICY_ALLOW || verdict.answer == POLICY_REJECT);
 	return verdict.answer == POLICY_ALLOW;
@@ -323,9 +340,9 @@ static void complain(const char *what, const char *rules, const struct asked *as
 		inet_ntop(peer.ss_family, bytes_of(&peer), text, sizeof(text));
 	/* A message of check(3) cannot be long. */
 	fputs(rules, stderr);
-	ck_abort_msg("table %lu: %s: %s uid %u unit %s device %s port %d peer %s", seen.tables,
-		     what, asked->operation, asked->uid, asked->unit ?: "none",
-		     asked->device ?: "none", asked->port, text);
+	ck_abort_msg("table %lu: %s: %s uid %u unit %s device %s port %d pkey 0x%x peer %s",
+		     seen.tables, what, asked->operation, asked->uid, asked->unit ?: "none",
+		     asked->device ?: "none", asked->port, asked->pkey, text);
 }
 
 /* A listener whose port is not known yet is not refused. */
@@ -354,6 +371,7 @@ static struct asked asked_as(const struct rdmabroker_refusal *row)
 		.uid = row->who.uid,
 		.in_group = has_group(row),
 		.port = is_chosen(row) ? options.first_port : row->port,
+		.pkey = row->pkey,
 		.peer = row->peer,
 	};
 }
@@ -383,6 +401,8 @@ static struct asked random_asked(void)
 
 	if (strcmp(ret.operation, "admin") == 0 || one_in(6))
 		ret.operation = operations[pick(6)];
+	if (!has_partition(ret.operation) || one_in(4))
+		ret.pkey = random_pkey(ret.operation);
 	if (one_in(3))
 		ret.uid = random_uid();
 	ret.in_group = is_in_group(ret.uid) && (ret.in_group || one_in(2)) && !one_in(8);

@@ -87,6 +87,8 @@ int rdmabroker_explain(struct rdmabroker *session, const struct rdmabroker_quest
 	m.port = question->port;
 	m.port_space = question->ps;
 	m.device = message_put_text(question->device);
+	m.pkey = question->pkey;
+	m.path_pkey = question->path_pkey;
 	m.knows_data = question->data != NULL;
 	m.data.data = (uint8_t *)question->data;
 	m.data.len = question->data ? question->data_len : 0;

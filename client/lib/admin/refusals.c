@@ -24,6 +24,7 @@ static void in_refusal(struct rdmabroker_refusal *ret, const Rdmabroker__GetRefu
 		.count = in->count,
 		.first_ms = in->first_ms,
 		.last_ms = in->last_ms,
+		.pkey = (uint16_t)in->pkey,
 	};
 	who_get(&ret->who, in->uid, in->unit, in->workload);
 	ret->who.gids = in->gids;

@@ -39,6 +39,7 @@ static void in_id(struct rdmabroker_listed_id *ret, const Rdmabroker__ListedId *
 		.tos = in->tos,
 		.rule = message_get_text(in->rule),
 		.denied = message_get_text(in->denied),
+		.pkey = (uint16_t)in->pkey,
 	};
 	who_get_peer(&ret->who_peer, in->peer_identity, in->peer_unknown);
 	if (!in->info)
