@@ -494,24 +494,48 @@ START_TEST(policy_on_disk_is_in_force)
 END_TEST
 
 /* What the author of a policy with an error wanted is not known, so nothing that exists is ended. */
-/* The path is not kept, but the partition that it has named is. */
-START_TEST(connection_in_a_partition_that_was_named)
+/* A path to the own address, in the partition PKEY, as the subnet manager tells it. */
+static struct ibv_path_record make_path(uint16_t pkey)
 {
-	static const char rules[] = "allow connect pkey 1\nallow any\n";
 	struct ibv_path_record path = {
 		.dlid = htons(0x1001),
 		.slid = htons(0x1002),
 		.reversible_numpath = IBV_PATH_RECORD_REVERSIBLE | 1,
-		.pkey = htons(0x8001),
+		.pkey = htons(pkey),
 		.qosclass_sl = htons(3),
 	};
+
+	fake_gid_of(&path.sgid, addr(0));
+	fake_gid_of(&path.dgid, addr(0));
+	return path;
+}
+
+/* What the subnet manager had told is gone with the dead process, so a path has nothing to be compared with. */
+START_TEST(path_that_is_set_after_a_restart)
+{
+	struct ibv_path_record path = make_path(0xffff);
+
+	fake_be_infiniband(true);
+	restart_with("allow any\n");
+	path.dlid = htons(0x99);
+	id = new_id(client);
+	ck_assert_int_eq(rdmabroker_resolve_addr_wait(id, NULL, addr(PORT), T), 0);
+	restart();
+	ck_assert_int_eq(rdmabroker_set_path(id, &path, T), 0);
+	ck_assert_int_eq(expect(client, RDMABROKER_EVENT_ROUTE_ERROR, id), -EINVAL);
+}
+END_TEST
+
+/* The path is not kept, but the partition that it has named is. */
+START_TEST(connection_in_a_partition_that_was_named)
+{
+	static const char rules[] = "allow connect pkey 1\nallow any\n";
+	const struct ibv_path_record path = make_path(0x8001);
 	const struct rdmabroker_conn_param param = { .size = sizeof(param), .qp_num = 17 };
 
 	fake_be_infiniband(true);
 	restart_with(rules);
 	start_listening();
-	fake_gid_of(&path.sgid, addr(0));
-	fake_gid_of(&path.dgid, addr(0));
 	id = new_id(client);
 	ck_assert_int_eq(rdmabroker_resolve_addr_wait(id, NULL, addr(PORT), T), 0);
 	ck_assert_int_eq(rdmabroker_set_path(id, &path, T), 0);
@@ -763,6 +787,6 @@ UNIT_MAIN("takeover", succession_set_up, succession_tear_down, connections_and_l
 	  connection_request_with_settings, connection_request_without_listener, request_that_waits,
 	  multicast_groups, client_that_does_not_read, client_that_calls_and_does_not_read,
 	  policy_on_disk_is_in_force, connection_in_a_partition_that_was_named,
-	  policy_on_disk_has_an_error, connection_whose_peer_was_asked,
-	  request_whose_peer_was_not_asked, restricted_sessions, released_session,
-	  restricted_session_and_an_earlier_version, session_keeps_its_owner)
+	  path_that_is_set_after_a_restart, policy_on_disk_has_an_error,
+	  connection_whose_peer_was_asked, request_whose_peer_was_not_asked, restricted_sessions,
+	  released_session, restricted_session_and_an_earlier_version, session_keeps_its_owner)

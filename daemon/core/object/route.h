@@ -52,6 +52,7 @@ struct route {
 	struct list link; /* route_holds.ids, in HELD and DUE */
 	uint64_t held_until_ms; /* CLOCK_MONOTONIC, HELD and DUE: the deadline */
 	struct ibv_path_record *own_path; /* see verbs/own_path.h; NULL: none */
+	bool path_is_compared; /* OWN_PATH leads where the subnet manager has told */
 	/*
 	 * The partition that OWN_PATH names, if that is not the id's anyway; else 0. OWN_PATH is not kept over a restart, but
 	 * this is, because a connection goes on in this partition.

@@ -25,6 +25,11 @@ int own_path_keep(struct id *id, const uint8_t *data, size_t len, struct failure
 	if (!path)
 		return -ENOMEM;
 	memcpy(path, data, sizeof(*path));
+	/* The request is carried out again, after a wait in which the route can have been replaced. */
+	if (id->route.own_path && memcmp(id->route.own_path, path, sizeof(*path)) == 0) {
+		free(path);
+		return 0;
+	}
 	pkey = pkey_partition(ntohs(path->pkey));
 	if (pkey == 0) {
 		failure_set(failure, STATUS_BAD_REQUEST,
@@ -44,6 +49,7 @@ void own_path_forget(struct id *id)
 {
 	free(id->route.own_path);
 	id->route.own_path = NULL;
+	id->route.path_is_compared = false;
 	id->route.path_pkey = 0;
 }
 
@@ -93,7 +99,8 @@ int own_path_compare(struct id *id, struct failure *failure)
 	struct fabric_id_info info;
 
 	fabric_id_get_info(id->fabric, &info);
-	if (!fabric_info_has_paths(&info))
+	/* The id of an earlier process has no route yet, and whether it will be on InfiniBand is not known: see own_path_check(). */
+	if (id->route.path_is_compared || !fabric_info_has_paths(&info))
 		return 0;
 	if (n == 0 && id->route.plan == ROUTE_UNREQUESTED && id->state == ID_ROUTE_QUERY) {
 		id->route.path_waits = true;
@@ -108,7 +115,8 @@ int own_path_compare(struct id *id, struct failure *failure)
 				"known to whom these LIDs belong" :
 				"set path: the LIDs are not those of id %u and its peer",
 			id->handle);
-	if (path->sl == get_sl(own))
+	id->route.path_is_compared = path->sl == get_sl(own);
+	if (id->route.path_is_compared)
 		return 0;
 	return failure_set(
 		failure, STATUS_BAD_REQUEST,
@@ -132,6 +140,12 @@ int own_path_check(const struct id *id, struct failure *failure)
 			"one of its own",
 			rule->file, rule->line);
 	fabric_id_get_info(id->fabric, &info);
+	if (fabric_info_has_paths(&info) && !id->route.path_is_compared)
+		return failure_set(
+			failure, STATUS_BAD_REQUEST,
+			"set path: the subnet manager has told no path of id %u before it, so "
+			"it is not known to whom its LIDs belong",
+			id->handle);
 	if (is_end(&path->sgid, &info.gids[0], &info.local) &&
 	    is_end(&path->dgid, &info.gids[1], &info.peer))
 		return 0;
