@@ -30,7 +30,7 @@ cmtime_once() {
 	(await "rdma resource show cm_id | grep -q 'link rxe0/.*state LISTEN'")
 	"${through[@]}" cmtime -s "$A" -c "$2" > cmtime.out
 	pkill -KILL -x cmtime
-	wait $server || true
+	{ wait $server || true; } 2> /dev/null
 	(await "! rdma resource show cm_id | grep -q 'state LISTEN'")
 	awk -F: 'NF == 2 { n = split($2, column, " "); sum += column[n] } END { printf "%.0f\n", sum }' cmtime.out
 }
