@@ -75,6 +75,15 @@ struct rdmabroker_device_status {
 	struct rdmabroker_foreign_ids foreign;
 };
 
+/* How much of what was refused, or allowed with a warning, is known. */
+struct rdmabroker_learned {
+	uint64_t
+		since_ms; /* since 1970: it is kept since then; 0: the daemon is older, and does not say */
+	unsigned n_rows;
+	uint64_t n_left; /* rows that have left since then, because there were too many */
+	uint64_t left_ms; /* when the first of them has left; 0: none has */
+};
+
 struct rdmabroker_status {
 	const char *version; /* the daemon's */
 	/* The first error of the last reload, or of the load at the start: "file:line:column: ...", or "file: ..." */
@@ -103,6 +112,7 @@ struct rdmabroker_status {
 	unsigned n_ended_sessions; /* sessions that could not be taken over */
 	uint64_t take_over_ms; /* the duration of the take-over */
 	uint64_t take_over_age_ms; /* the time since the take-over */
+	struct rdmabroker_learned learned;
 };
 
 int rdmabroker_get_status(struct rdmabroker *session, struct rdmabroker_status **ret);
@@ -203,10 +213,14 @@ int rdmabroker_explain(struct rdmabroker *session, const struct rdmabroker_quest
  */
 struct rdmabroker_refusal {
 	const char *operation;
-	const char *
-		outcome; /* "rejected" (by a rule or a restriction), "no-rule", "busy" or "warned" */
+	/*
+	 * "rejected" (by a rule or a restriction), "no-rule", "busy" or "warned"; "quota" (refused) or "quota-warned", with
+	 * the quota in RULE and the operation "session"
+	 */
+	const char *outcome;
 	struct rdmabroker_who who; /* the groups: those of all processes, at most 16 */
-	bool any_port; /* the kernel has chosen the port of the service, so the next one is another */
+	/* the kernel has chosen the port of the service, so the next one is another; or peers' kernels have chosen several */
+	bool any_port;
 	uint16_t port; /* of the service */
 	enum rdmabroker_port_space ps;
 	unsigned
@@ -223,9 +237,12 @@ struct rdmabroker_refusal {
 struct rdmabroker_refusals {
 	size_t n;
 	struct rdmabroker_refusal *list; /* in the order of their first occurrence */
+	struct rdmabroker_learned learned;
 };
 
 int rdmabroker_get_refusals(struct rdmabroker *session, struct rdmabroker_refusals **ret);
+/* Forgets them all. Needs the right to administer. */
+int rdmabroker_clear_refusals(struct rdmabroker *session);
 
 /* The clients. */
 

@@ -8,6 +8,8 @@
 #include <sys/resource.h>
 
 #include "broker.h"
+#include "core/admit/learned.h"
+#include "core/admit/refused.h"
 #include "core/object/core.h"
 #include "core/object/inquiry.h"
 #include "core/rule/core_life.h"
@@ -45,6 +47,7 @@ struct broker {
 	struct missing_names *names;
 	struct core *core;
 	struct takeover *takeover;
+	struct learned *learned;
 	struct server *server;
 	struct upstream *upstream; /* NULL: this is the initial instance */
 	bool leaves; /* the daemon ends and leaves sessions and ids to the next process */
@@ -422,6 +425,11 @@ static int set_up(struct broker *broker, struct policy *policy)
 	if (r < 0)
 		return r;
 	takeover_sessions(broker->takeover, broker->server);
+	/* What was restored was not refused now, whatever the quotas are. */
+	broker->core->on_quota = refused_note_quota;
+	r = learned_new(&broker->learned, broker->core, getenv("STATE_DIRECTORY"));
+	if (r < 0)
+		return r;
 	/* A policy with an error ends nothing, because its author's intent is not known. */
 	if (config->on_reload == CONFIG_ON_RELOAD_ENFORCE && !policy_is_fallback(policy))
 		enforce_start(broker->core);
@@ -511,6 +519,7 @@ struct broker *broker_free(struct broker *broker)
 	reloader_free(broker->reloader);
 	reloader_free(broker->dry_reloader);
 	missing_names_free(broker->names);
+	learned_free(broker->learned, /* writes= */ true);
 	server_free(broker->server);
 	upstream_free(broker->upstream);
 	core_free(broker->core);

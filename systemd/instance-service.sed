@@ -13,4 +13,5 @@ s|^Sockets=.*|Sockets=rdmabrokerd@%i.socket rdmabrokerd-admin@%i.socket rdmabrok
 s|^\(# Without rdmabrokerd\)\.socket|\1@.socket|
 s|^\(# stays, because the socket of rdmabrokerd\)\.socket|\1@.socket|
 s|^RuntimeDirectory=.*|RuntimeDirectory=rdmabroker@%i|
+s|^StateDirectory=.*|StateDirectory=rdmabrokerd@%i|
 s|^Also=.*|Also=rdmabrokerd@%i.socket rdmabrokerd-admin@%i.socket rdmabrokerd-helper@%i.socket|

@@ -100,7 +100,7 @@ static const struct verb verbs[] = {
 	},
 	{
 		.name = "refusals",
-		.summary = "Print what was refused, or allowed by a warn rule, most often first",
+		.summary = "Print what was refused, or allowed by a warn rule, the last one first",
 		.options = refusals_options,
 		.run = verb_refusals,
 	},

@@ -93,8 +93,8 @@ _rdmabrokerctl() {
 		--peer-user --peer-group --peer-unit --peer-job" ;;
 	list) words+=" --sessions --listeners --connections --session --user --state --peer --port --watch" ;;
 	restrict) words+=" --rules --file --ids" ;;
-	refusals) words+=" --warned --user" ;;
-	suggest) words+=" --kernel --peer-prefix --rejected --tests" ;;
+	refusals) words+=" --clear --refused --since --user --warned" ;;
+	suggest) words+=" --also --kernel --peer-prefix --prefer-groups --rejected --tests" ;;
 	reload) words+=" --dry-run" ;;
 	rules) words+=" --full" ;;
 	site) words+=" --name --directory --dry-run --unless-held --again --by" ;;

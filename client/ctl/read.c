@@ -7,6 +7,7 @@
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "ctl.h"
 #include "output.h"
@@ -156,4 +157,54 @@ void read_positive(const char *option, const char *text, unsigned long *ret)
 	if (text && (!read_number(text, ULONG_MAX, ret) || *ret == 0))
 		die(EXIT_USAGE, "invalid --%s \"%s\": it must be a number of at least 1", option,
 		    text);
+}
+
+static bool parse_day(const char *text, time_t *ret)
+{
+	static const char *const forms[] = { "%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S" };
+
+	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+		struct tm tm = { .tm_isdst = -1 };
+		const char *end = strptime(text, forms[i], &tm);
+
+		if (end && !*end && (*ret = mktime(&tm)) >= 0)
+			return true;
+	}
+	return false;
+}
+
+static bool parse_ago(const char *text, time_t *ret)
+{
+	static const struct {
+		char unit;
+		unsigned seconds;
+	} units[] = { { 's', 1 }, { 'm', 60 }, { 'h', 3600 }, { 'd', 86400 } };
+	size_t digits = strspn(text, "0123456789");
+	unsigned long n;
+	char number[16];
+
+	if (digits == 0 || digits >= sizeof(number) || !text[digits] || text[digits + 1])
+		return false;
+	memcpy(number, text, digits);
+	number[digits] = 0;
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+		if (units[i].unit == text[digits] && read_number(number, 100000000, &n)) {
+			*ret = time(NULL) - (time_t)(n * units[i].seconds);
+			return *ret >= 0;
+		}
+	return false;
+}
+
+void read_since(const char *text, uint64_t *ret_ms)
+{
+	time_t at;
+
+	if (!text)
+		return;
+	if (!parse_day(text, &at) && !parse_ago(text, &at))
+		die(EXIT_USAGE,
+		    "invalid --since \"%s\": it must be a day (2026-01-31), a day and a time "
+		    "(\"2026-01-31 12:34\"), or a number with s, m, h or d",
+		    text);
+	*ret_ms = (uint64_t)at * 1000;
 }

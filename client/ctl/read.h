@@ -26,6 +26,8 @@ void read_user(const char *name,
 	       uint32_t *ret); /* a name, or a uid, which need not have an entry */
 void read_address(const char *text, struct sockaddr_storage *ret); /* numeric; its port is 0 */
 void read_port(const char *text, uint16_t *ret);
+/* A day, a day with a time, or how long ago: "2026-01-31", "2026-01-31 12:34", "90m". In milliseconds since 1970. */
+void read_since(const char *text, uint64_t *ret_ms);
 void read_pkey(const char *text, uint16_t *ret);
 /* The argument TEXT of --OPTION. */
 void read_positive(const char *option, const char *text, unsigned long *ret);

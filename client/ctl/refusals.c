@@ -4,15 +4,21 @@
 #include <string.h>
 
 #include "ctl.h"
+#include "learned.h"
 #include "read.h"
 #include "table.h"
 #include "who.h"
 
-/* The verb refusals: what was refused, or allowed with a warning, most often first. */
+/* The verb refusals: what was refused, or allowed with a warning, the last one first. */
 
-static const char *warned, *user;
+static const char *clear, *refused, *since, *warned, *user;
 
 const struct verb_option refusals_options[] = {
+	{ "clear", NULL, "forget all that was refused, or allowed with a warning",
+	  .given = &clear },
+	{ "refused", NULL, "only what was refused", .given = &refused },
+	{ "since", "TIME|AGO", "only what was refused since then: 2026-01-31, 12h, 7d",
+	  .given = &since },
 	{ "warned", NULL, "only what warn rules have allowed", .given = &warned },
 	{ "user", "NAME|UID", "only this user", .given = &user },
 	{ NULL },
@@ -82,8 +88,10 @@ static enum colour colour_of_outcome(const void *row)
 {
 	const char *outcome = ((const struct rdmabroker_refusal *)row)->outcome;
 
-	return strcmp(outcome, "warned") == 0 || strcmp(outcome, "busy") == 0 ? COLOUR_YELLOW :
-										COLOUR_RED;
+	return strcmp(outcome, "warned") == 0 || strcmp(outcome, "quota-warned") == 0 ||
+			       strcmp(outcome, "busy") == 0 ?
+		       COLOUR_YELLOW :
+		       COLOUR_RED;
 }
 
 #define OF(member) COLUMN_OF(struct rdmabroker_refusal, member)
@@ -119,38 +127,86 @@ static int compare(const void *a, const void *b)
 {
 	const struct rdmabroker_refusal *x = a, *y = b;
 
-	if (x->count != y->count)
-		return x->count > y->count ? -1 : 1;
-	return x->last_ms > y->last_ms ? -1 : x->last_ms < y->last_ms;
+	if (x->last_ms != y->last_ms)
+		return x->last_ms > y->last_ms ? -1 : 1;
+	return x->count > y->count ? -1 : x->count < y->count;
 }
 
 /* Removes what the options do not want. */
-static void select_wanted(uint32_t uid, struct rdmabroker_refusals *refusals)
+static void select_wanted(uint32_t uid, uint64_t since_ms, struct rdmabroker_refusals *refusals)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < refusals->n; i++) {
 		const struct rdmabroker_refusal *one = &refusals->list[i];
+		bool is_warned = strcmp(one->outcome, "warned") == 0 ||
+				 strcmp(one->outcome, "quota-warned") == 0;
 
-		if ((!warned || strcmp(one->outcome, "warned") == 0) &&
-		    (!user || one->who.uid == uid))
+		if ((is_warned ? !refused : !warned) && (!user || one->who.uid == uid) &&
+		    one->last_ms >= since_ms)
 			refusals->list[n++] = *one;
 	}
 	refusals->n = n;
 }
 
+static void print(const struct ctl *ctl, const struct rdmabroker_refusals *refusals)
+{
+	struct jsonout json;
+	struct table table;
+
+	if (ctl->json) {
+		json_begin(&json);
+		json_row(&json, "learned", learned_columns, &refusals->learned);
+	}
+	table_begin(&table, columns, ctl->json ? &json : NULL, ctl->json ? "refusals" : NULL);
+	for (size_t i = 0; i < refusals->n; i++)
+		table_add(&table, &refusals->list[i]);
+	table_end(&table, stdout);
+	if (ctl->json) {
+		json_end(&json);
+		return;
+	}
+	putchar('\n');
+	learned_print(stdout, &refusals->learned);
+	putchar('\n');
+}
+
+static void forget_all(const struct ctl *ctl)
+{
+	struct jsonout json;
+
+	ctl_check(ctl, rdmabroker_clear_refusals(ctl->session));
+	if (!ctl->json) {
+		puts("all rows are forgotten");
+		return;
+	}
+	json_begin(&json);
+	jsonout_bool(&json, "cleared", true);
+	json_end(&json);
+}
+
 int verb_refusals(struct ctl *ctl)
 {
 	struct rdmabroker_refusals *refusals;
+	uint64_t since_ms = 0;
 	uint32_t uid = 0;
 
+	if (clear && (refused || since || warned || user))
+		die(EXIT_USAGE, "--clear forgets all rows, and has no other option");
+	if (refused && warned)
+		die(EXIT_USAGE, "--refused and --warned exclude each other");
 	read_user(user, &uid);
+	read_since(since, &since_ms);
 	ctl_open_session(ctl, /* as_admin= */ true);
+	if (clear) {
+		forget_all(ctl);
+		return EXIT_SUCCESS;
+	}
 	ctl_check(ctl, rdmabroker_get_refusals(ctl->session, &refusals));
-	select_wanted(uid, refusals);
-	qsort(refusals->list, refusals->n, sizeof(*refusals->list), compare);
-	print_rows(ctl->json ? "refusals" : NULL, columns, refusals->list, refusals->n,
-		   sizeof(*refusals->list), 0);
+	select_wanted(uid, since_ms, refusals);
+	if (refusals->n > 0)
+		qsort(refusals->list, refusals->n, sizeof(*refusals->list), compare);
+	print(ctl, refusals);
 	rdmabroker_free(refusals);
 	return EXIT_SUCCESS;
 }

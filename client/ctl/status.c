@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "ctl.h"
+#include "learned.h"
 #include "proto/addr.h"
 #include "table.h"
 
@@ -80,6 +81,8 @@ static const struct column columns[] = {
 	  .columns = device_columns },
 	{ NULL, "draining", STATUS(draining) },
 	{ NULL, "restart", .type = COLUMN_OBJECT, .json = json_restart },
+	{ NULL, "learned", .type = COLUMN_OBJECT,
+	  .offset = offsetof(struct rdmabroker_status, learned), .columns = learned_columns },
 	{ "sessions", "sessions", STATUS(n_sessions) },
 	{ "listeners", "listeners", STATUS(n_listeners) },
 	{ "connections", "connections", STATUS(n_connections) },
@@ -206,6 +209,10 @@ static void print_text(const struct rdmabroker_status *status)
 	}
 	print_foreign(status);
 	print_take_over(status);
+	printf("%11s: %u row%s (rdmabrokerctl refusals), ", "learned", status->learned.n_rows,
+	       status->learned.n_rows == 1 ? "" : "s");
+	learned_print(stdout, &status->learned);
+	putchar('\n');
 	for (const struct column *count = columns; count->key; count++)
 		if (count->head)
 			printf("%11s: %u\n", count->head,

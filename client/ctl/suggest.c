@@ -11,8 +11,10 @@
 #include "ctl.h"
 #include "grow.h"
 #include "holding.h"
+#include "learned.h"
 #include "proto/gids.h"
 #include "read.h"
+#include "suggested.h"
 #include "suggestion.h"
 #include "table.h"
 
@@ -24,13 +26,16 @@
 #define GIDS_MAX 1024 /* of a user that rules know */
 #define PORT_RANGE "/proc/sys/net/ipv4/ip_local_port_range"
 
-static const char *kernel, *prefixes, *rejected, *tests;
+static const char *also, *kernel, *prefer_groups, *prefixes, *rejected, *tests;
 
 const struct verb_option suggest_options[] = {
+	{ "also", "FILE", "with the rules that \"suggest\" has written to FILE earlier",
+	  .given = &also },
 	{ "kernel", NULL, "what programs hold now, as the kernel says; without the daemon",
 	  .given = &kernel },
 	{ "peer-prefix", "N[,M]", "allow IPv4 peers with the same first N bits, IPv6 with M",
 	  .given = &prefixes },
+	{ "prefer-groups", NULL, "allow groups in place of many users", .given = &prefer_groups },
 	{ "rejected", NULL, "also what reject rules have refused", .given = &rejected },
 	{ "tests", NULL, "print tests that the rules pass, not the rules", .given = &tests },
 	{ NULL },
@@ -56,21 +61,44 @@ static size_t find_gids(uint32_t uid, uint32_t *ret, size_t max)
 }
 
 /* Users of whom it is the primary group are in it without being named. */
+static bool is_member(const struct group *group, const struct passwd *entry)
+{
+	if (entry->pw_gid == group->gr_gid)
+		return true;
+	for (char **name = group->gr_mem; *name; name++)
+		if (strcmp(*name, entry->pw_name) == 0)
+			return true;
+	return false;
+}
+
 static size_t count_members(const struct group *group)
 {
 	const struct passwd *entry;
 	size_t n = 0;
 
 	setpwent();
-	while ((entry = getpwent())) {
-		bool is_in = entry->pw_gid == group->gr_gid;
-
-		for (char **name = group->gr_mem; *name && !is_in; name++)
-			is_in = strcmp(*name, entry->pw_name) == 0;
-		n += is_in;
-	}
+	while ((entry = getpwent()))
+		n += is_member(group, entry);
 	endpwent();
 	return n;
+}
+
+static void print_others(FILE *file, const char *name, const uint32_t *uids, size_t n_uids)
+{
+	const struct group *group = getgrnam(name);
+	const struct passwd *entry;
+	size_t n = 0;
+
+	setpwent();
+	while (group && (entry = getpwent())) {
+		bool is_seen = false;
+
+		for (size_t i = 0; i < n_uids && !is_seen; i++)
+			is_seen = uids[i] == entry->pw_uid;
+		if (!is_seen && is_member(group, entry))
+			fprintf(file, "%s%s", n++ > 0 ? ", " : "", escaped(entry->pw_name));
+	}
+	endpwent();
 }
 
 /*
@@ -163,6 +191,11 @@ static void print_text(FILE *file, const struct rdmabroker_refusals *seen,
 {
 	long begin;
 
+	if (!holding) {
+		fputs("# ", file);
+		learned_print(file, &seen->learned);
+		fputc('\n', file);
+	}
 	if (tests) {
 		suggestion_print_tests(file, seen, options);
 		return;
@@ -178,15 +211,36 @@ static void print_text(FILE *file, const struct rdmabroker_refusals *seen,
 		      file);
 }
 
+/* RET: SEEN, and what FILE of --also has. */
+static void add_also(struct rdmabroker_refusals *ret, struct suggested *file,
+		     const struct rdmabroker_refusals *seen,
+		     const struct suggestion_options *options)
+{
+	suggested_read(file, also, options);
+	*ret = *seen;
+	ret->n += file->n;
+	ret->list = allocated(calloc(ret->n + 1, sizeof(*ret->list)));
+	for (size_t i = 0; i < ret->n; i++)
+		ret->list[i] = i < seen->n ? seen->list[i] : file->rows[i - seen->n];
+}
+
 static void print(const struct ctl *ctl, const struct rdmabroker_refusals *seen,
 		  const struct suggestion_options *options, const struct holding *holding)
 {
+	struct rdmabroker_refusals all = { 0 };
+	struct suggested file_of_also = { NULL };
 	struct jsonout json;
 	char *text = NULL;
 	size_t size;
 	FILE *file = allocated(open_memstream(&text, &size));
 
+	if (also) {
+		add_also(&all, &file_of_also, seen, options);
+		seen = &all;
+	}
 	print_text(file, seen, options, holding);
+	free(all.list);
+	suggested_done(&file_of_also);
 	allocated(fclose(file) == 0 ? text : NULL);
 	if (ctl->json) {
 		json_begin(&json);
@@ -235,6 +289,8 @@ int verb_suggest(struct ctl *ctl)
 		.peer_prefix6 = 128,
 		.user_name = user_name,
 		.group_name = group_name,
+		.prefer_groups = prefer_groups,
+		.print_others = print_others,
 	};
 
 	if (prefixes)

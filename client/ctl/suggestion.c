@@ -8,6 +8,7 @@
 #include "proto/addr.h"
 #include "proto/gids.h"
 #include "proto/text.h"
+#include "proto/unitname.h"
 #include "suggestion.h"
 
 /*
@@ -22,12 +23,15 @@
 #define ITEMS_MAX 1024 /* in a list of the rule language */
 #define NAMES_MAX 4 /* programs that a comment names */
 #define GIDS_MAX 16 /* that are known of a process */
-#define ITEMS_A_LINE 8 /* of a long list */
+#define LINE_WIDTH 100 /* of a long list */
+#define PREFIXES_A_LINE 8 /* of a comment */
 #define NAME_SIZE 256
 /* The uids that systemd makes for DynamicUser=, for as long as the unit runs. */
 #define DYNAMIC_FIRST 61184
 #define DYNAMIC_LAST 65519
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
+
+const char suggested_outcome[] = "suggested";
 
 /* Those that are suggested, in the order of the rules. Who may observe or administer is not found out by trying. */
 static const char *const operations[] = {
@@ -58,7 +62,9 @@ struct atom {
 	size_t n_uids, n_ports, n_peers, n_names;
 	uint32_t gids[GIDS_MAX]; /* that all its processes were in */
 	size_t n_gids;
-	uint64_t count, first_ms, last_ms;
+	uint64_t count, first_ms,
+		last_ms; /* 0: it was suggested earlier, and not requested since */
+	const char *group; /* of the users, which stands for them; NULL: none */
 	bool is_wide; /* its peers are prefixes, which hold others, too */
 	bool is_joined; /* another atom has what it had */
 };
@@ -155,15 +161,20 @@ static void sort_peers(struct atom *atom)
 
 /* Atoms */
 
-/* Units of users' sessions and the like have another name the next time. */
+/* NULL: none, or one with another name the next time. */
+static const char *lasting_unit_of(const struct rdmabroker_refusal *seen)
+{
+	return seen->who.unit && unit_comes_back(seen->who.unit) && !seen->who.container ?
+		       seen->who.unit :
+		       NULL;
+}
+
+/* Units of users' sessions say no more than the user. */
 static const char *service_of(const struct rdmabroker_refusal *seen)
 {
-	const char *unit = seen->who.unit, *end = unit ? strrchr(unit, '.') : NULL;
+	const char *unit = lasting_unit_of(seen), *end = unit ? strrchr(unit, '.') : NULL;
 
-	if (!end || strcmp(end, ".service") != 0 || strncmp(unit, "user@", 5) == 0 ||
-	    seen->who.container)
-		return NULL;
-	return unit;
+	return end && strcmp(end, ".service") == 0 && strncmp(unit, "user@", 5) != 0 ? unit : NULL;
 }
 
 static bool find_operation(const struct rdmabroker_refusal *seen, unsigned *ret)
@@ -211,7 +222,8 @@ static bool is_known(const struct rdmabroker_refusal *seen, unsigned operation)
 static bool is_wanted(const struct rdmabroker_refusal *seen,
 		      const struct suggestion_options *options, unsigned *ret_operation)
 {
-	return (strcmp(seen->outcome, "warned") == 0 || strcmp(seen->outcome, "no-rule") == 0 ||
+	return (seen->outcome == suggested_outcome || strcmp(seen->outcome, "warned") == 0 ||
+		strcmp(seen->outcome, "no-rule") == 0 ||
 		(options->rejected && strcmp(seen->outcome, "rejected") == 0)) &&
 	       find_operation(seen, ret_operation) && is_known(seen, *ret_operation);
 }
@@ -237,7 +249,8 @@ static bool has_peer(unsigned operation)
 static bool is_wide(const struct rdmabroker_refusal *seen, const struct suggestion_options *options,
 		    unsigned operation)
 {
-	return has_peer(operation) && seen->peer_prefix < bits_of(seen, options, operation);
+	return has_peer(operation) && seen->outcome != suggested_outcome &&
+	       seen->peer_prefix < bits_of(seen, options, operation);
 }
 
 static struct prefix peer_of(const struct rdmabroker_refusal *seen,
@@ -273,7 +286,7 @@ static void count_in(struct atom *atom, uint64_t count, uint64_t first_ms, uint6
 		     const char *name)
 {
 	atom->count += count;
-	if (atom->first_ms == 0 || first_ms < atom->first_ms)
+	if (first_ms > 0 && (atom->first_ms == 0 || first_ms < atom->first_ms))
 		atom->first_ms = first_ms;
 	if (last_ms > atom->last_ms)
 		atom->last_ms = last_ms;
@@ -344,7 +357,10 @@ static void add_seen(struct atoms *atoms, const struct rdmabroker_refusal *seen,
 {
 	struct atom *atom = find_atom(atoms, seen, options, operation);
 
-	atom->n_gids = gids_keep_common(atom->gids, atom->n_gids, seen->who.gids, seen->who.n_gids);
+	/* Of what was suggested earlier, the groups are not known. */
+	if (seen->outcome != suggested_outcome)
+		atom->n_gids = gids_keep_common(atom->gids, atom->n_gids, seen->who.gids,
+						seen->who.n_gids);
 	if (has_peer(operation))
 		ADD(atom->peers, atom->n_peers, peer_of(seen, options, operation));
 	count_in(atom, seen->count, seen->first_ms, seen->last_ms, seen->name);
@@ -472,25 +488,56 @@ static void print_prefix(FILE *file, const struct prefix *prefix)
 	fprintf(file, "%s/%u", addr_host_to_string((struct sockaddr *)&addr, text), prefix->bits);
 }
 
-/* Between the items of a list, of which I come before. A line must not be too long. */
-static void print_comma(FILE *file, size_t i)
+/* A list whose lines are filled. */
+struct line {
+	FILE *file;
+	size_t column; /* since the list began */
+	size_t n; /* items */
+	const char *before; /* each item */
+};
+
+static void print_item(struct line *line, const char *item)
 {
-	if (i > 0)
-		fputs(i % ITEMS_A_LINE == 0 ? ",\\\n    " : ",", file);
+	size_t width = strlen(line->before) + strlen(item);
+
+	if (line->n++ > 0) {
+		fputc(',', line->file);
+		line->column++;
+	}
+	if (line->column > 0 && line->column + width >= LINE_WIDTH) {
+		fputs("\\\n    ", line->file);
+		line->column = 0;
+	}
+	fputs(line->before, line->file);
+	fputs(item, line->file);
+	line->column += width;
 }
+
+/* What PRINT prints, which the caller frees. */
+#define TEXT_OF(print)                                                 \
+	({                                                             \
+		char *text_ = NULL;                                    \
+		size_t size_;                                          \
+		FILE *to_ = allocated(open_memstream(&text_, &size_)); \
+		print;                                                 \
+		allocated(fclose(to_) == 0 ? text_ : NULL);            \
+	})
 
 static void print_comment(FILE *file, const struct atom *atom,
 			  const struct suggestion_options *options)
 {
-	fprintf(file, "\n# %" PRIu64, atom->count);
-	if (options->is_held) {
-		fputs(" held on ", file);
+	if (atom->count == 0) {
+		fputs("\n# Not requested since it was suggested", file);
+	} else if (options->is_held) {
+		fprintf(file, "\n# %" PRIu64 " held on ", atom->count);
+		print_day(file, atom->last_ms);
 	} else {
-		fprintf(file, " time%s since ", atom->count == 1 ? "" : "s");
+		fprintf(file, "\n# %" PRIu64 " time%s since ", atom->count,
+			atom->count == 1 ? "" : "s");
 		print_day(file, atom->first_ms);
 		fputs(", last on ", file);
+		print_day(file, atom->last_ms);
 	}
-	print_day(file, atom->last_ms);
 	for (size_t i = 0; i < atom->n_names; i++) {
 		char name[NAME_SIZE];
 
@@ -502,25 +549,46 @@ static void print_comment(FILE *file, const struct atom *atom,
 
 static void print_set(FILE *file, const struct atom *atom, unsigned number)
 {
+	struct line line = { .file = file, .before = " " };
+
 	fprintf(file, "set seen-%u = {", number);
 	for (size_t i = 0; i < atom->n_peers; i++) {
-		print_comma(file, i);
-		fputc(' ', file);
-		print_prefix(file, &atom->peers[i]);
+		char *text = TEXT_OF(print_prefix(to_, &atom->peers[i]));
+
+		print_item(&line, text);
+		free(text);
 	}
 	fprintf(file, " }\n");
 }
 
 /* The users from FIRST on, as many as a rule can have. Returns how many. */
-static size_t print_who(FILE *file, const struct atom *atom,
-			const struct suggestion_options *options, size_t first)
+static size_t print_users(FILE *file, const struct atom *atom,
+			  const struct suggestion_options *options, size_t first)
 {
 	size_t n = atom->n_uids - first < ITEMS_MAX ? atom->n_uids - first : ITEMS_MAX;
+	struct line line = { .file = file, .before = "" };
 
 	fputs(" user ", file);
 	for (size_t i = 0; i < n; i++) {
-		print_comma(file, i);
-		print_user(file, options, atom->uids[first + i]);
+		char *text = TEXT_OF(print_user(to_, options, atom->uids[first + i]));
+
+		print_item(&line, text);
+		free(text);
+	}
+	return n;
+}
+
+/* Returns how many users are done. */
+static size_t print_who(FILE *file, const struct atom *atom,
+			const struct suggestion_options *options, size_t first)
+{
+	size_t n = atom->n_uids - first;
+
+	if (atom->group) {
+		fputs(" group ", file);
+		print_name(file, atom->group, /* pattern= */ false);
+	} else {
+		n = print_users(file, atom, options, first);
 	}
 	if (atom->unit) {
 		fputs(" unit ", file);
@@ -532,16 +600,19 @@ static size_t print_who(FILE *file, const struct atom *atom,
 static size_t print_ports(FILE *file, const struct atom *atom, size_t first)
 {
 	size_t n = atom->n_ports - first < ITEMS_MAX ? atom->n_ports - first : ITEMS_MAX;
+	struct line line = { .file = file, .before = "" };
 
+	if (n > 0)
+		fputs(" port ", file);
 	for (size_t i = 0; i < n; i++) {
 		const struct range *range = &atom->ports[first + i];
+		char text[16];
 
-		if (i == 0)
-			fputs(" port ", file);
-		print_comma(file, i);
-		fprintf(file, "%u", range->from);
 		if (range->to > range->from)
-			fprintf(file, "-%u", range->to);
+			snprintf(text, sizeof(text), "%u-%u", range->from, range->to);
+		else
+			snprintf(text, sizeof(text), "%u", range->from);
+		print_item(&line, text);
 	}
 	return n;
 }
@@ -597,7 +668,7 @@ static void print_wide(FILE *file, const struct atom *atom,
 	      "# them and others, and the peers may have been chosen by somebody else. They were in:\n#  ",
 	      file);
 	for (size_t i = 0; i < atom->n_peers; i++) {
-		fputs(i > 0 && i % ITEMS_A_LINE == 0 ? "\n#   " : " ", file);
+		fputs(i > 0 && i % PREFIXES_A_LINE == 0 ? "\n#   " : " ", file);
 		print_prefix(file, &atom->peers[i]);
 	}
 	fprintf(file, "\n# Write a rule for the peers that you know among them%s:\n",
@@ -607,20 +678,33 @@ static void print_wide(FILE *file, const struct atom *atom,
 	free(text);
 }
 
-/* What would be simpler, but allows others, too, so it is for the admin to choose. */
-static void print_choice(FILE *file, const struct atom *atom,
-			 const struct suggestion_options *options)
+/* The group of the users in place of them, if that is wanted, with whom it adds. */
+static void print_group(FILE *file, struct atom *atom, const struct suggestion_options *options)
 {
 	const char *group = atom->n_uids > 1 ? options->group_name(atom->uids, atom->n_uids,
 								   atom->gids, atom->n_gids) :
 					       NULL;
+	char *others;
 
-	if (group && is_plain(group)) {
+	if (!group || !is_plain(group))
+		return;
+	if (!options->prefer_groups) {
 		fputs("# All these users are in a group: with its other members it is \"group ",
 		      file);
 		print_name(file, group, /* pattern= */ false);
 		fputs("\".\n", file);
+		return;
 	}
+	atom->group = group;
+	others = TEXT_OF(options->print_others(to_, group, atom->uids, atom->n_uids));
+	fprintf(file, "# Seen of %zu users, who are in this group; %s%s.\n", atom->n_uids,
+		*others ? "it adds: " : "it has no other members", others);
+	free(others);
+}
+
+/* What would be simpler, but allows others, too, so it is for the admin to choose. */
+static void print_dynamic(FILE *file, const struct atom *atom)
+{
 	if (atom->unit && is_dynamic(atom->uids[0]))
 		fprintf(file,
 			"# User %" PRIu32
@@ -638,12 +722,13 @@ void suggestion_print_rules(FILE *file, const struct rdmabroker_refusals *seen,
 	atoms_make(&atoms, seen, options);
 	for (unsigned operation = 0; operation < N_OPERATIONS; operation++)
 		for (size_t i = 0; i < atoms.n; i++) {
-			const struct atom *atom = &atoms.atoms[i];
+			struct atom *atom = &atoms.atoms[i];
 
 			if (atom->operation != operation || atom->is_joined)
 				continue;
 			print_comment(file, atom, options);
-			print_choice(file, atom, options);
+			print_group(file, atom, options);
+			print_dynamic(file, atom);
 			if (atom->is_wide) {
 				print_wide(file, atom, options);
 				continue;
@@ -655,36 +740,57 @@ void suggestion_print_rules(FILE *file, const struct rdmabroker_refusals *seen,
 	atoms_done(&atoms);
 }
 
+static void print_test(FILE *file, const struct rdmabroker_refusal *one,
+		       const struct suggestion_options *options, unsigned operation)
+{
+	const char *unit = lasting_unit_of(one);
+	char text[ADDR_HOST_STRLEN];
+
+	fprintf(file, "allow %s uid %" PRIu32, operations[operation], one->who.uid);
+	for (size_t k = 0; k < one->who.n_gids; k++)
+		fprintf(file, "%s%" PRIu32, k == 0 ? " gid " : ",", one->who.gids[k]);
+	if (unit) {
+		fprintf(file, " unit ");
+		print_name(file, unit, /* pattern= */ false);
+	}
+	if (one->peer.ss_family != AF_UNSPEC)
+		fprintf(file, " peer %s",
+			addr_host_to_string((const struct sockaddr *)&one->peer, text));
+	if (one->any_port || one->port > 0)
+		fprintf(file, " port %u", one->any_port ? options->first_port : one->port);
+	if (one->device) {
+		fprintf(file, " device ");
+		print_name(file, one->device, /* pattern= */ false);
+	}
+	/* Like a path, it names the partition whatever the addresses are. */
+	if (one->pkey)
+		fprintf(file, " path-pkey 0x%04x", one->pkey);
+	fputc('\n', file);
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
 void suggestion_print_tests(FILE *file, const struct rdmabroker_refusals *seen,
 			    const struct suggestion_options *options)
 {
+	char **lines = NULL;
+	size_t n = 0;
 	unsigned operation;
 
-	for (size_t i = 0; i < seen->n; i++) {
-		const struct rdmabroker_refusal *one = &seen->list[i];
-		char text[ADDR_HOST_STRLEN];
-
-		if (!is_wanted(one, options, &operation) || is_wide(one, options, operation))
-			continue;
-		fprintf(file, "allow %s uid %" PRIu32, operations[operation], one->who.uid);
-		for (size_t k = 0; k < one->who.n_gids; k++)
-			fprintf(file, "%s%" PRIu32, k == 0 ? " gid " : ",", one->who.gids[k]);
-		if (one->who.unit) {
-			fprintf(file, " unit ");
-			print_name(file, one->who.unit, /* pattern= */ false);
-		}
-		if (one->peer.ss_family != AF_UNSPEC)
-			fprintf(file, " peer %s",
-				addr_host_to_string((const struct sockaddr *)&one->peer, text));
-		if (one->any_port || one->port > 0)
-			fprintf(file, " port %u", one->any_port ? options->first_port : one->port);
-		if (one->device) {
-			fprintf(file, " device ");
-			print_name(file, one->device, /* pattern= */ false);
-		}
-		/* Like a path, it names the partition whatever the addresses are. */
-		if (one->pkey)
-			fprintf(file, " path-pkey 0x%04x", one->pkey);
-		fputc('\n', file);
-	}
+	for (size_t i = 0; i < seen->n; i++)
+		if (is_wanted(&seen->list[i], options, &operation) &&
+		    !is_wide(&seen->list[i], options, operation))
+			ADD(lines, n, TEXT_OF(print_test(to_, &seen->list[i], options, operation)));
+	/* What differed in names that do not come back is one test. */
+	if (n > 0)
+		qsort(lines, n, sizeof(*lines), compare_texts);
+	for (size_t i = 0; i < n; i++)
+		if (i == 0 || strcmp(lines[i - 1], lines[i]) != 0)
+			fputs(lines[i], file);
+	for (size_t i = 0; i < n; i++)
+		free(lines[i]);
+	free(lines);
 }

@@ -19,10 +19,17 @@ struct suggestion_options {
 	uint16_t first_port, last_port; /* what a port stands for that the kernel has chosen */
 	/* The name of a user; NULL: none, so the uid is written. */
 	const char *(*user_name)(uint32_t uid);
-	/* One of the GIDS, which has all N_UIDS users, two at least; NULL: there is none. Only named in a comment. */
+	/* One of the GIDS, which has all N_UIDS users, two at least; NULL: there is none. */
 	const char *(*group_name)(const uint32_t *uids, size_t n_uids, const uint32_t *gids,
 				  size_t n_gids);
+	/* The rules have the group in place of the users, and a comment has whom that adds; else only a comment has it. */
+	bool prefer_groups;
+	/* Prints the names of GROUP's other members, on one line; nothing, if there are none. */
+	void (*print_others)(FILE *file, const char *group, const uint32_t *uids, size_t n_uids);
 };
+
+/* The outcome of rows that were suggested earlier, and are to be allowed as they are. Their counts and times are 0. */
+extern const char suggested_outcome[];
 
 void suggestion_print_rules(FILE *file, const struct rdmabroker_refusals *seen,
 			    const struct suggestion_options *options);

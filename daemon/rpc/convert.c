@@ -6,6 +6,7 @@
 #include "core/object/notice.h"
 #include "proto/address.h"
 #include "proto/text.h"
+#include "core/admit/refused.h"
 #include "rpc/convert.h"
 #include "util/owner.h"
 
@@ -358,4 +359,15 @@ Rdmabroker__Caps *out_caps(Rdmabroker__Caps *ret, const struct policy_settings *
 	ret->retry_count = caps->retry_count;
 	ret->rnr_retry_count = caps->rnr_retry_count;
 	return ret;
+}
+
+void out_learned(Rdmabroker__Learned *ret, const struct core *core)
+{
+	const struct ledger_learned *learned = core_get_learned(core);
+
+	rdmabroker__learned__init(ret);
+	ret->since_ms = learned->since_ms;
+	ret->rows = core_count_refused(core);
+	ret->left = learned->n_left;
+	ret->left_ms = learned->left_ms;
 }

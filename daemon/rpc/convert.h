@@ -30,6 +30,8 @@ struct out_id_info {
 	struct fabric_id_info from; /* a copy of the addresses that the messages point to */
 };
 
+void out_learned(Rdmabroker__Learned *ret, const struct core *core);
+
 struct out_ah_attr {
 	Rdmabroker__AhAttr ah;
 	/* a copy that the message points to, because the attributes can be gone when the message is packed */

@@ -5,8 +5,9 @@
 #include "proto/address.h"
 #include "proto/pkey.h"
 #include "rpc/call.h"
+#include "rpc/convert.h"
 
-/* The request for what was refused, one page at a time. */
+/* The requests about what was refused, which is sent one page at a time. */
 
 #define MAX_ROWS 8 /* in a reply: they fit into a packet even with the longest texts */
 
@@ -22,15 +23,15 @@ struct out_row {
 
 struct space {
 	Rdmabroker__GetRefusalsResult result;
+	Rdmabroker__Learned learned;
 	struct out_row rows[MAX_ROWS];
 	Rdmabroker__GetRefusalsResult__Row *pointers[MAX_ROWS];
 };
 
 static const char *const outcomes[_REFUSED_OUTCOME_MAX] = {
-	[REFUSED_REJECTED] = "rejected",
-	[REFUSED_NO_RULE] = "no-rule",
-	[REFUSED_BUSY] = "busy",
-	[REFUSED_WARNED] = "warned",
+	[REFUSED_REJECTED] = "rejected", [REFUSED_NO_RULE] = "no-rule",
+	[REFUSED_BUSY] = "busy",         [REFUSED_WARNED] = "warned",
+	[REFUSED_QUOTA] = "quota",       [REFUSED_QUOTA_WARNED] = "quota-warned",
 };
 
 static Rdmabroker__Address *out_address(struct out_address *space, const struct ledger_prefix *in)
@@ -92,7 +93,15 @@ int do_get_refusals(struct call *call)
 		result->n_rows++;
 		next = row->number + 1;
 	}
+	out_learned(&space->learned, core);
+	result->learned = &space->learned;
 	result->more = row != NULL;
 	result->next = next;
 	return REPLY(call, get_refusals, GET_REFUSALS, result);
+}
+
+int do_clear_refusals(struct call *call)
+{
+	core_clear_refused(session_get_core(call->session));
+	return 0;
 }

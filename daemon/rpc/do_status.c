@@ -32,6 +32,7 @@ union space {
 	struct {
 		Rdmabroker__Status status;
 		Rdmabroker__Status__TakeOver take_over;
+		Rdmabroker__Learned learned;
 		Rdmabroker__Status__Device devices[MAX_DEVICES];
 		Rdmabroker__Status__Device *pointers[MAX_DEVICES];
 		Rdmabroker__Status__ForeignIds foreign_ids[MAX_DEVICES];
@@ -241,6 +242,8 @@ int do_get_status(struct call *call)
 	status->leases = counts.n_leases;
 	status->fds = (uint32_t)core_count_fds(core);
 	out_take_over(space, core_get_take_over(core));
+	out_learned(&space->learned, core);
+	status->learned = &space->learned;
 	out_warnings(space, core);
 	fabric_scan_holders(core_get_fabric(core));
 	out_devices(space, call);

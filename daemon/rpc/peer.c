@@ -77,7 +77,7 @@ static void leave_newcomers(struct peer *peer)
 
 /*
  * Called when Hello has succeeded: the peer's class becomes CLOSER_ADMITTED. From Linux 6.16 on, the client can now
- * send descriptors (for ImportId) only if its session has the permit CLIENT.
+ * send descriptors (for ImportId) only if its session has the permit CLIENT, or can get it.
  */
 static void let_in(struct peer *peer)
 {
@@ -88,7 +88,8 @@ static void let_in(struct peer *peer)
 	/* If memory runs out, the class stays CLOSER_STRANGER. */
 	if (closing_bind(peer->closing, peer->owner, CLOSER_ADMITTED) == 0)
 		peer->class = CLOSER_ADMITTED;
-	packet_pass_fds(peer->sock, session_get_permits(session) & SESSION_PERMIT_CLIENT);
+	packet_pass_fds(peer->sock, session_get_permits(session) &
+					    (SESSION_PERMIT_CLIENT | SESSION_PERMIT_CLIENT_LATER));
 }
 
 static int send_reply(void *userdata, const Rdmabroker__Frame *frame, int fd,

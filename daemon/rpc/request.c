@@ -6,6 +6,7 @@
 #include "core/object/id.h"
 #include "core/object/table.h"
 #include "core/verbs/id_life.h"
+#include "core/verbs/session_life.h"
 #include "proto/codec.h"
 #include "rpc/call.h"
 #include "rpc/convert.h"
@@ -106,10 +107,18 @@ static const char *why_not(unsigned permits)
 	if (permits & SESSION_PERMIT_OBSERVE)
 		return "only root and the daemon's own user on the socket for administration, and "
 		       "users whom a rule allows the operation observe or admin, may do this";
-	if (permits & SESSION_PERMIT_PEERS)
-		return "only the user in Helper= of rdmabrokerd.conf may do this, on the socket for "
-		       "the helper";
-	return "no session rule allows this user to use RDMA";
+	return "only the user in Helper= of rdmabrokerd.conf may do this, on the socket for the "
+	       "helper";
+}
+
+/* Returns 0: the session has a permit that OP needs. */
+static int check_permits(struct call *call, const struct operation *op)
+{
+	if (op->permits & session_get_permits(call->session))
+		return 0;
+	if (op->permits & SESSION_PERMIT_CLIENT)
+		return session_become_client(call->session, &call->failure);
+	return failure_set(&call->failure, STATUS_NOT_PERMITTED, "%s", why_not(op->permits));
 }
 
 static int carry_out(struct call *call)
@@ -139,8 +148,9 @@ static int carry_out(struct call *call)
 	if (*stage != REQUEST_SERVING)
 		return failure_set(failure, STATUS_BAD_STATE, "%s: a hello must be sent first",
 				   op->name);
-	if (!(op->permits & session_get_permits(call->session)))
-		return failure_set(failure, STATUS_NOT_PERMITTED, "%s", why_not(op->permits));
+	r = check_permits(call, op);
+	if (r != 0)
+		return r;
 	if (!call->request->first)
 		return handle(call, op);
 	if (op->permits != SESSION_PERMIT_CLIENT)

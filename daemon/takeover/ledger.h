@@ -246,6 +246,13 @@ struct ledger_refused {
 	uint8_t reserved2[6];
 };
 
+/* How much of what was refused is in the rows of struct ledger_refused. */
+struct ledger_learned {
+	uint64_t since_ms; /* CLOCK_REALTIME: rows are kept since then */
+	uint64_t n_left; /* rows that have left since then, because there were too many */
+	uint64_t left_ms; /* CLOCK_REALTIME: the first of them has left; 0: none has */
+};
+
 /*
  * Makes a new ledger and stores it. Without a store, *RET is NULL: nothing is kept, and the functions below do
  * nothing.
@@ -268,7 +275,8 @@ struct ledger *ledger_free(struct ledger *ledger); /* what is stored stays store
 	TABLE(published, LEDGER_PUBLISHED, published_sockets, n_published)    \
 	TABLE(old_leases, 0, old_leases, n_old_leases)                        \
 	TABLE(refused, LEDGER_REFUSED, refused, n_refused)                    \
-	TABLE(lease, LEDGER_LEASES, leases, n_leases)
+	TABLE(lease, LEDGER_LEASES, leases, n_leases)                         \
+	TABLE(learned, 1, learned, n_learned)
 
 enum ledger_table {
 #define TABLE(name, ...) LEDGER_TABLE_##name,

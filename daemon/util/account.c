@@ -74,12 +74,24 @@ static uint64_t share_of(const struct account *account, enum account_slot slot)
 	return account->limit[slot] - account->limit[slot] / 2;
 }
 
+static uint64_t limit_of(const struct account *account, enum account_slot slot, struct owner owner,
+			 unsigned times)
+{
+	uint64_t limit = account->limit_per_user[slot], share = share_of(account, slot);
+
+	limit = limit <= UINT64_MAX / times ? limit * times : UINT64_MAX;
+	return limit <= share || is_reserved_for(account, owner.uid) ? limit : share;
+}
+
 static int check(const struct charge *charge, enum account_slot slot, uint64_t amount,
-		 struct owner owner)
+		 struct owner owner, unsigned times)
 {
 	const struct account *account = charge->account;
 
-	if (!fits(charge->user->used[slot], amount, account_get_limit(account, slot, owner)))
+	if (!fits(charge->user->used[slot], amount, limit_of(account, slot, owner, times)))
+		return -EDQUOT;
+	if (times > 1 &&
+	    !fits(account->used[slot], amount, account->limit[slot] - account->limit[slot] / 4))
 		return -EDQUOT;
 	/* What an owner held before he was in a range is not in the range's sum. */
 	if (charge->range && !fits(charge->range->used[slot], amount, share_of(account, slot)))
@@ -100,12 +112,18 @@ static void set(struct charge *charge, const struct charge *new, enum account_sl
 int account_charge(struct account *account, struct charge *charge, enum account_slot slot,
 		   uint64_t amount, struct owner owner)
 {
+	return account_charge_times(account, charge, slot, amount, owner, 1);
+}
+
+int account_charge_times(struct account *account, struct charge *charge, enum account_slot slot,
+			 uint64_t amount, struct owner owner, unsigned times)
+{
 	struct charge new;
 	int r = get_both(account, owner, &new);
 
 	if (r < 0)
 		return r;
-	r = check(&new, slot, amount, owner);
+	r = check(&new, slot, amount, owner, times);
 	if (r == 0)
 		set(charge, &new, slot, amount);
 	else
@@ -127,9 +145,7 @@ int account_add(struct account *account, struct charge *charge, enum account_slo
 uint64_t account_get_limit(const struct account *account, enum account_slot slot,
 			   struct owner owner)
 {
-	uint64_t limit = account->limit_per_user[slot], share = share_of(account, slot);
-
-	return limit <= share || is_reserved_for(account, owner.uid) ? limit : share;
+	return limit_of(account, slot, owner, 1);
 }
 
 bool account_is_full(const struct account *account, enum account_slot slot)

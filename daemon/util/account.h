@@ -57,6 +57,12 @@ void account_done(struct account *account);
  */
 int account_charge(struct account *account, struct charge *charge, enum account_slot slot,
 		   uint64_t amount, struct owner owner);
+/*
+ * As account_charge(), but the limit of each owner is TIMES as high, where that leaves a quarter of what there is for all
+ * to others. An owner or a range still has no more than half.
+ */
+int account_charge_times(struct account *account, struct charge *charge, enum account_slot slot,
+			 uint64_t amount, struct owner owner, unsigned times);
 /* As account_charge(), but ignores limits. */
 int account_add(struct account *account, struct charge *charge, enum account_slot slot,
 		uint64_t amount, struct owner owner);

@@ -558,6 +558,9 @@ static void ask_other(struct input *input, uint8_t step)
 		ASK(GET_REFUSALS, get_refusals, Rdmabroker__GetRefusals,
 		    m.first = take_number(input));
 		break;
+	case '%':
+		ASK(CLEAR_REFUSALS, clear_refusals, Rdmabroker__ClearRefusals, );
+		break;
 	case 'u':
 		ASK(LIST_RULES, list_rules, Rdmabroker__ListRules, m.first = take_number(input));
 		break;

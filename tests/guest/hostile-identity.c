@@ -151,9 +151,9 @@ void attack_pid(char **argv)
 
 /* What needs no rule on the socket for administration, or on the helper's. */
 static const int rights[] = {
-	OP(RELOAD),      OP(DRAIN),       OP(KICK),        OP(GET_STATUS),
-	OP(LIST),        OP(LIST_RULES),  OP(GET_METRICS), OP(WATCH),
-	OP(LEND_DEVICE), OP(SERVE_PEERS), OP(ANSWER_PEER), OP(FIND_PEER),
+	OP(RELOAD),      OP(DRAIN),       OP(KICK),           OP(GET_STATUS),  OP(LIST),
+	OP(LIST_RULES),  OP(GET_METRICS), OP(WATCH),          OP(LEND_DEVICE), OP(SERVE_PEERS),
+	OP(ANSWER_PEER), OP(FIND_PEER),   OP(CLEAR_REFUSALS),
 };
 
 static struct answer ask_for(int sock, int right)

@@ -114,5 +114,35 @@ START_TEST(charges_of_any_amount)
 }
 END_TEST
 
+/* Above his ordinary limit, an owner leaves others a quarter of all, and has no more than half. */
+START_TEST(times_as_much)
+{
+	struct account a;
+	struct charge charges[100] = { { 0 } };
+	unsigned n = 0;
+
+	account_init(&a);
+	a.own = 4711;
+	a.limit_per_user[ACCOUNT_IDS] = 10;
+	a.limit[ACCOUNT_IDS] = 60;
+	while (account_charge_times(&a, &charges[n], ACCOUNT_IDS, 1, owner_of(1), 2) == 0)
+		n++;
+	ck_assert_uint_eq(n, 20);
+	while (account_charge_times(&a, &charges[n], ACCOUNT_IDS, 1, owner_of(1), 4) == 0)
+		n++;
+	ck_assert_uint_eq(n, 30);
+	while (account_charge_times(&a, &charges[n], ACCOUNT_IDS, 1, owner_of(2), 4) == 0)
+		n++;
+	ck_assert_uint_eq(n, 45);
+	ck_assert_int_eq(account_charge(&a, &charges[n], ACCOUNT_IDS, 1, owner_of(2)), -EDQUOT);
+	while (account_charge(&a, &charges[n], ACCOUNT_IDS, 1, owner_of(3)) == 0)
+		n++;
+	ck_assert_uint_eq(n, 55);
+	for (unsigned i = 0; i < n; i++)
+		charge_done(&charges[i]);
+	account_done(&a);
+}
+END_TEST
+
 UNIT_MAIN("account", NULL, NULL, charges_are_given_back, a_limit_for_each_user,
-	  half_of_what_there_is, a_limit_for_all_users, charges_of_any_amount)
+	  half_of_what_there_is, a_limit_for_all_users, charges_of_any_amount, times_as_much)

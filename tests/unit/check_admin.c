@@ -212,6 +212,7 @@ START_TEST(objects_of_every_kind_are_limited)
 	struct rdmabroker_status *status;
 	struct ibv_context *context;
 
+	be_client(s);
 	set_policy(
 		"allow session max 1\nallow device max 1\nallow listen max 1\nallow connect max 1\n"
 		"allow accept\nallow join max 1\n");

@@ -377,6 +377,9 @@ END_TEST
 
 START_TEST(refusals)
 {
+	static const char *const bad[] = {
+		"", "1", "h", "1w", "-1h", "2026-13-01", "2026-01-31 12", "99999999999999999999h"
+	};
 	struct rdmabroker *session = open_session(0);
 
 	set_policy(counted_rules);
@@ -397,6 +400,28 @@ START_TEST(refusals)
 	ck_assert_int_eq(ctl("refusals", "--user", "daemon"), 0);
 	assert_lacks(got.out, "listen");
 	ck_assert_int_eq(ctl("refusals", "--user", "no-such-user"), 1);
+
+	/* What was refused last comes first. */
+	ck_assert_int_eq(ctl("refusals", "--refused"), 0);
+	assert_has(got.out, "  rejected  listen     ");
+	ck_assert_int_eq(ctl("refusals", "--json"), 0);
+	assert_json("[r[\"last_ms\"] for r in d[\"refusals\"]] == "
+		    "sorted((r[\"last_ms\"] for r in d[\"refusals\"]), reverse=True)");
+	ck_assert_int_eq(ctl("refusals", "--since", "1h"), 0);
+	assert_has(got.out, "  busy      listen     ");
+	assert_has(got.out, "\nwatched since 20");
+	assert_has(got.out, "; no row has left\n");
+	ck_assert_int_eq(ctl("refusals", "--since", "2099-01-31 12:00"), 0);
+	assert_lacks(got.out, "listen");
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		ck_assert_int_eq(ctl("refusals", "--since", bad[i]), 2);
+		assert_has(got.err, "invalid --since \"");
+	}
+	ck_assert_int_eq(ctl("refusals", "--refused", "--warned"), 2);
+	ck_assert_int_eq(ctl("refusals", "--clear", "--refused"), 2);
+	ck_assert_int_eq(ctl("refusals", "--clear"), 0);
+	ck_assert_int_eq(ctl("refusals"), 0);
+	assert_lacks(got.out, "listen");
 	rdmabroker_close(session);
 }
 END_TEST
@@ -448,9 +473,9 @@ START_TEST(suggest)
 	set_policy(counted_rules);
 	listen_thrice(session);
 	ck_assert_int_eq(ctl("suggest"), 0);
-	ck_assert_str_eq(got.out,
-			 "# Nothing was refused because no rule matched, or allowed by a warn "
-			 "rule.\n");
+	assert_has(got.out, "# watched since 20");
+	assert_has(got.out, "; no row has left\n# Nothing was refused because no rule matched, or "
+			    "allowed by a warn rule.\n");
 	ck_assert_int_eq(ctl("suggest", "--rejected"), 0);
 	assert_has(got.out, "\n# 1 time since 20");
 	assert_has(got.out, ", by check_ctl_rules\nallow listen user ");
@@ -465,6 +490,59 @@ START_TEST(suggest)
 	ck_assert_int_eq(ctl("suggest", "--peer-prefix", ""), 2);
 	ck_assert_int_eq(ctl("suggest", "--kernel", "--rejected"), 2);
 	assert_has(got.err, "--kernel and --rejected exclude each other");
+	rdmabroker_close(session);
+}
+END_TEST
+
+/* What was suggested before the installation is suggested again, in one rule with what was seen since. */
+START_TEST(suggest_also)
+{
+	static const struct {
+		const char *text, *complaint;
+	} bad[] = {
+		{ "reject any\n", ":1: cannot read \"reject\"" },
+		{ "\nallow listen group hpc port 1\n", ":2: cannot read \"group\"" },
+		{ "allow listen user nobody-at-all port 1\n", ":1: there is no user" },
+		{ "allow listen user 1 port 70000\n", ":1: cannot read \"70000\"" },
+		{ "allow connect user 1 peer @seen-1 port 1\n", ":1: cannot read \"@seen-1\"" },
+		{ "allow connect user 1 peer 10.9.0.1/33 port 1\n", ":1: cannot read" },
+		{ "allow listen user 1 unit job-*.scope port 1\n", ":1: cannot read" },
+		{ "allow listen port 1\n", ":1: cannot read" },
+		{ "allow listen user 1 port\n", ":1: cannot read" },
+		{ "set seen-1 = { 10.9.0.1/32", ":1: cannot read" },
+		{ "allow listen user 1,\\\n 2,\n", ":1: cannot read" },
+	};
+	struct rdmabroker *session = open_session(0);
+	char path[PATH_MAX];
+
+	set_policy(counted_rules);
+	listen_thrice(session);
+	snprintf(path, sizeof(path), "%s/before", harness.dir);
+	write_file(path,
+		   "# The kernel's module nvme_rdma has 1 id.\n"
+		   "\n# 3 held on 2026-11-20, by nvmf_tgt\n"
+		   "set seen-1 = { 10.9.0.7/32,\\\n     10.9.1.0/24 }\n"
+		   "allow connect user 0,\\\n    4711 unit \"a\\\\*b.service\" peer @seen-1 port "
+		   "4420-4421\n"
+		   "allow listen user root port 7474,7480\n");
+	ck_assert_int_eq(ctl("suggest", "--rejected", "--also", path), 0);
+	assert_has(got.out, "\n# Not requested since it was suggested, by nvmf_tgt\n"
+			    "set seen-1 = { 10.9.0.7/32, 10.9.1.0/24 }\n"
+			    "allow connect user root,4711 unit \"a\\\\*b.service\" peer @seen-1 "
+			    "port 4420-4421\n");
+	if (geteuid() == 0)
+		assert_has(got.out, "\nallow listen user root port 7473-7474,7480\n");
+	ck_assert_int_eq(ctl("suggest", "--also", path, "--tests"), 0);
+	assert_has(got.out,
+		   "\nallow connect uid 4711 unit \"a*b.service\" peer 10.9.1.0 port 4421\n");
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		write_file(path, bad[i].text);
+		ck_assert_msg(ctl("suggest", "--also", path) == 1, "%s", bad[i].text);
+		assert_has(got.err, bad[i].complaint);
+	}
+	unlink(path);
+	ck_assert_int_eq(ctl("suggest", "--also", path), 1);
+	assert_has(got.err, "cannot open ");
 	rdmabroker_close(session);
 }
 END_TEST
@@ -561,4 +639,4 @@ UNIT_MAIN("ctl_rules", set_up_ctl, tear_down, rules, rules_on_a_terminal,
 	  explain_names_the_deciding_rule, explain_names_the_missing_facts,
 	  explain_names_what_decides_besides_rules, explain_knows_partitions, explain_knows_users,
 	  explain_refuses_bad_arguments, reload, reload_dry_run, refusals, refusals_of_a_partition,
-	  suggest, names_of_others)
+	  suggest, suggest_also, names_of_others)

@@ -31,8 +31,9 @@ static unsigned permits_by(enum door door)
 START_TEST(the_door_gives_the_rights)
 {
 	ck_assert_uint_eq(permits_by(DOOR_COMMON), SESSION_PERMIT_CLIENT);
-	ck_assert_uint_eq(permits_by(DOOR_ADMIN), SESSION_PERMIT_CLIENT | ADMINS);
-	ck_assert_uint_eq(permits_by(DOOR_HELPER), SESSION_PERMIT_CLIENT | SESSION_PERMIT_PEERS);
+	ck_assert_uint_eq(permits_by(DOOR_ADMIN), SESSION_PERMIT_CLIENT_LATER | ADMINS);
+	ck_assert_uint_eq(permits_by(DOOR_HELPER),
+			  SESSION_PERMIT_CLIENT_LATER | SESSION_PERMIT_PEERS);
 	pair_set_policy("allow observe user 4711\n");
 	ck_assert_uint_eq(permits_by(DOOR_COMMON), 0);
 	ck_assert_uint_eq(permits_by(DOOR_ADMIN), ADMINS);

@@ -66,6 +66,7 @@ START_TEST(ctl_prints_json)
 
 	set_policy(watch_rules);
 	s = open_session(0);
+	be_client(s);
 	START_EVENTS(&child, "--json");
 	got.err[0] = '\0';
 	ck_assert_int_eq(try_to_listen(s, 7480), -EACCES);

@@ -141,6 +141,7 @@ START_TEST(keys)
 	ADD(0, "drain", "drain", "--cancel");
 	snprintf(target, sizeof(target), "%u:1", 2);
 	ADD(0, "kick", "kick", target);
+	ADD(0, "refusals --clear", "refusals", "--clear");
 	rdmabroker_close(c);
 	rdmabroker_close(s);
 	rdmabroker_close(helper);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -326,6 +327,123 @@ START_TEST(a_restart_keeps_owners)
 }
 END_TEST
 
+static void note_by_job(const char *unit, const char *job, uint32_t peer, int port)
+{
+	note_as(
+		(struct identity){
+			.uid = 1000,
+			.owner = { 1000, OWNER_ALONE },
+			.workload.names = { [WORKLOAD_UNIT] = (char *)unit,
+					    [WORKLOAD_JOB] = (char *)job },
+		},
+		peer, port);
+}
+
+/* A hundred jobs are one: what a weekly job has asked for is not pushed out by those of the days between. */
+START_TEST(jobs_share_a_row)
+{
+	const struct ledger_refused *row;
+	char unit[64], job[16];
+
+	note_by_job("job-1.scope", "1", 0x0a090001, 7471);
+	row = core_refused_from(&core, 0);
+	ck_assert_str_eq(row->unit, "job-1.scope");
+	ck_assert_str_eq(row->job, "1");
+	for (int i = 2; i < 3 * REFUSED_OF_OWNER; i++) {
+		snprintf(unit, sizeof(unit), "job-%d.scope", i);
+		snprintf(job, sizeof(job), "%d", i);
+		note_by_job(unit, job, 0x0a090001, 7472);
+		snprintf(unit, sizeof(unit), "run-r%xi%d.service", i, i);
+		note_by_job(unit, job, 0x0a090001, 7472);
+	}
+	note_by_job("nvmf-1.service", NULL, 0x0a090001, 7472);
+	note_by_job("nvmf-2.service", NULL, 0x0a090001, 7472);
+	note_by_job("run-parts.service", NULL, 0x0a090001, 7472);
+	note_by_job("slurmstepd.scope", "7", 0x0a090001, 7472);
+	ck_assert_uint_eq(count_rows(1000), 7);
+	ck_assert_uint_eq(core_get_learned(&core)->n_left, 0);
+	ck_assert_str_eq(row->unit, "job-1.scope");
+	row = core_refused_from(&core, row->number + 1);
+	ck_assert_str_eq(row->unit, "job-*.scope");
+	ck_assert_str_eq(row->job, "*");
+	ck_assert_uint_eq(row->n, 3 * REFUSED_OF_OWNER - 2);
+	row = core_refused_from(&core, row->number + 1);
+	ck_assert_str_eq(row->unit, "run-*.service");
+}
+END_TEST
+
+/* The ports that the peers' kernels choose, each time another one, push nothing out either. */
+START_TEST(chosen_ports_of_peers_share_a_row)
+{
+	const struct ledger_refused *row;
+
+	note_at(1000, 0x0a090001, 7471);
+	note_at(1000, 0x0a090001, 40000);
+	row = core_refused_from(&core, 2);
+	ck_assert_uint_eq(row->port, 40000);
+	ck_assert_int_eq(row->port_kind, REFUSED_PORT_NUMBER);
+	for (int port = 40000; port < 40600; port++)
+		note_at(1000, 0x0a090001, port);
+	ck_assert_uint_eq(count_rows(1000), 2);
+	ck_assert_uint_eq(row->port, 0);
+	ck_assert_int_eq(row->port_kind, REFUSED_PORT_ANY);
+	ck_assert_uint_eq(row->n, 601);
+}
+END_TEST
+
+/* The admin learns how much is missing. */
+START_TEST(what_has_left_is_counted)
+{
+	uint64_t since = core_get_learned(&core)->since_ms;
+
+	ck_assert_uint_gt(since, 0);
+	for (int port = 1; port <= REFUSED_OF_OWNER; port++)
+		note_at(1000, 0x0a090001, port);
+	ck_assert_uint_eq(core_get_learned(&core)->left_ms, 0);
+	for (int port = 1; port <= 20; port++)
+		note_at(1000, 0x0a090001, 10000 + port);
+	ck_assert_uint_eq(core_get_learned(&core)->n_left, 20);
+	ck_assert_uint_ge(core_get_learned(&core)->left_ms, since);
+	ck_assert_uint_eq(core_get_learned(&core)->since_ms, since);
+	core_clear_refused(&core);
+	ck_assert_uint_eq(core_get_learned(&core)->n_left, 0);
+	ck_assert_uint_ge(core_get_learned(&core)->since_ms, since);
+	ck_assert_uint_eq(core_count_refused(&core), 0);
+	note_at(1000, 0x0a090001, 1);
+	ck_assert_uint_eq(core_count_refused(&core), 1);
+}
+END_TEST
+
+/* What was noted the longest ago leaves first after a restart, too, though it has a higher number. */
+START_TEST(a_restart_keeps_what_was_noted_last)
+{
+	struct ledger_refused rows[REFUSED_OF_OWNER] = { 0 };
+	struct ledger_learned learned = { .since_ms = 5, .n_left = 3, .left_ms = 7 };
+	const struct ledger_refused *row;
+	struct old_ledger old = { .refused = rows, .learned = &learned, .n_learned = 1 };
+
+	for (int port = 1; port <= REFUSED_OF_OWNER; port++)
+		note_at(1000, 0x0a090001, port);
+	for (uint64_t at = 0; (row = core_refused_from(&core, at)); at = row->number + 1) {
+		rows[old.n_refused] = *row;
+		rows[old.n_refused].last_ms += 1000 - old.n_refused;
+		old.n_refused++;
+	}
+	tear_down();
+	set_up();
+	core_restore_refused(&core, &old);
+	ck_assert_uint_eq(core_get_learned(&core)->since_ms, 5);
+	ck_assert_uint_eq(core_get_learned(&core)->n_left, 3);
+	for (int port = 1; port <= 100; port++)
+		note_at(1000, 0x0a090001, 10000 + port);
+	ck_assert_uint_eq(core_refused_from(&core, 0)->port, 1);
+	ck_assert_uint_eq(core_get_learned(&core)->n_left, 103);
+	ck_assert_uint_eq(core_get_learned(&core)->left_ms, 7);
+}
+END_TEST
+
 UNIT_MAIN("refused", set_up, tear_down, common_bits, alike, partitions, groups_of_all,
 	  peers_are_joined, random_peers, share_of_a_user, full_table, share_of_a_range,
-	  shares_in_a_range, a_restart_keeps_owners)
+	  shares_in_a_range, a_restart_keeps_owners, jobs_share_a_row,
+	  chosen_ports_of_peers_share_a_row, what_has_left_is_counted,
+	  a_restart_keeps_what_was_noted_last)

@@ -65,6 +65,7 @@ static const unsigned allowed[REQUEST_LAST + 1] = {
 	[OP(RELOAD)] = GREETED,
 	[OP(TRY_RELOAD)] = GREETED,
 	[OP(GET_REFUSALS)] = GREETED,
+	[OP(CLEAR_REFUSALS)] = GREETED,
 	[OP(LIST_RULES)] = GREETED,
 	[OP(LIST)] = GREETED,
 	[OP(KICK)] = 0, /* no session has that number */
@@ -326,7 +327,7 @@ static bool is_about_no_id(int op)
 	return op == OP(HELLO) || op == OP(CREATE_ID) || op == OP(GET_STATUS) ||
 	       (op >= OP(EXPLAIN) && op <= OP(WATCH)) || op == OP(LEND_DEVICE) ||
 	       op == OP(SERVE_PEERS) || op == OP(GET_LIMITS) || op == OP(TRY_RELOAD) ||
-	       op == OP(GET_REFUSALS);
+	       op == OP(GET_REFUSALS) || op == OP(CLEAR_REFUSALS);
 }
 
 START_TEST(with_the_id_made_first)

@@ -495,7 +495,9 @@ static void try_table(void)
 			ask_row(policy, rules, &rows[i]);
 			n_wanted++;
 		}
-	ck_assert_uint_eq(n_tests, n_wanted);
+	/* Some are alike but for a unit that does not come back. */
+	ck_assert_uint_le(n_tests, n_wanted);
+	ck_assert(n_tests > 0 || n_wanted == 0);
 	for (int i = 0; i < QUESTIONS; i++)
 		ask_another(policy, rules);
 	seen.tables++;
@@ -525,6 +527,74 @@ START_TEST(random_tables)
 	ck_assert_uint_gt(seen.joined, 0);
 	ck_assert_uint_gt(seen.allowed, seen.questions / 10);
 	ck_assert_uint_gt(seen.refused, seen.questions / 10);
+}
+END_TEST
+
+static void print_others(FILE *file, const char *group, const uint32_t *uids, size_t n_uids)
+{
+	ck_assert_str_eq(group, GROUP);
+	ck_assert_uint_eq(n_uids, IN_GROUP);
+	fputs("alice, bob", file);
+}
+
+static void expect_rules(const char *expected)
+{
+	size_t size;
+	char *text = print(suggestion_print_rules, &size);
+
+	ck_assert_msg(strstr(text, expected) != NULL, "%s", text);
+	free(text);
+}
+
+/* A group is in place of its users only if that is asked for, and whom it adds is said. */
+START_TEST(groups_in_place_of_users)
+{
+	random_table();
+	options.prefer_groups = true;
+	options.print_others = print_others;
+	table.n = IN_GROUP;
+	for (uint32_t i = 0; i < IN_GROUP; i++) {
+		row_gids[i][0] = GROUP_GID;
+		rows[i] = (struct rdmabroker_refusal){
+			.operation = "listen",
+			.outcome = "warned",
+			.who = { .uid = FIRST_USER + i,
+				 .unit = i == 0 ? "session-c10.scope" : "session-*.scope",
+				 .gids = row_gids[i],
+				 .n_gids = 1 },
+			.port = 7471,
+			.count = 1,
+		};
+	}
+	expect_rules("\n# Seen of 3 users, who are in this group; it adds: alice, bob.\n"
+		     "allow listen group adm port 7471\n");
+	options.prefer_groups = false;
+	expect_rules("\nallow listen user 1000,1001,1002 port 7471\n");
+}
+END_TEST
+
+/* Names that never come back are in no test. */
+START_TEST(tests_name_what_comes_back)
+{
+	static const char *const some[] = {
+		"session-c10.scope", "run-u7.service", "run-*.service", "job-*.scope", NULL,
+		"slurmstepd.scope",  "nvmf.service"
+	};
+	size_t size;
+	char *text;
+
+	random_table();
+	table.n = sizeof(some) / sizeof(some[0]);
+	for (size_t i = 0; i < table.n; i++)
+		rows[i] = (struct rdmabroker_refusal){ .operation = "listen",
+						       .outcome = "warned",
+						       .who = { .uid = 7, .unit = some[i] },
+						       .port = 7471 };
+	text = print(suggestion_print_tests, &size);
+	ck_assert_str_eq(text, "allow listen uid 7 port 7471\n"
+			       "allow listen uid 7 unit nvmf.service port 7471\n"
+			       "allow listen uid 7 unit slurmstepd.scope port 7471\n");
+	free(text);
 }
 END_TEST
 
@@ -587,6 +657,8 @@ int main(void)
 	tcase_set_timeout(tc, 600);
 	tcase_add_test(tc, random_tables);
 	tcase_add_test(tc, long_lists);
+	tcase_add_test(tc, groups_in_place_of_users);
+	tcase_add_test(tc, tests_name_what_comes_back);
 	suite_add_tcase(suite, tc);
 	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_ENV);

@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "client/admin.h"
+#include "core/admit/refused.h"
+#include "core/object/core.h"
 #include "tests/unit/harness.h"
 
 #define NOBODY 65534
@@ -61,6 +63,8 @@ START_TEST(what_is_admitted_is_told)
 	set_policy("allow session\nreject listen port 7999\n" WARN "\n");
 	s = open_session(0);
 	c = open_session(0);
+	be_client(s);
+	be_client(c);
 	filter.kind = "decision";
 	ck_assert_int_eq(rdmabroker_watch(watcher, &filter), 0);
 	start_listening(s, 7471);
@@ -244,6 +248,39 @@ static const struct rdmabroker_refusal *find_refusal(const struct rdmabroker_ref
 	ck_abort_msg("nothing of %s", operation);
 }
 
+/* Who only observes and administers needs no rule: nothing is warned about, kept, or refused by a dry run. */
+START_TEST(looking_is_not_warned_about)
+{
+	struct rdmabroker *admin, *late;
+	struct rdmabroker_status *status;
+	struct rdmabroker_refusals *refusals;
+	struct rdmabroker_id *id;
+
+	set_policy(WARN "\n");
+	admin = open_session(0);
+	late = open_session(0);
+	ck_assert_int_eq(rdmabroker_get_refusals(admin, &refusals), 0);
+	ck_assert_uint_eq(refusals->n, 0);
+	rdmabroker_free(refusals);
+	ck_assert_int_eq(rdmabroker_get_status(admin, &status), 0);
+	ck_assert_uint_eq(status->n_warned, 0);
+	rdmabroker_free(status);
+
+	be_client(late);
+	ck_assert_int_eq(rdmabroker_get_refusals(admin, &refusals), 0);
+	ck_assert_uint_eq(refusals->n, 1);
+	ck_assert_str_eq(refusals->list[0].operation, "session");
+	ck_assert_str_eq(refusals->list[0].outcome, "warned");
+	rdmabroker_free(refusals);
+
+	set_policy("reject session\n");
+	ck_assert_int_eq(rdmabroker_create_id(admin, RDMABROKER_PS_TCP, NULL, &id), 0);
+	expect_failure(rdmabroker_bind_addr(id, addr(0)), EACCES, "may not use the broker");
+	rdmabroker_close(late);
+	rdmabroker_close(admin);
+}
+END_TEST
+
 /* What warn rules have allowed is kept, in words that a rule could match. */
 START_TEST(kept)
 {
@@ -290,5 +327,55 @@ START_TEST(kept)
 }
 END_TEST
 
+static bool has_outcome(struct rdmabroker *session, const char *outcome, const char *rule)
+{
+	struct rdmabroker_refusals *refusals;
+	bool found = false;
+
+	ck_assert_int_eq(rdmabroker_get_refusals(session, &refusals), 0);
+	for (size_t i = 0; i < refusals->n; i++)
+		found |= strcmp(refusals->list[i].outcome, outcome) == 0 &&
+			 strcmp(refusals->list[i].rule, rule) == 0;
+	rdmabroker_free(refusals);
+	return found;
+}
+
+/* While a warn rule admits, quotas warn up to four times their number. What they refuse is kept. */
+START_TEST(quotas)
+{
+	struct rdmabroker_options options = { .size = sizeof(options),
+					      .socket = harness.socket_path,
+					      .call_timeout_ms = T };
+	struct rdmabroker *admin = open_session(0), *more[8], *refused;
+	uint64_t *limit = harness.core->account.limit_per_user;
+
+	harness.core->on_quota = refused_note_quota;
+	limit[ACCOUNT_SESSIONS] = 2;
+	limit[ACCOUNT_LISTENERS] = 1;
+	set_policy(WARN "\n");
+	more[0] = open_session(0);
+	start_listening(more[0], 7471);
+	ck_assert(!has_outcome(admin, "quota-warned", "quota: SessionsPerUser=2"));
+	for (int i = 1; i < 7; i++)
+		more[i] = open_session(0);
+	ck_assert(has_outcome(admin, "quota-warned", "quota: SessionsPerUser=2"));
+	ck_assert_int_eq(rdmabroker_open(&options, &refused), -EDQUOT);
+	ck_assert(has_outcome(admin, "quota", "quota: SessionsPerUser=2"));
+	for (uint16_t i = 1; i < 4; i++)
+		start_listening(more[0], 7471 + i);
+	ck_assert(has_outcome(admin, "quota-warned", "quota: ListenersPerUser=1"));
+	refuse_listening(more[0], 7475, EDQUOT, "ListenersPerUser=");
+	ck_assert(has_outcome(admin, "quota", "quota: ListenersPerUser=1"));
+
+	/* With the warn rule, that ends; and who has more loses nothing. */
+	set_policy("allow any\n");
+	rdmabroker_close(more[6]);
+	ck_assert_int_eq(rdmabroker_open(&options, &refused), -EDQUOT);
+	for (int i = 0; i < 6; i++)
+		rdmabroker_close(more[i]);
+	rdmabroker_close(admin);
+}
+END_TEST
+
 UNIT_MAIN("warn", set_up, tear_down, what_is_admitted_is_told, explained, limits_and_settings,
-	  capability_of_a_user, ports_below_1024, kept)
+	  capability_of_a_user, ports_below_1024, kept, looking_is_not_warned_about, quotas)

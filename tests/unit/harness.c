@@ -301,6 +301,11 @@ void expect_failure(int r, int error, const char *part)
 	ck_assert_msg(strstr(failure->text, part) != NULL, "no '%s' in '%s'", part, failure->text);
 }
 
+void be_client(struct rdmabroker *session)
+{
+	ck_assert_int_eq(rdmabroker_lease_devices(session, "none"), -ENODEV);
+}
+
 struct rdmabroker_id *start_listening(struct rdmabroker *session, uint16_t port)
 {
 	return start_listening_with(session, port, 0);

@@ -51,6 +51,8 @@ const struct sockaddr *addr(uint16_t port); /* an address of the fake device */
 struct rdmabroker_event *expect(struct rdmabroker *session, enum rdmabroker_event_type type);
 void expect_done(struct rdmabroker *session, const char *call, int status);
 void expect_failure(int r, int error, const char *part);
+/* An admin's session is decided about with its first request that needs it: makes such a request. */
+void be_client(struct rdmabroker *session);
 struct rdmabroker_id *start_listening(struct rdmabroker *session, uint16_t port);
 struct rdmabroker_id *start_listening_with(struct rdmabroker *session, uint16_t port, int backlog);
 struct rdmabroker_id *resolve(struct rdmabroker *session, uint16_t port);

@@ -108,6 +108,7 @@ int rdmabroker_get_status(struct rdmabroker *session, struct rdmabroker_status *
 		.devices = devices,
 		.n_warnings = in->n_warnings,
 		.warnings = (const char *const *)in->warnings,
+		.learned = learned_get(in->learned),
 	};
 	if (in->take_over) {
 		status->generation = in->take_over->generation;

@@ -4,6 +4,7 @@
 #include "client/admin.h"
 #include "client/lib/admin/replies.h"
 #include "client/lib/admin/who.h"
+#include "client/lib/wire/calls.h"
 #include "client/lib/wire/message.h"
 #include "proto/address.h"
 
@@ -44,6 +45,22 @@ static int next(const Rdmabroker__Reply *reply, Rdmabroker__Request *request)
 	return !in->more ? 0 : goes_on ? 1 : -EPROTO;
 }
 
+struct rdmabroker_learned learned_get(const Rdmabroker__Learned *in)
+{
+	return in ? (struct rdmabroker_learned){ .since_ms = in->since_ms,
+						 .n_rows = in->rows,
+						 .n_left = in->left,
+						 .left_ms = in->left_ms } :
+		    (struct rdmabroker_learned){ 0 };
+}
+
+int rdmabroker_clear_refusals(struct rdmabroker *session)
+{
+	REQUEST(request, m, ClearRefusals, CLEAR_REFUSALS, clear_refusals);
+
+	return call_wait(&session->wire, "clear_refusals", &request);
+}
+
 int rdmabroker_get_refusals(struct rdmabroker *session, struct rdmabroker_refusals **ret)
 {
 	REQUEST(request, m, GetRefusals, GET_REFUSALS, get_refusals);
@@ -61,6 +78,7 @@ int rdmabroker_get_refusals(struct rdmabroker *session, struct rdmabroker_refusa
 	if (!refusals)
 		return -ENOMEM;
 	refusals->list = (void *)(refusals + 1);
+	refusals->learned = learned_get(replies.list[0]->reply->get_refusals->learned);
 	for (size_t i = 0; i < replies.n; i++) {
 		const Rdmabroker__GetRefusalsResult *in = replies.list[i]->reply->get_refusals;
 

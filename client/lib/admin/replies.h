@@ -26,6 +26,8 @@ int replies_get(struct replies *ret, struct rdmabroker *session, const char *cal
 bool replies_is_further(uint64_t a, uint32_t b, uint64_t from_a, uint32_t from_b);
 /* Takes ownership of FRAME, also on failure, which is -ENOMEM. */
 int replies_add(struct replies *replies, Rdmabroker__Frame *frame);
+/* IN NULL: an older daemon does not say. */
+struct rdmabroker_learned learned_get(const Rdmabroker__Learned *in);
 void replies_free(struct replies *replies);
 /*
  * A new struct of SIZE bytes that are 0, to which REPLIES belong from now on: rdmabroker_free() frees both. NULL: out of

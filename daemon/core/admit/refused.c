@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/admit/likeness.h"
 #include "core/admit/refused.h"
 #include "core/facts/admission.h"
 #include "core/facts/proc.h"
@@ -73,13 +74,24 @@ struct refused_table {
 	struct roster rows; /* by number */
 	unsigned n;
 	uint64_t last_number;
+	struct ledger_learned learned, *kept; /* KEPT is in the ledger; NULL: not yet */
+	bool restored;
+	struct refused_changes changes;
+	struct likeness likeness;
 };
+
+static uint64_t now_ms(void)
+{
+	return notice_time_ns() / 1000000;
+}
 
 int refused_new(struct refused_table **ret)
 {
 	*ret = calloc(1, sizeof(**ret));
 	if (!*ret)
 		return -ENOMEM;
+	(*ret)->learned.since_ms = now_ms();
+	likeness_init(&(*ret)->likeness);
 	for (unsigned i = 0; i <= REFUSED_OF_OWNER; i++)
 		list_init(&(*ret)->by_count[i]);
 	return 0;
@@ -142,6 +154,8 @@ static void row_free(struct refused_table *table, struct ledger *ledger, struct 
 {
 	roster_remove(&table->rows, row->at->number);
 	table->n--;
+	table->changes.n++;
+	table->changes.n_all++;
 	list_remove(&row->of_group);
 	row->group->n--;
 	list_remove(&row->of_share);
@@ -173,28 +187,19 @@ const struct ledger_refused *core_refused_from(const struct core *core, uint64_t
 
 /* Rows */
 
-static uint64_t hash(uint64_t seed, const char *text)
+static void make_key(const struct refused_table *table, struct key *ret,
+		     const struct ledger_refused *row)
 {
-	for (; *text; text++)
-		seed = (seed ^ (uint8_t)*text) * 0x100000001b3;
-	return (seed ^ 0xff) * 0x100000001b3;
-}
+	bool is_chosen = likeness_has_chosen_port(&table->likeness, row);
 
-static void make_key(struct key *ret, const struct ledger_refused *row)
-{
 	memset(ret, 0, sizeof(*ret));
-	ret->words = 0xcbf29ce484222325;
-	ret->words = hash(ret->words, row->unit);
-	ret->words = hash(ret->words, row->container);
-	ret->words = hash(ret->words, row->pod);
-	ret->words = hash(ret->words, row->job);
-	ret->words = hash(ret->words, row->rule);
+	ret->words = likeness_hash(row);
 	ret->uid = row->uid;
-	ret->port = row->port;
+	ret->port = is_chosen ? 0 : row->port;
 	ret->ps = row->ps;
 	ret->operation = row->operation;
 	ret->outcome = row->outcome;
-	ret->port_kind = row->port_kind;
+	ret->port_kind = is_chosen ? REFUSED_PORT_ANY : row->port_kind;
 	ret->pkey = row->pkey;
 	ret->local = row->local;
 	text_copy(ret->device, sizeof(ret->device), row->device);
@@ -259,6 +264,17 @@ static struct share *get_share(struct refused_table *table, struct owner owner)
 	return share;
 }
 
+static void save_learned(struct refused_table *table, struct ledger *ledger)
+{
+	if (!table->kept)
+		table->kept = ledger_add_learned(ledger);
+	if (!table->kept)
+		return;
+	table->kept->n_left = table->learned.n_left;
+	table->kept->left_ms = table->learned.left_ms;
+	table->kept->since_ms = table->learned.since_ms;
+}
+
 /* The owner with the most rows in PARTY loses his oldest one. */
 static void drop_oldest(struct refused_table *table, struct ledger *ledger,
 			const struct party *party)
@@ -273,6 +289,9 @@ static void drop_oldest(struct refused_table *table, struct ledger *ledger,
 			most = share;
 	}
 	row_free(table, ledger, container_of(list_first(&most->rows), struct row, of_share));
+	if (table->learned.n_left++ == 0)
+		table->learned.left_ms = now_ms();
+	save_learned(table, ledger);
 }
 
 static void make_room(struct refused_table *table, struct ledger *ledger)
@@ -311,7 +330,7 @@ static struct row *add(struct refused_table *table, struct ledger *ledger,
 	else if (table->n == LEDGER_REFUSED)
 		make_room(table, ledger);
 	share = get_share(table, owner);
-	make_key(&key, from);
+	make_key(table, &key, from);
 	group = get_group(table, &key);
 	row = share && group ? calloc(1, sizeof(*row)) : NULL;
 	if (!row || find_place(row, ledger) < 0) {
@@ -332,6 +351,8 @@ static struct row *add(struct refused_table *table, struct ledger *ledger,
 	if (row->at->number > table->last_number)
 		table->last_number = row->at->number;
 	table->n++;
+	table->changes.n++;
+	table->changes.n_all++;
 	row->group = group;
 	row->share = share;
 	list_insert(&group->rows, &row->of_group);
@@ -339,17 +360,6 @@ static struct row *add(struct refused_table *table, struct ledger *ledger,
 	list_insert(&share->rows, &row->of_share);
 	count_row(table, share, 1);
 	return row;
-}
-
-void core_restore_refused(struct core *core, const struct old_ledger *old)
-{
-	for (size_t i = 0; i < old->n_refused; i++) {
-		const struct ledger_refused *row = &old->refused[i];
-
-		if (row->operation < _POLICY_OPERATION_MAX && row->outcome < _REFUSED_OUTCOME_MAX &&
-		    !roster_get(&core->refused->rows, row->number))
-			add(core->refused, core->keep.ledger, row);
-	}
 }
 
 /* Peers */
@@ -411,22 +421,25 @@ static struct row *find_nearest(const struct group *group, const struct ledger_p
 	return best;
 }
 
-static void keep_gids(struct ledger_refused *row, const uint32_t *others, size_t n_others)
+/* ROW holds what ANOTHER one has held, too, but for its peer. GIDS: those of ANOTHER. */
+static void join_rows(struct refused_table *table, struct ledger_refused *row,
+		      const struct ledger_refused *another, const uint32_t *gids, size_t n_gids)
 {
-	row->n_gids = (uint8_t)gids_keep_common(row->gids, row->n_gids, others, n_others);
+	row->n += another->n;
+	if (another->first_ms < row->first_ms)
+		row->first_ms = another->first_ms;
+	if (another->last_ms > row->last_ms)
+		row->last_ms = another->last_ms;
+	row->n_gids = (uint8_t)gids_keep_common(row->gids, row->n_gids, gids, n_gids);
+	table->changes.n += likeness_join(row, another);
+	table->changes.n_all++;
 }
 
-/* ROW holds what ANOTHER one has held, too. */
 static void join(struct refused_table *table, struct ledger *ledger, struct row *row,
 		 struct row *another, int bits)
 {
 	cut(&row->at->peer, bits);
-	row->at->n += another->at->n;
-	if (another->at->first_ms < row->at->first_ms)
-		row->at->first_ms = another->at->first_ms;
-	if (another->at->last_ms > row->at->last_ms)
-		row->at->last_ms = another->at->last_ms;
-	keep_gids(row->at, another->at->gids, another->at->n_gids);
+	join_rows(table, row->at, another->at, another->at->gids, another->at->n_gids);
 	row_free(table, ledger, another);
 }
 
@@ -458,6 +471,7 @@ static struct row *join_nearest(struct refused_table *table, struct ledger *ledg
 		return NULL;
 	}
 	cut(&best->at->peer, best_bits);
+	table->changes.n++;
 	return best;
 }
 
@@ -564,7 +578,7 @@ static void fill(struct ledger_refused *ret, const struct session *session,
 		.pkey = question->names_pkey ? question->pkey : 0,
 		.n = 1,
 	};
-	ret->first_ms = ret->last_ms = notice_time_ns() / 1000000;
+	ret->first_ms = ret->last_ms = now_ms();
 	fill_port(ret, intent);
 	fill_rule(ret, verdict);
 	fill_gids(ret, &session->identity);
@@ -578,31 +592,135 @@ static void fill(struct ledger_refused *ret, const struct session *session,
 	fill_address(&ret->peer, question->peer);
 }
 
-void refused_note(struct session *session, const struct intent *intent,
-		  const struct policy_verdict *verdict, const struct overflow *overflow)
+/* GIDS: all of the process, of which NEW has only some. PID: of which NEW gets the name if it needs a row; 0: none. */
+static void note(struct core *core, struct ledger_refused *new, const uint32_t *gids, size_t n_gids,
+		 pid_t pid)
 {
-	struct refused_table *table = session->core->refused;
-	struct ledger *ledger = session->core->keep.ledger;
-	struct ledger_refused new;
+	struct refused_table *table = core->refused;
+	struct ledger *ledger = core->keep.ledger;
 	struct row *row = NULL;
 	struct group *group;
 	struct key key;
 
-	fill(&new, session, intent, verdict, overflow);
-	make_key(&key, &new);
+	make_key(table, &key, new);
 	HASH_FIND(hh, table->groups, &key, sizeof(key), group);
 	if (group)
-		row = find_peer(group, &new.peer);
+		row = find_peer(group, &new->peer);
 	if (!row && group && group->n >= REFUSED_PEERS)
-		row = join_nearest(table, ledger, group, &new.peer);
+		row = join_nearest(table, ledger, group, &new->peer);
 	if (!row) {
-		read_name(new.name, sizeof(new.name), session->identity.pid);
-		add(table, ledger, &new);
+		if (pid > 0)
+			read_name(new->name, sizeof(new->name), pid);
+		add(table, ledger, new);
 		return;
 	}
-	row->at->n++;
-	row->at->last_ms = new.last_ms;
-	keep_gids(row->at, session->identity.gids, session->identity.n_gids);
+	join_rows(table, row->at, new, gids, n_gids);
 	list_remove(&row->of_share);
 	list_insert(&row->share->rows, &row->of_share);
+}
+
+void refused_note(struct session *session, const struct intent *intent,
+		  const struct policy_verdict *verdict, const struct overflow *overflow)
+{
+	const struct identity *identity = &session->identity;
+	struct ledger_refused new;
+
+	fill(&new, session, intent, verdict, overflow);
+	note(session->core, &new, identity->gids, identity->n_gids, identity->pid);
+}
+
+void refused_note_quota(struct session *session, const char *text, bool refused)
+{
+	const struct identity *identity = &session->identity;
+	const struct intent intent = { .question = { .operation = POLICY_SESSION, .port = -1 } };
+	const struct policy_verdict verdict = { .answer = POLICY_REJECT };
+	struct ledger_refused new;
+
+	fill(&new, session, &intent, &verdict, /* overflow= */ NULL);
+	new.outcome = refused ? REFUSED_QUOTA : REFUSED_QUOTA_WARNED;
+	text_copy(new.rule, sizeof(new.rule), text);
+	note(session->core, &new, identity->gids, identity->n_gids, identity->pid);
+}
+
+/* The table as a whole */
+
+static int compare_times(const void *a, const void *b)
+{
+	const struct ledger_refused *x = a, *y = b;
+
+	return x->last_ms < y->last_ms ? -1 : x->last_ms > y->last_ms;
+}
+
+/* By their times, because the row that was noted the longest ago is the first that leaves. */
+void core_add_refused(struct core *core, struct ledger_refused *rows, size_t n,
+		      const struct ledger_learned *learned)
+{
+	struct refused_table *table = core->refused;
+
+	table->learned = *learned;
+	if (n > 0)
+		qsort(rows, n, sizeof(*rows), compare_times);
+	for (size_t i = 0; i < n; i++) {
+		struct ledger_refused *row = &rows[i];
+
+		if (row->operation >= _POLICY_OPERATION_MAX || row->outcome >= _REFUSED_OUTCOME_MAX)
+			continue;
+		if (roster_get(&table->rows, row->number))
+			row->number = 0;
+		note(core, row, row->gids, row->n_gids, /* pid= */ 0);
+	}
+	save_learned(table, core->keep.ledger);
+}
+
+void core_restore_refused(struct core *core, const struct old_ledger *old)
+{
+	struct ledger_learned learned = core->refused->learned;
+	struct ledger_refused *rows;
+
+	core->refused->restored = old->n_refused > 0 || old->n_learned > 0;
+	rows = calloc(old->n_refused + 1, sizeof(*rows));
+	if (!rows)
+		return;
+	if (old->n_refused > 0)
+		memcpy(rows, old->refused, old->n_refused * sizeof(*rows));
+	/* An older daemon has not noted since when. */
+	for (size_t i = 0; i < old->n_refused; i++)
+		if (rows[i].first_ms < learned.since_ms)
+			learned.since_ms = rows[i].first_ms;
+	if (old->n_learned > 0)
+		learned = old->learned[0];
+	core_add_refused(core, rows, old->n_refused, &learned);
+	free(rows);
+}
+
+void core_clear_refused(struct core *core)
+{
+	struct refused_table *table = core->refused;
+	struct row *row;
+
+	while ((row = roster_from(&table->rows, 0)))
+		row_free(table, core->keep.ledger, row);
+	table->learned = (struct ledger_learned){ .since_ms = now_ms() };
+	table->changes.n++;
+	save_learned(table, core->keep.ledger);
+}
+
+const struct ledger_learned *core_get_learned(const struct core *core)
+{
+	return &core->refused->learned;
+}
+
+unsigned core_count_refused(const struct core *core)
+{
+	return core->refused->n;
+}
+
+bool core_has_restored_refused(const struct core *core)
+{
+	return core->refused->restored;
+}
+
+struct refused_changes core_get_refused_changes(const struct core *core)
+{
+	return core->refused->changes;
 }

@@ -31,6 +31,7 @@ struct core_settings {
 };
 
 struct refused_table;
+struct session;
 struct route_holds;
 struct closer;
 struct inquiries;
@@ -92,6 +93,11 @@ struct core {
 	sd_event *loop;
 	/* dispatch_event(), which handles the events of sessions' ids */
 	fabric_event_fn on_event;
+	/*
+	 * A quota, as TEXT says, has refused what SESSION wanted, or was exceeded with a warning: refused_note_quota(); NULL:
+	 * nobody is told
+	 */
+	void (*on_quota)(struct session *session, const char *text, bool refused);
 	struct list sessions; /* session.link */
 	struct roster by_number; /* the same sessions */
 	struct list enforcing; /* session.enforcing */

@@ -40,6 +40,11 @@ enum session_permit {
 	SESSION_PERMIT_OBSERVE = 1 << 2,
 	SESSION_PERMIT_PEERS =
 		1 << 3, /* to answer who peers are: the user in Helper=, by DOOR_HELPER */
+	/*
+	 * The session has another permit, and policy allowed "session" when it began. Its first request that needs the
+	 * permit CLIENT gets the decision; until then nothing is counted or reported, and no limit applies.
+	 */
+	SESSION_PERMIT_CLIENT_LATER = 1 << 4,
 };
 
 struct qp_attr {

@@ -74,7 +74,9 @@ static bool end_watch(struct session *session)
 static bool enforce_session(struct session *session)
 {
 	bool was_client = session->permits & SESSION_PERMIT_CLIENT, is_client;
+	unsigned later = session->permits & SESSION_PERMIT_CLIENT_LATER;
 	struct judgement judgement;
+	struct failure ignored;
 
 	/* The session's Hello has not succeeded yet, or the session is ending already. */
 	if (!session->permits)
@@ -87,6 +89,13 @@ static bool enforce_session(struct session *session)
 	}
 	session->permits = session_permits_over_others(session, /* counts= */ false) |
 			   (is_client ? SESSION_PERMIT_CLIENT : 0);
+	if (!session->permits && later) {
+		session->permits = later;
+		if (session_become_client(session, &ignored) != 0)
+			session->permits = 0;
+	} else {
+		session->permits |= later;
+	}
 	session_save(session);
 	if (!session->permits) {
 		session->ops->end(session->userdata, "the policy no longer allows this session");

@@ -221,6 +221,11 @@ bool linger_begin(struct session *session)
 	return true;
 }
 
+bool linger_has_leases_for(struct session *session)
+{
+	return find_own(session) != NULL;
+}
+
 bool linger_resume(struct session *session)
 {
 	struct lingering *lingering = find_own(session);

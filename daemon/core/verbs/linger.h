@@ -44,3 +44,5 @@ void lingers_done(struct core *core);
 bool linger_begin(struct session *session);
 /* SESSION is a new one: it gets the leases that its process has left. True: there was a session, which has ended. */
 bool linger_resume(struct session *session);
+/* True: SESSION's process has left leases, which linger_resume() would give it. */
+bool linger_has_leases_for(struct session *session);

@@ -206,20 +206,14 @@ unsigned session_permits_over_others(struct session *session, bool counts)
 	return helper;
 }
 
-static int greet(struct session *session, struct failure *failure)
+/* Decides whether SESSION may use RDMA, and counts and reports that. */
+static int admit_client(struct session *session, struct failure *failure)
 {
 	struct intent intent = { .question = { .operation = POLICY_SESSION, .port = -1 },
 				 .what = "session" };
-	struct core *core = session->core;
 	struct policy_verdict verdict;
 	int r;
 
-	session->permits |= session_permits_over_others(session, /* counts= */ true);
-
-	decide_ask(session, &intent, &verdict);
-	/* An admin or observer needs no session rule, so a rejection is neither counted nor reported. */
-	if (verdict.answer != POLICY_ALLOW && session->permits)
-		return 0;
 	decide(session, &intent, &verdict);
 	if (verdict.answer != POLICY_ALLOW)
 		return failure_set_denied(failure, &verdict, "uid %u may not use the broker",
@@ -228,11 +222,41 @@ static int greet(struct session *session, struct failure *failure)
 			 failure);
 	if (r == 0) {
 		session->permits |= SESSION_PERMIT_CLIENT;
-		session->policy = policy_ref(core->policy);
+		session->policy = policy_ref(session->core->policy);
 		session->rule = verdict.rule;
 	}
-	/* Admins and observers get in even if a limit of the session rule is reached. */
-	return session->permits ? 0 : r;
+	return r;
+}
+
+int session_become_client(struct session *session, struct failure *failure)
+{
+	int r;
+
+	if (!(session->permits & SESSION_PERMIT_CLIENT_LATER))
+		return failure_set(failure, STATUS_NOT_PERMITTED,
+				   "no session rule allows this user to use RDMA");
+	r = admit_client(session, failure);
+	if (r != 0)
+		return r;
+	session->permits &= ~(unsigned)SESSION_PERMIT_CLIENT_LATER;
+	session_save(session);
+	linger_resume(session);
+	return 0;
+}
+
+static int greet(struct session *session, struct failure *failure)
+{
+	struct intent intent = { .question = { .operation = POLICY_SESSION, .port = -1 },
+				 .what = "session" };
+	struct policy_verdict verdict;
+
+	session->permits |= session_permits_over_others(session, /* counts= */ true);
+	if (!session->permits)
+		return admit_client(session, failure);
+	decide_ask(session, &intent, &verdict);
+	if (verdict.answer == POLICY_ALLOW)
+		session->permits |= SESSION_PERMIT_CLIENT_LATER;
+	return 0;
 }
 
 int session_release(struct session *session, struct failure *failure)
@@ -313,9 +337,13 @@ int session_find_workload(struct session *session, struct failure *failure)
 int session_greet(struct session *session, struct failure *failure)
 {
 	int r = greet(session, failure);
+	struct failure ignored;
 
 	if (r == 0) {
 		r = charge_session(session, failure);
+		/* The look-up of the workload has charged it, when the rule was not known. */
+		if (r == 0)
+			r = quota_check_sessions(session, failure);
 		if (r != 0)
 			session->permits = 0;
 	}
@@ -325,6 +353,8 @@ int session_greet(struct session *session, struct failure *failure)
 		tell_doubt(session);
 	if (r == 0 && session->permits & SESSION_PERMIT_CLIENT)
 		linger_resume(session);
+	else if (r == 0 && linger_has_leases_for(session))
+		session_become_client(session, &ignored);
 	if (r == 0 && core_is_watched(session->core))
 		watch_session(session, "opened", /* reason= */ NULL);
 	return r;
@@ -396,7 +426,7 @@ void session_restore(struct session *session, int pidfd, const struct ledger_ses
 	session->permits = (row->permits                    ?:
 				    row->restricted_permits ?:
 							      row->apart_permits) &
-			   SESSION_PERMIT_CLIENT;
+			   (SESSION_PERMIT_CLIENT | SESSION_PERMIT_CLIENT_LATER);
 	session->permits |= session_permits_over_others(session, /* counts= */ false);
 	session->opened = true;
 	/* If the charge fails, for example because the limit is lower now, the session goes on without a charge. */

@@ -41,6 +41,11 @@ int session_find_workload(struct session *session, struct failure *failure);
  */
 int session_greet(struct session *session, struct failure *failure);
 /*
+ * Decides whether a session with other permits has the permit CLIENT, too, because its client requests what needs it.
+ * Returns 0, STATUS_NOT_PERMITTED, STATUS_DENIED, STATUS_BUSY or a negative errno.
+ */
+int session_become_client(struct session *session, struct failure *failure);
+/*
  * Returns which of the permits ADMIN and OBSERVE the session has now. COUNTS: a decision that allows is counted and
  * reported, as if the client had requested it.
  */
