@@ -1,9 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "client/lib/wire/ownfd.h"
+
+/* The C library's fstat() asks for an empty path below FD, for which the kernel needs far longer. */
+static int look(int fd, struct stat *ret)
+{
+#if defined(SYS_fstat) && defined(__LP64__)
+	return (int)syscall(SYS_fstat, fd, ret);
+#else
+	return fstat(fd, ret);
+#endif
+}
 
 struct ownfd ownfd_of(int fd)
 {
@@ -11,7 +22,7 @@ struct ownfd ownfd_of(int fd)
 	int error = errno;
 	struct stat st;
 
-	if (fd >= 0 && fstat(fd, &st) == 0)
+	if (fd >= 0 && look(fd, &st) == 0)
 		own = (struct ownfd){ .fd = fd, .dev = st.st_dev, .ino = st.st_ino };
 	errno = error;
 	return own;
@@ -21,7 +32,7 @@ bool ownfd_is_ours(const struct ownfd *own)
 {
 	int error = errno;
 	struct stat st;
-	bool is_ours = own->fd >= 0 && fstat(own->fd, &st) == 0 && st.st_dev == own->dev &&
+	bool is_ours = own->fd >= 0 && look(own->fd, &st) == 0 && st.st_dev == own->dev &&
 		       st.st_ino == own->ino;
 
 	errno = error;
