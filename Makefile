@@ -425,6 +425,7 @@ help:
 	@echo 'make bench-peers    what it costs to know who the peer is, with a real munged'
 	@echo 'make bench-check    instructions and system calls of a connection, against those recorded (in check)'
 	@echo 'make bench-record   write them anew'
+	@echo 'make check-burst    what a burst of connections costs, in a guest whose clock counts instructions'
 	@echo 'make bench-grow     instructions for one of many objects, against one of few (in check)'
 	@echo 'make format-check   clang-format has nothing to change'
 	@echo 'make compile-commands  compile_commands.json in $(O), for clangd'

@@ -35,9 +35,6 @@ cmtime_once() {
 	awk -F: 'NF == 2 { n = split($2, column, " "); sum += column[n] } END { printf "%.0f\n", sum }' cmtime.out
 }
 
-median() {
-	sort -n | awk '{ value[NR] = $1 } END { print value[int((NR + 1) / 2)] }'
-}
 
 # The sums over the daemon's threads: nanoseconds on the processor, and how often they have given it away.
 daemon_total() {
@@ -63,11 +60,11 @@ daemon=$(daemon_pid)
 lives=300
 for way in direct dropin; do
 	for n in 1 $lives; do
-		# The first one finds nothing in the caches of the guest.
-		cmtime_once $way $n > /dev/null
-		for ((i = 0; i < 3; i++)); do
+		# The figure is the least one: the first ones find less in the guest's caches.
+		for ((i = 0; i < (n == 1 ? 10 : 4); i++)); do
 			cmtime_once $way $n
-		done | tee "rounds-$way-$n" | median > "cmtime-$way-$n"
+		done > "rounds-$way-$n"
+		sort -n "rounds-$way-$n" | head -n 1 > "cmtime-$way-$n"
 		echo "cmtime -c $n, $way: $(xargs < "rounds-$way-$n") us"
 	done
 done
