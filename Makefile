@@ -178,8 +178,8 @@ build-packages deb-packages demo-packages test-packages unit-packages:
 SHARE ?=
 .PHONY: check check-more check-rest check-all check-unit check-sanitizers check-guest check-calls check-ctl check-layers \
 	check-circles check-headers check-abi check-man check-install check-skipped
-check check-more check-rest check-all: test-packages
 check-rest check-all: arm64-packages
+check check-more check-rest check-all: test-packages
 	+$(Q)exec env NO_INSTALL=1 O='$(O)' SAN='$(SAN)' MAKE='$(MAKE)' tests/run $(@:check-%=%)
 
 # The long share is one program, with ten times the rounds of the fast share.
