@@ -244,6 +244,26 @@ int rdmabroker_get_refusals(struct rdmabroker *session, struct rdmabroker_refusa
 /* Forgets them all. Needs the right to administer. */
 int rdmabroker_clear_refusals(struct rdmabroker *session);
 
+/*
+ * Who has used RDMA without the broker, as samples have found while the device nodes were open. What differs between
+ * units of one kind, as the number of a login, is "*".
+ */
+
+struct rdmabroker_sighting {
+	struct rdmabroker_who who; /* only the uid and the unit */
+	const char *name; /* of the program, which it has chosen itself */
+	bool had_ids; /* false: it only had devices open, as programs of libibverbs alone */
+	uint64_t first_ms, last_ms; /* since 1970 */
+};
+
+struct rdmabroker_sightings {
+	uint64_t since_ms, sampled_ms; /* since 1970: the first and the last sample; 0: there was none */
+	size_t n;
+	struct rdmabroker_sighting *list;
+};
+
+int rdmabroker_get_sightings(struct rdmabroker *session, struct rdmabroker_sightings **ret);
+
 /* The clients. */
 
 struct rdmabroker_listed_session {

@@ -58,7 +58,8 @@ static int on_entry(const struct nlattr *attr, void *data)
 	int r;
 
 	if (mnl_attr_get_type(attr) != RDMA_NLDEV_ATTR_RES_CM_ID_ENTRY &&
-	    mnl_attr_get_type(attr) != RDMA_NLDEV_ATTR_RES_QP_ENTRY)
+	    mnl_attr_get_type(attr) != RDMA_NLDEV_ATTR_RES_QP_ENTRY &&
+	    mnl_attr_get_type(attr) != RDMA_NLDEV_ATTR_RES_CTX_ENTRY)
 		return MNL_CB_OK;
 	mnl_attr_parse_nested(attr, on_id_attr, &id);
 	r = dump->on_id(dump->userdata, &id);
@@ -69,7 +70,8 @@ static int on_entry(const struct nlattr *attr, void *data)
 static int on_table(const struct nlattr *attr, void *data)
 {
 	if (mnl_attr_get_type(attr) != RDMA_NLDEV_ATTR_RES_CM_ID &&
-	    mnl_attr_get_type(attr) != RDMA_NLDEV_ATTR_RES_QP)
+	    mnl_attr_get_type(attr) != RDMA_NLDEV_ATTR_RES_QP &&
+	    mnl_attr_get_type(attr) != RDMA_NLDEV_ATTR_RES_CTX)
 		return MNL_CB_OK;
 	return mnl_attr_parse_nested(attr, on_entry, data);
 }
@@ -95,4 +97,9 @@ struct nlmsghdr *cmdump_request(void *buf, const struct nldev_device *device)
 struct nlmsghdr *cmdump_request_qps(void *buf, const struct nldev_device *device)
 {
 	return request(buf, RDMA_NLDEV_CMD_RES_QP_GET, device);
+}
+
+struct nlmsghdr *cmdump_request_contexts(void *buf, const struct nldev_device *device)
+{
+	return request(buf, RDMA_NLDEV_CMD_RES_CTX_GET, device);
 }

@@ -39,5 +39,7 @@ struct cmdump {
 struct nlmsghdr *cmdump_request(void *buf, const struct nldev_device *device);
 /* The same for QPs, as ids that have only TID, KERNEL and QPN; STATE is one of enum ibv_qp_state. */
 struct nlmsghdr *cmdump_request_qps(void *buf, const struct nldev_device *device);
+/* The same for contexts, each of which is a device that a process has opened: they have only TID. Since Linux 5.14. */
+struct nlmsghdr *cmdump_request_contexts(void *buf, const struct nldev_device *device);
 /* Handles one message of the dump, as nldev_receive() and nldev_dump() need it. DATA: a struct cmdump. */
 int cmdump_take(const struct nlmsghdr *header, void *data);

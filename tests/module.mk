@@ -12,7 +12,7 @@ $(O)/daemon.a: $(call objs,$(DAEMON_SRC) $(PROTO_SRC) $(PROTO_TOOL_SRC) $(PROTO_
 HARNESS := $(addprefix $(O)/obj/tests/unit/,exporter.o harness.o helper.o journald.o pair.o program.o watch.o wire.o) $(O)/obj/tests/wire/requests.o
 
 # Tests of the parts of the real fabric that need no RDMA.
-UNIT_FABRIC := $(addprefix $(O)/tests/unit/check_,no_rdma cmscan holding nldev node opener qpscan)
+UNIT_FABRIC := $(addprefix $(O)/tests/unit/check_,no_rdma cmscan holding nldev node opener qpscan sampler)
 
 # Tests of the library or the drop-in, with hooks in place of its system calls. Their rule is in
 # tests/hooks/module.mk.
@@ -89,7 +89,7 @@ SUGGESTION := $(call objs,client/ctl/suggestion.c)
 $(addprefix $(O)/tests/unit/check_,suggested suggestion): $(SUGGESTION) $(O)/obj/tests/unit/randompolicy.o
 $(addprefix $(O)/tests/unit/check_,suggested suggestion): HARNESS += $(SUGGESTION) $(O)/obj/tests/unit/randompolicy.o
 
-$(addprefix $(O)/tests/unit/check_,cmscan holding nldev qpscan): $(O)/obj/tests/unit/nldev.o
+$(addprefix $(O)/tests/unit/check_,cmscan holding nldev qpscan sampler): $(O)/obj/tests/unit/nldev.o
 $(O)/tests/unit/check_holding: $(call objs,client/ctl/holding.c)
 
 $(UNIT_FABRIC): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(call objs,$(FABRIC_SRC)) $(O)/daemon.a

@@ -40,6 +40,7 @@
 	X(TRY_RELOAD, try_reload, SESSION_PERMIT_ADMIN, 32)                          \
 	X(GET_REFUSALS, get_refusals, SESSION_PERMIT_OBSERVE, 4)                     \
 	X(CLEAR_REFUSALS, clear_refusals, SESSION_PERMIT_ADMIN, 32)                  \
+	X(GET_SIGHTINGS, get_sightings, SESSION_PERMIT_OBSERVE, 4)                   \
 	X(LIST_RULES, list_rules, SESSION_PERMIT_OBSERVE, 32)                        \
 	X(LIST, list, SESSION_PERMIT_OBSERVE, 32)                                    \
 	X(KICK, kick, SESSION_PERMIT_ADMIN, 4)                                       \

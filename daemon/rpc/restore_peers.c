@@ -9,6 +9,7 @@
 #include "core/object/restriction.h"
 #include "core/object/whois.h"
 #include "core/rule/restore.h"
+#include "core/rule/sampling.h"
 #include "core/verbs/lease.h"
 #include "rpc/peer.h"
 #include "rpc/published.h"
@@ -330,6 +331,7 @@ int restore_peers(struct peers *peers, struct published_sockets *published_socke
 	int r, n = 0;
 
 	core_restore_refused(peers->core, old);
+	sampling_restore(peers->core, old);
 	r = socketstore_open(socketstore, on_found, &takeover);
 	if (r < 0)
 		log_error("Cannot take over all sessions: %s.", strerror(-r));

@@ -31,6 +31,7 @@
 #define LEDGER_RESTRICTIONS 32768
 #define LEDGER_PUBLISHED 4096
 #define LEDGER_REFUSED 4096
+#define LEDGER_SIGHTINGS 1024
 #define LEDGER_RULES 1024 /* the text of a restriction's rules, with its NUL */
 #define LEDGER_NAME 40 /* the name of a published socket, with its NUL */
 #define LEDGER_PART 480 /* bytes of a packet in one row */
@@ -253,6 +254,22 @@ struct ledger_learned {
 	uint64_t left_ms; /* CLOCK_REALTIME: the first of them has left; 0: none has */
 };
 
+/* See core/facts/sighting.h. */
+struct ledger_sighting {
+	uint64_t number; /* 0: the row is free */
+	uint64_t first_ms, last_ms; /* CLOCK_REALTIME */
+	uint32_t uid;
+	uint32_t charged_uid, charged_range; /* as in struct ledger_session */
+	uint8_t had_ids;
+	uint8_t reserved[3];
+	char name[32]; /* of the program, which it has chosen itself */
+	char unit[256];
+};
+
+struct ledger_sampling {
+	uint64_t since_ms, last_ms; /* CLOCK_REALTIME: the first sample, and the last one */
+};
+
 /*
  * Makes a new ledger and stores it. Without a store, *RET is NULL: nothing is kept, and the functions below do
  * nothing.
@@ -276,7 +293,9 @@ struct ledger *ledger_free(struct ledger *ledger); /* what is stored stays store
 	TABLE(old_leases, 0, old_leases, n_old_leases)                        \
 	TABLE(refused, LEDGER_REFUSED, refused, n_refused)                    \
 	TABLE(lease, LEDGER_LEASES, leases, n_leases)                         \
-	TABLE(learned, 1, learned, n_learned)
+	TABLE(learned, 1, learned, n_learned)                                 \
+	TABLE(sighting, LEDGER_SIGHTINGS, sightings, n_sightings)             \
+	TABLE(sampling, 1, samplings, n_samplings)
 
 enum ledger_table {
 #define TABLE(name, ...) LEDGER_TABLE_##name,

@@ -232,6 +232,35 @@ static void dump_qps(struct mnl_socket *nl)
 	next_qps(nl);
 }
 
+/* In one piece. */
+static void dump_contexts(struct mnl_socket *nl)
+{
+	static _Alignas(struct nlmsghdr) char buf[32768];
+	struct nlmsghdr *header =
+		begin(nl, buf, RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_RES_CTX_GET),
+		      NLM_F_MULTI);
+	struct nlattr *table;
+
+	kernel.n_context_dumps++;
+	if (kernel.context_error) {
+		answer_number(nl, NLMSG_ERROR, 0, kernel.context_error);
+		return;
+	}
+	mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_DEV_INDEX, INDEX);
+	table = mnl_attr_nest_start(header, RDMA_NLDEV_ATTR_RES_CTX);
+	for (unsigned i = 0; i < kernel.n_contexts; i++) {
+		struct nlattr *entry = mnl_attr_nest_start(header, RDMA_NLDEV_ATTR_RES_CTX_ENTRY);
+
+		mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_RES_CTXN, i);
+		if (kernel.contexts[i])
+			mnl_attr_put_u32(header, RDMA_NLDEV_ATTR_RES_PID, kernel.contexts[i]);
+		mnl_attr_nest_end(header, entry);
+	}
+	mnl_attr_nest_end(header, table);
+	answer(nl, header);
+	answer_number(nl, NLMSG_DONE, NLM_F_MULTI, 0);
+}
+
 struct mnl_socket *mnl_socket_open2(int bus, int flags)
 {
 	struct mnl_socket *nl = calloc(1, sizeof(*nl));
@@ -298,6 +327,11 @@ ssize_t mnl_socket_sendto(const struct mnl_socket *const_nl, const void *request
 			dump_qps(nl);
 		else
 			answer_qp(nl, header);
+		break;
+	case RDMA_NLDEV_CMD_RES_CTX_GET:
+		ck_assert_uint_eq(get_u32(header, RDMA_NLDEV_ATTR_DEV_INDEX), INDEX);
+		ck_assert(header->nlmsg_flags & NLM_F_DUMP);
+		dump_contexts(nl);
 		break;
 	case RDMA_NLDEV_CMD_RES_PD_GET:
 		answer_pd(nl);

@@ -34,6 +34,7 @@ struct qp {
 	int error; /* with which a dump ends that comes to it: 0 or a negative errno */
 };
 
+enum { CONTEXTS_MAX = 1500 };
 enum { QPS_MAX = 256, QPS_A_PIECE = 64, PD_TID = 77 };
 enum { CONNECT = 5, ADDR_BOUND = 7, LISTEN = 8 };
 
@@ -48,12 +49,15 @@ extern struct kernel {
 	struct qp qps[QPS_MAX];
 	unsigned n_qps;
 	int qp_error; /* the error of the next dump of QPs: 0 or a negative errno */
+	uint32_t contexts[CONTEXTS_MAX]; /* the thread that has made each; 0: it has ended */
+	unsigned n_contexts;
+	int context_error; /* the error of each dump of contexts: 0 or a negative errno */
 	unsigned skips; /* number of QPs at the beginning that the next dump of QPs leaves out */
 	/* Called before each dump of QPs, in the thread that requests it; NULL: not called. */
 	void (*on_qp_dump)(void);
 	/* Counts of the requests, and of the messages that were read. */
 	unsigned n_device_dumps, n_dumps, n_read;
-	atomic_uint n_qp_asked, n_qp_dumps;
+	atomic_uint n_qp_asked, n_qp_dumps, n_context_dumps;
 	/* The dump of ids that is being read. */
 	bool dumping;
 	unsigned next;

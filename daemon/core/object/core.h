@@ -33,6 +33,8 @@ struct core_settings {
 struct refused_table;
 struct session;
 struct route_holds;
+struct sampler;
+struct sightings;
 struct closer;
 struct inquiries;
 struct ledger;
@@ -109,6 +111,8 @@ struct core {
 	struct tokens *tokens;
 	struct list watches; /* watch.link, see watch.h */
 	struct refused_table *refused; /* see refused.h */
+	struct sightings *sightings; /* who has used RDMA without the broker */
+	struct sampler *sampler;
 	struct timewaits *timewaits;
 	struct inquiries *inquiries;
 	struct lingers *lingers;
@@ -210,6 +214,11 @@ static inline struct socketstore *core_get_socketstore(const struct core *core)
 static inline const struct core_settings *core_get_settings(const struct core *core)
 {
 	return &core->settings;
+}
+
+static inline const struct sightings *core_get_sightings(const struct core *core)
+{
+	return core->sightings;
 }
 
 struct core_counts {

@@ -13,6 +13,7 @@
 #include "core/rule/core_life.h"
 #include "core/rule/dispatch.h"
 #include "core/rule/enforce.h"
+#include "core/rule/sampling.h"
 #include "core/verbs/conn.h"
 #include "core/verbs/lease.h"
 #include "core/verbs/linger.h"
@@ -130,6 +131,8 @@ int core_new(struct core **ret, sd_event *loop, enum fabric_access access, struc
 	if (r == 0)
 		r = refused_new(&core->refused);
 	if (r == 0)
+		r = sampling_init(core);
+	if (r == 0)
 		r = closer_new(&core->closer, loop, &core->account);
 	if (r < 0)
 		return r;
@@ -148,6 +151,7 @@ struct core *core_free(struct core *core)
 	if (!core)
 		return NULL;
 	lingers_done(core);
+	sampling_done(core);
 	assert(list_is_empty(&core->sessions));
 	assert(list_is_empty(&core->watches));
 	sd_event_source_disable_unref(core->enforcer);
