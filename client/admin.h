@@ -257,7 +257,8 @@ struct rdmabroker_sighting {
 };
 
 struct rdmabroker_sightings {
-	uint64_t since_ms, sampled_ms; /* since 1970: the first and the last sample; 0: there was none */
+	uint64_t since_ms,
+		sampled_ms; /* since 1970: the first and the last sample; 0: there was none */
 	size_t n;
 	struct rdmabroker_sighting *list;
 };

@@ -85,6 +85,10 @@ $(addprefix $(O)/tests/unit/check_policy_,property shadow): HARNESS += $(O)/obj/
 $(O)/tests/unit/check_cdi: $(call objs,client/ctl/cdispec.c)
 $(O)/tests/unit/check_cdi: HARNESS += $(call objs,client/ctl/cdispec.c)
 
+NODES := $(call objs,client/ctl/output.c client/ctl/sightings.c)
+$(O)/tests/unit/check_nodes: $(NODES)
+$(O)/tests/unit/check_nodes: HARNESS += $(NODES)
+
 SUGGESTION := $(call objs,client/ctl/suggestion.c)
 $(addprefix $(O)/tests/unit/check_,suggested suggestion): $(SUGGESTION) $(O)/obj/tests/unit/randompolicy.o
 $(addprefix $(O)/tests/unit/check_,suggested suggestion): HARNESS += $(SUGGESTION) $(O)/obj/tests/unit/randompolicy.o

@@ -63,8 +63,8 @@ void options_read_verb(struct ctl *ctl, int *argc, char ***argv);
 int help_print(const struct ctl *ctl, const struct verb *verb);
 
 extern const struct verb_option cdi_options[], drain_options[], events_options[], explain_options[],
-	list_options[], refusals_options[], reload_options[], restrict_options[], rules_options[],
-	site_options[], suggest_options[];
+	list_options[], nodes_options[], refusals_options[], reload_options[], restrict_options[],
+	rules_options[], site_options[], suggest_options[];
 extern const char *const dropin_actions[], *const nodes_actions[], *const site_actions[];
 int verb_cdi(struct ctl *ctl);
 int verb_check(struct ctl *ctl);

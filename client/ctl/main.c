@@ -95,6 +95,7 @@ static const struct verb verbs[] = {
 		.summary = "Let programs use RDMA without the broker, or not, and show who does",
 		.min_arguments = 1,
 		.max_arguments = 1,
+		.options = nodes_options,
 		.values = nodes_actions,
 		.run = verb_nodes,
 	},

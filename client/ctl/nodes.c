@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "ctl.h"
@@ -14,6 +15,7 @@
 #include "newfile.h"
 #include "proto/nodes.h"
 #include "read.h"
+#include "sightings.h"
 #include "table.h"
 #include "who.h"
 
@@ -33,6 +35,16 @@ static const char rules[] =
 
 enum { OPEN, CLOSE, STATUS };
 const char *const nodes_actions[] = { "open", "close", "status", NULL };
+
+static const char *since, *yes;
+
+const struct verb_option nodes_options[] = {
+	{ "since", "TIME|AGO", "status: who was seen since then, too: 2026-01-31, 12h, 7d",
+	  .given = &since },
+	{ "yes", NULL, "close: also if programs are known to use RDMA without the broker",
+	  .given = &yes },
+	{ NULL },
+};
 
 /* The nodes */
 
@@ -167,11 +179,111 @@ static bool is_closed(const struct node *node, void *arg)
 	return false;
 }
 
-static int close_nodes(void)
+/* Who was seen */
+
+static void print_time(const void *at, FILE *file)
+{
+	char text[TIME_TEXT_MAX];
+
+	fputs(time_to_text(text, (int64_t)(*(const uint64_t *)at / 1000)), file);
+}
+
+static void json_time(const void *at, struct jsonout *json, const char *key)
+{
+	jsonout_number(json, key, *(const uint64_t *)at);
+}
+
+static const char *get_what(const void *at, char space[ADDR_STRLEN])
+{
+	return *(const bool *)at ? "ids" : "verbs";
+}
+
+#define SEEN(member) .type = COLUMN_TEXT, .offset = offsetof(struct rdmabroker_sighting, member)
+
+static const struct column sighting_columns[] = {
+	{ "PROGRAM", "name", SEEN(name) },
+	{ NULL, "uid", COLUMN_OF(struct rdmabroker_sighting, who.uid) },
+	{ "USER", "user", SEEN(who.uid), .text = who_print_user, .json = who_json_user },
+	{ "UNIT", "unit", SEEN(who.unit) },
+	{ "WITH", "with", SEEN(had_ids), .get = get_what },
+	{ "FIRST", "first_ms", SEEN(first_ms), .text = print_time, .json = json_time },
+	{ "LAST", "last_ms", SEEN(last_ms), .text = print_time, .json = json_time },
+	{ NULL },
+};
+
+/* JSON not NULL: as an array "seen" there. */
+static void print_sightings(const struct rdmabroker_sightings *sightings, struct jsonout *json,
+			    FILE *file)
+{
+	struct table table;
+
+	table_begin(&table, sighting_columns, json, "seen");
+	for (size_t i = 0; i < sightings->n; i++)
+		table_add(&table, &sightings->list[i]);
+	if (table.n_rows > 0 || json) {
+		table_end(&table, file);
+	} else {
+		table_done(&table);
+		fputs("none\n", file);
+	}
+}
+
+static uint64_t now_ms(void)
+{
+	return (uint64_t)time(NULL) * 1000;
+}
+
+/* Whom the broker has seen since SINCE_MS. NULL: it does not say, and errno is set. */
+static struct rdmabroker_sightings *get_sightings(struct ctl *ctl, uint64_t since_ms)
+{
+	struct rdmabroker_sightings *sightings;
+	int r = ctl->session ? 0 : ctl_connect(ctl, /* as_admin= */ true);
+
+	if (r >= 0)
+		r = rdmabroker_get_sightings(ctl->session, &sightings);
+	if (r < 0) {
+		errno = -r;
+		return NULL;
+	}
+	sightings_select(sightings, since_ms);
+	return sightings;
+}
+
+/*
+ * Whether programs can break if the nodes are closed: why, in RET. RET_LATELY: who was seen within the last day, to be freed;
+ * NULL: not known.
+ */
+static bool find_doubt(struct ctl *ctl, struct rdmabroker_sightings **ret_lately,
+		       char ret[DOUBT_MAX])
+{
+	*ret_lately = get_sightings(ctl, now_ms() - DAY_MS);
+	if (*ret_lately)
+		return sightings_doubt(*ret_lately, now_ms(), ret);
+	snprintf(ret, DOUBT_MAX, "the broker does not say who uses RDMA without it: %m");
+	return true;
+}
+
+/* Ends the program if closing the nodes can break programs, unless the admin knows. */
+static void ask_about_programs(struct ctl *ctl)
+{
+	struct rdmabroker_sightings *sightings;
+	char doubt[DOUBT_MAX];
+
+	if (yes || access(NODES_OPEN_FILE, F_OK) < 0 || !find_doubt(ctl, &sightings, doubt))
+		return;
+	if (sightings && sightings->n > 0)
+		print_sightings(sightings, NULL, stderr);
+	die(EXIT_FAILURE,
+	    "the nodes stay open: %s. \"rdmabrokerctl nodes close --yes\" closes them all the same",
+	    doubt);
+}
+
+static int close_nodes(struct ctl *ctl)
 {
 	uint32_t uid = find_daemon_uid();
 	bool done;
 
+	ask_about_programs(ctl);
 	change_rules("");
 	done = each_node(is_closed, &uid);
 	if (done)
@@ -252,64 +364,113 @@ static void add_holders(struct table *table, const struct holding *holding,
 	}
 }
 
-static void print_text(const struct holding *holding, const struct rdmabroker_list *list,
-		       bool is_open)
+/* What is printed. */
+struct shown {
+	const struct holding *holding;
+	const struct rdmabroker_list *list; /* NULL: the broker does not say who its clients are */
+	const struct rdmabroker_sightings *sightings; /* NULL: not asked for, or not known */
+	bool is_open;
+	const char *doubt; /* see sightings_doubt(); NULL: there is none, or the nodes are closed */
+};
+
+static void print_sampling(const struct rdmabroker_sightings *sightings)
+{
+	char first[TIME_TEXT_MAX], last[TIME_TEXT_MAX];
+
+	printf("\nPrograms seen without the broker since %s, in samples every ten seconds", since);
+	if (sightings->sampled_ms > 0)
+		printf(" (%s to %s)", time_to_text(first, (int64_t)(sightings->since_ms / 1000)),
+		       time_to_text(last, (int64_t)(sightings->sampled_ms / 1000)));
+	else
+		printf(" (none was taken yet)");
+	puts(":");
+	print_sightings(sightings, NULL, stdout);
+}
+
+static void print_text(const struct shown *shown)
 {
 	struct table table;
 
-	printf("nodes: %s\n\n", is_open ? "open (" NODES_OPEN_FILE ")" : "the broker's");
+	printf("nodes: %s\n\n", shown->is_open ? "open (" NODES_OPEN_FILE ")" : "the broker's");
 	table_begin(&table, node_columns, NULL, NULL);
 	each_node(add_node, &table);
 	table_end(&table, stdout);
-	if (!list)
+	if (!shown->list)
 		puts("\nThe broker does not say which programs are its clients, so all are listed that use RDMA:");
 	else
 		puts("\nPrograms and modules of the kernel that use RDMA without the broker:");
 	table_begin(&table, holder_columns, NULL, NULL);
-	add_holders(&table, holding, list);
+	add_holders(&table, shown->holding, shown->list);
 	if (table.n_rows > 0) {
 		table_end(&table, stdout);
 	} else {
 		table_done(&table);
 		puts("none");
 	}
-	if (holding->n_nameless > 0)
+	if (shown->holding->n_nameless > 0)
 		printf("\n%u ids and QPs are of threads that have ended; the kernel does not say of which program.\n",
-		       holding->n_nameless);
+		       shown->holding->n_nameless);
+	if (since && shown->sightings)
+		print_sampling(shown->sightings);
+	if (shown->is_open)
+		printf("\n\"rdmabrokerctl nodes close\" %s%s.\n",
+		       shown->doubt ? "asks for --yes: " :
+				      "is safe: for a day, no program was seen without the broker",
+		       shown->doubt ?: "");
 }
 
-static void print_as_json(const struct holding *holding, const struct rdmabroker_list *list,
-			  bool is_open)
+static void print_as_json(const struct shown *shown)
 {
 	struct jsonout json;
 	struct table table;
 
 	json_begin(&json);
-	jsonout_bool(&json, "open", is_open);
+	jsonout_bool(&json, "open", shown->is_open);
 	table_begin(&table, node_columns, &json, "nodes");
 	each_node(add_node, &table);
 	table_end(&table, stdout);
 	table_begin(&table, holder_columns, &json, "without_broker");
-	add_holders(&table, holding, list);
+	add_holders(&table, shown->holding, shown->list);
 	table_end(&table, stdout);
-	jsonout_bool(&json, "knows_clients", list);
-	jsonout_number(&json, "nameless", holding->n_nameless);
+	jsonout_bool(&json, "knows_clients", shown->list);
+	jsonout_number(&json, "nameless", shown->holding->n_nameless);
+	if (since && shown->sightings) {
+		jsonout_number(&json, "sampled_since_ms", shown->sightings->since_ms);
+		jsonout_number(&json, "sampled_ms", shown->sightings->sampled_ms);
+		print_sightings(shown->sightings, &json, stdout);
+	}
+	if (shown->is_open)
+		jsonout_string(&json, "doubt", shown->doubt);
 	json_end(&json);
 }
 
 static int print_status(struct ctl *ctl)
 {
+	struct shown shown = { .is_open = access(NODES_OPEN_FILE, F_OK) == 0 };
 	struct rdmabroker_list *list = NULL;
+	struct rdmabroker_sightings *sightings = NULL, *lately = NULL;
 	struct holding holding;
-	const char *failed = holding_read(&holding, 0, 0);
+	uint64_t since_ms = 0;
+	char doubt[DOUBT_MAX];
+	const char *failed;
 
+	read_since(since, &since_ms);
+	failed = holding_read(&holding, 0, 0);
 	if (failed && errno != EPROTONOSUPPORT)
 		die(EXIT_FAILURE, "cannot %s: %m", failed);
 	if (ctl_connect(ctl, /* as_admin= */ true) == 0 &&
 	    rdmabroker_get_list(ctl->session, 0, &list) < 0)
 		list = NULL;
-	(ctl->json ? print_as_json : print_text)(&holding, list,
-						 access(NODES_OPEN_FILE, F_OK) == 0);
+	if (since && !(sightings = get_sightings(ctl, since_ms)))
+		die(EXIT_FAILURE, "the broker does not say who uses RDMA without it: %m");
+	if (shown.is_open && find_doubt(ctl, &lately, doubt))
+		shown.doubt = doubt;
+	shown.holding = &holding;
+	shown.list = list;
+	shown.sightings = sightings;
+	(ctl->json ? print_as_json : print_text)(&shown);
+	rdmabroker_free(lately);
+	rdmabroker_free(sightings);
 	rdmabroker_free(list);
 	holding_done(&holding);
 	return EXIT_SUCCESS;
@@ -321,5 +482,11 @@ int verb_nodes(struct ctl *ctl)
 
 	if (geteuid() != 0)
 		die(EXIT_FAILURE, "nodes has to be used by root");
-	return action == OPEN ? open_nodes() : action == CLOSE ? close_nodes() : print_status(ctl);
+	if (since && action != STATUS)
+		die(EXIT_USAGE, "only status has --since");
+	if (yes && action != CLOSE)
+		die(EXIT_USAGE, "only close has --yes");
+	return action == OPEN  ? open_nodes() :
+	       action == CLOSE ? close_nodes(ctl) :
+				 print_status(ctl);
 }

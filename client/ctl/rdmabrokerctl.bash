@@ -69,7 +69,7 @@ _rdmabrokerctl() {
 		case ${COMP_WORDS[i]} in
 		--socket | --instance | --user | --group | --unit | --container | --pod | --job | --cgroup | --local | \
 			--peer | --port | --device | --ps | --pkey | --path-pkey | --data | --state | --timeout | --kind | --operation | \
-			--outcome | --peer-user | --peer-group | --peer-unit | --peer-job | --peer-prefix | --session | --count | --directory | --name | --by | --rules | --file | --ids)
+			--outcome | --peer-user | --peer-group | --peer-unit | --peer-job | --peer-prefix | --session | --count | --directory | --name | --by | --rules | --file | --ids | --since)
 			((i++)) ;;
 		-*) ;;
 		*)
@@ -92,6 +92,7 @@ _rdmabrokerctl() {
 	explain) words+=" --user --group --unit --container --pod --job --cgroup --local --peer --port --device --ps --pkey --path-pkey --data \
 		--peer-user --peer-group --peer-unit --peer-job" ;;
 	list) words+=" --sessions --listeners --connections --session --user --state --peer --port --watch" ;;
+	nodes) words+=" --since --yes" ;;
 	restrict) words+=" --rules --file --ids" ;;
 	refusals) words+=" --clear --refused --since --user --warned" ;;
 	suggest) words+=" --also --kernel --peer-prefix --prefer-groups --rejected --tests" ;;

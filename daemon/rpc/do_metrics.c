@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <inttypes.h>
 #include <stdio.h>
+#include <unistd.h>
 
+#include "core/facts/sighting.h"
 #include "core/object/inquiry.h"
+#include "core/object/notice.h"
+#include "proto/nodes.h"
 #include "proto/version.h"
 #include "rpc/call.h"
 #include "util/metrics.h"
@@ -120,6 +124,29 @@ static void print_gauges(const struct core *core, struct metrics_text *text, siz
 	}
 }
 
+/* Whether programs can do without the broker, and how many users do. */
+static void print_nodes(const struct core *core, struct metrics_text *text, size_t i)
+{
+	const struct ledger_sampling sampling = sightings_get_sampling(core->sightings);
+	uint64_t now_ms = notice_time_ns() / 1000000;
+
+	metrics_family(text, "rdmabroker_nodes_open", "gauge", NULL,
+		       "1 while the device nodes are open, so that programs can use RDMA without "
+		       "the broker.");
+	metrics_printf(text, "rdmabroker_nodes_open %d\n", access(NODES_OPEN_FILE, F_OK) == 0);
+	metrics_family(text, "rdmabroker_nodes_sampled_seconds", "gauge", "seconds",
+		       "How long it was looked without a pause who uses RDMA without the broker, "
+		       "as long as the nodes are open.");
+	metrics_printf(text, "rdmabroker_nodes_sampled_seconds %" PRIu64 "\n",
+		       sampling.last_ms > sampling.since_ms ?
+			       (sampling.last_ms - sampling.since_ms) / 1000 :
+			       0);
+	metrics_family(text, "rdmabroker_users_without_broker", "gauge", NULL,
+		       "Users who were seen using RDMA without the broker within the last day.");
+	metrics_printf(text, "rdmabroker_users_without_broker %u\n",
+		       sightings_count_users(core->sightings, now_ms - SIGHTINGS_DAY_MS));
+}
+
 static void print_phase(const struct core *core, struct metrics_text *text, size_t i)
 {
 	static const char *const names[_PHASE_MAX] = {
@@ -204,6 +231,7 @@ static const struct section {
 	{ print_refusals, 1 },
 	{ print_events, 1 },
 	{ print_gauges, 1 },
+	{ print_nodes, 1 },
 	{ print_phase, _PHASE_MAX },
 	{ print_rule_decisions, ALL_RULES },
 	{ print_rule_objects, ALL_RULES },

@@ -561,6 +561,10 @@ static void ask_other(struct input *input, uint8_t step)
 	case '%':
 		ASK(CLEAR_REFUSALS, clear_refusals, Rdmabroker__ClearRefusals, );
 		break;
+	case '~':
+		ASK(GET_SIGHTINGS, get_sightings, Rdmabroker__GetSightings,
+		    m.first = take_number(input));
+		break;
 	case 'u':
 		ASK(LIST_RULES, list_rules, Rdmabroker__ListRules, m.first = take_number(input));
 		break;

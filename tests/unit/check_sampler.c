@@ -107,8 +107,7 @@ static void sample(void)
 
 static void add_id(uint32_t tid)
 {
-	kernel.ids[0][kernel.n_ids[0]++] =
-		(struct id){ tid, NULL, LISTEN, "10.9.0.1", NULL, 0 };
+	kernel.ids[0][kernel.n_ids[0]++] = (struct id){ tid, NULL, LISTEN, "10.9.0.1", NULL, 0 };
 }
 
 static void add_context(uint32_t tid)
@@ -161,9 +160,9 @@ START_TEST(ids_and_verbs_alone)
 
 		ck_assert_uint_eq(one->uid, geteuid());
 		ck_assert_int_eq(one->has_ids, !is_verbs);
-		ck_assert_str_eq(one->name, is_verbs		? "ib_write_bw" :
+		ck_assert_str_eq(one->name, is_verbs           ? "ib_write_bw" :
 					    one->pid == server ? "rping" :
-								  "ucx");
+								 "ucx");
 	}
 	stop(server);
 	stop(verbs);

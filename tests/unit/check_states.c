@@ -66,6 +66,7 @@ static const unsigned allowed[REQUEST_LAST + 1] = {
 	[OP(TRY_RELOAD)] = GREETED,
 	[OP(GET_REFUSALS)] = GREETED,
 	[OP(CLEAR_REFUSALS)] = GREETED,
+	[OP(GET_SIGHTINGS)] = GREETED,
 	[OP(LIST_RULES)] = GREETED,
 	[OP(LIST)] = GREETED,
 	[OP(KICK)] = 0, /* no session has that number */
@@ -328,6 +329,7 @@ static bool is_about_no_id(int op)
 	       (op >= OP(EXPLAIN) && op <= OP(WATCH)) || op == OP(LEND_DEVICE) ||
 	       op == OP(SERVE_PEERS) || op == OP(GET_LIMITS) || op == OP(TRY_RELOAD) ||
 	       op == OP(GET_REFUSALS) || op == OP(CLEAR_REFUSALS);
+	       op == OP(GET_REFUSALS) || op == OP(GET_SIGHTINGS);
 }
 
 START_TEST(with_the_id_made_first)

@@ -236,9 +236,8 @@ static void dump_qps(struct mnl_socket *nl)
 static void dump_contexts(struct mnl_socket *nl)
 {
 	static _Alignas(struct nlmsghdr) char buf[32768];
-	struct nlmsghdr *header =
-		begin(nl, buf, RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_RES_CTX_GET),
-		      NLM_F_MULTI);
+	struct nlmsghdr *header = begin(
+		nl, buf, RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_RES_CTX_GET), NLM_F_MULTI);
 	struct nlattr *table;
 
 	kernel.n_context_dumps++;

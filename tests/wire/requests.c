@@ -90,6 +90,7 @@ static void put_operation(struct writer *w, int op, uint32_t id)
 	case OP(TRY_RELOAD):
 	case OP(GET_REFUSALS):
 	case OP(CLEAR_REFUSALS):
+	case OP(GET_SIGHTINGS):
 	case OP(LIST_RULES):
 	case OP(GET_METRICS):
 	case OP(PUBLISH_SOCKET):

@@ -18,7 +18,8 @@
 
 #define DEVICES_MAX 256
 #define TIDS_MAX (4 * 1024 * 1024) /* the kernel's PID_MAX_LIMIT */
-#define REST_FACTOR 19 /* a sample that takes long is followed by a pause of this many times as long */
+#define REST_FACTOR \
+	19 /* a sample that takes long is followed by a pause of this many times as long */
 
 struct tids {
 	uint64_t words[TIDS_MAX / 64];

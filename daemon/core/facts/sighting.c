@@ -138,8 +138,8 @@ static void make_room(struct sightings *sightings, struct ledger *ledger, uint64
 	if (sightings->n < LEDGER_SIGHTINGS)
 		return;
 	HASH_ITER(hh, sightings->shares, share, next)
-		if (!most || share->n > most->n)
-			most = share;
+	if (!most || share->n > most->n)
+		most = share;
 	drop_oldest(sightings, ledger, most);
 }
 
@@ -313,8 +313,8 @@ unsigned sightings_count_users(const struct sightings *sightings, uint64_t since
 	const struct row *row, *next;
 
 	HASH_ITER(hh, sightings->by_key, row, next)
-		if (row->at->last_ms >= since_ms)
-			uids[n++] = row->at->uid;
+	if (row->at->last_ms >= since_ms)
+		uids[n++] = row->at->uid;
 	qsort(uids, n, sizeof(*uids), compare_uids);
 	for (unsigned i = 0; i < n; i++)
 		n_users += i == 0 || uids[i] != uids[i - 1];

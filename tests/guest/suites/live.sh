@@ -112,7 +112,12 @@ assert [n["mode"] for n in status["nodes"]] == ["0666"] * 3'
 	await "journal | grep -q 'uverbs1 is open, as /etc/udev/rules.d/89-rdmabroker-open.rules says'"
 	assert_lacks "$(journal)" "has owner"
 	ping_once bob $A -p 7472
-	rdmabrokerctl nodes close | show
+	# Who does without the broker would be refused, so closing needs a yes.
+	await "rdmabrokerctl nodes status --since 1d | grep -q '^rping .*ids'"
+	assert_lacks "$(rdmabrokerctl nodes status --since 1d)" "rdmabroker-ping"
+	fails 1 rdmabrokerctl nodes close
+	assert_eq "$(nodes | grep -c 'root 666')" 3
+	rdmabrokerctl nodes close --yes | show
 	assert_eq "$(nodes)" "$closed"
 	await "getfacl -pn /dev/infiniband/uverbs0 | grep -q user:1000:rw"
 	await "getfacl -pn /dev/infiniband/uverbs1 | grep -q user:1001:rw"
@@ -132,7 +137,7 @@ assert [n["mode"] for n in status["nodes"]] == ["0666"] * 3'
 	fabric_up
 	await "rdmabrokerctl status | grep -q rxe1"
 	assert_eq "$(nodes | grep -c 'root 666')" 3
-	rdmabrokerctl nodes close
+	rdmabrokerctl nodes close --yes
 	assert_eq "$(nodes)" "$closed"
 }
 

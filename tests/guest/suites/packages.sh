@@ -326,7 +326,7 @@ case_nodes_stay_open() {
 	program_works
 	users_policy
 	ping_works
-	rdmabrokerctl nodes close
+	rdmabrokerctl nodes close --yes
 	assert_ours
 	rdmabrokerctl nodes open
 	assert_eq "$(nodes)" "$nodes"
@@ -552,7 +552,7 @@ case_into_a_live_cluster() {
 	done
 
 	# 5. No program connects without the broker any more; the one that runs goes on.
-	rdmabrokerctl nodes close
+	rdmabrokerctl nodes close --yes
 	jobs
 	kill -0 "$(pgrep -xo rping)"
 
