@@ -24,6 +24,16 @@ int ctl_run_program(char **arguments)
 	return error == ENOENT ? 127 : 126;
 }
 
+/* The letters that both begin with. */
+static size_t count_common(const char *a, const char *b)
+{
+	size_t n = 0;
+
+	while (a[n] && a[n] == b[n])
+		n++;
+	return n;
+}
+
 const struct verb *ctl_find_verb(const struct ctl *ctl, const char *name)
 {
 	struct word_guess guess = { .word = name, .len = strlen(name) };
@@ -33,6 +43,10 @@ const struct verb *ctl_find_verb(const struct ctl *ctl, const char *name)
 			return verb;
 		word_guess(&guess, verb->name);
 	}
+	/* "refuse" is no misspelling of "refusals", but means it. */
+	for (const struct verb *verb = ctl->verbs; verb->name && !guess.best; verb++)
+		if (count_common(verb->name, name) >= 4)
+			guess.best = verb->name;
 	complain_unknown("verb", /* prefix= */ "", &guess, NULL);
 	return NULL;
 }

@@ -469,8 +469,8 @@ int match_parse_glob(struct parser *parser, struct policy_rule *rule, union poli
 	if (parser->token->type == TOKEN_COMMA)
 		return parser_complain(
 			parser, parser->token,
-			"'%.*s' takes one pattern; put a pattern that contains ',' in "
-			"double quotes",
+			"'%.*s' takes one pattern: write two rules, or one pattern that matches both; "
+			"put a pattern that contains ',' in double quotes",
 			(int)word->len, word->text);
 
 	glob = policy_alloc(parser->policy, strlen(name) + 1);
@@ -478,6 +478,21 @@ int match_parse_glob(struct parser *parser, struct policy_rule *rule, union poli
 		return -ENOMEM;
 	ret->glob = strcpy(glob, name);
 	return 0;
+}
+
+/* A unit without a suffix is none that systemd has. */
+int match_parse_unit(struct parser *parser, struct policy_rule *rule, union policy_value *ret)
+{
+	const struct token *token = parser->token;
+	int r = match_parse_glob(parser, rule, ret);
+
+	if (r == 0 && !parser->is_line_bad && !strpbrk(ret->glob, ".*?["))
+		diag_warn(
+			parser->diag, parser->file, token->line.number, token->column,
+			token->line.text, token->line.len,
+			"'%.64s' matches no unit: the names of units have a suffix, as in %.64s.service",
+			ret->glob, ret->glob);
+	return r;
 }
 
 enum ternary match_device(const struct policy_match *match, const struct policy_facts *facts)

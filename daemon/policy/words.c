@@ -45,7 +45,7 @@ static const struct policy_word words[] = {
 	/* word                 on              for operations              parse                  about */
 	{ "user",                 WORD_ON_BOTH,   ALL,                        match_parse_user,      MATCH(FACT_USER, match_user) },
 	{ "group",                WORD_ON_BOTH,   ALL,                        match_parse_group,     MATCH(FACT_GROUP, match_group) },
-	{ "unit",                 WORD_ON_BOTH,   ALL,                        match_parse_glob,      MATCH(FACT_UNIT, match_workload) },
+	{ "unit",                 WORD_ON_BOTH,   ALL,                        match_parse_unit,      MATCH(FACT_UNIT, match_workload) },
 	{ "container",            WORD_ON_BOTH,   ALL,                        match_parse_glob,      MATCH(FACT_CONTAINER, match_workload) },
 	{ "pod",                  WORD_ON_BOTH,   ALL,                        match_parse_glob,      MATCH(FACT_POD, match_workload) },
 	{ "job",                  WORD_ON_BOTH,   ALL,                        match_parse_glob,      MATCH(FACT_JOB, match_workload) },
@@ -59,7 +59,7 @@ static const struct policy_word words[] = {
 	{ "data",                 WORD_NARROWS,   ACCEPT,                     match_parse_data,      MATCH(FACT_DATA, match_data) },
 	{ "peer-user",            WORD_ON_BOTH,   CONNECT | ACCEPT,           match_parse_user,      MATCH_WHO(match_peer_user) },
 	{ "peer-group",           WORD_ON_BOTH,   CONNECT | ACCEPT,           match_parse_group,     MATCH_WHO(match_peer_group) },
-	{ "peer-unit",            WORD_ON_BOTH,   CONNECT | ACCEPT,           match_parse_glob,      MATCH_WHO(match_peer_unit) },
+	{ "peer-unit",            WORD_ON_BOTH,   CONNECT | ACCEPT,           match_parse_unit,      MATCH_WHO(match_peer_unit) },
 	{ "peer-same",            WORD_ON_BOTH,   CONNECT | ACCEPT,           match_parse_same,      MATCH_WHO(match_peer_same) },
 	{ "tos",                  WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_tos,     NUMBER(tos, 0, 255) },
 	{ "dscp",                 WORD_ON_ALLOW,  CONNECT | ACCEPT,           setting_parse_dscp,    OTHER },

@@ -21,7 +21,8 @@ size_t policy_word_index(const struct policy_word *word);
 const char *policy_word_guess(const struct token *token);
 
 word_parse_fn match_parse_user, match_parse_group, match_parse_prefix, match_parse_port,
-	match_parse_ps, match_parse_same, match_parse_cgroup, match_parse_data, match_parse_pkey;
+	match_parse_ps, match_parse_same, match_parse_cgroup, match_parse_data, match_parse_pkey,
+	match_parse_unit;
 word_parse_fn match_parse_glob; /* reads a pattern for the word before it */
 
 word_match_fn match_user, match_group, match_local, match_peer, match_port, match_device, match_ps,

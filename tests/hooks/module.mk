@@ -8,7 +8,7 @@ HOOKS_SRC := $(wildcard tests/hooks/*.c)
 OBJCOPY ?= objcopy
 LD ?= ld
 
-$(O)/tests/hooks/daemon.o: $(call objs,$(DAEMON_SRC) $(PROTO_SRC) $(PROTO_TOOL_SRC) $(PROTO_NOTIFY_SRC)) $(PROTO_GEN).o \
+$(O)/tests/hooks/daemon.o: $(call objs,$(DAEMON_SRC) $(PROTO_SRC) $(PROTO_TOOL_SRC) $(PROTO_NOTIFY_SRC) $(PROTO_NLDEV_SRC)) $(PROTO_GEN).o \
 		tests/hooks/daemon.symbols
 	$(call say,HOOK,$@)
 	$(Q)mkdir -p $(@D)

@@ -25,6 +25,8 @@ START_TEST(a_wrong_command_line_is_explained)
 	assert_usage("unknown verb \"stauts\", did you mean \"status\"?");
 	ctl("frobnicate");
 	assert_usage("unknown verb \"frobnicate\"\n");
+	ck_assert_int_eq(ctl("refuse"), 2);
+	assert_usage("unknown verb \"refuse\", did you mean \"refusals\"?");
 	ctl("rules", "--fulll");
 	assert_usage("unknown option \"--fulll\", did you mean \"--full\"?");
 	assert_has(got.err, "see rdmabrokerctl help rules\n");

@@ -195,7 +195,7 @@ START_TEST(bad_devices_are_refused)
 	assert_refused("allow device device []", "t:1:21: the '[' in this pattern is not closed");
 	assert_refused(
 		"allow device device rxe0,rxe1",
-		"t:1:25: 'device' takes one pattern; put a pattern that contains ',' in double quotes");
+		"t:1:25: 'device' takes one pattern: write two rules, or one pattern that matches both; put a pattern that contains ',' in double quotes");
 	load("allow device device mlx5_[!0-3]*");
 	load("allow device device \"mlx5_[0,1]\"");
 }
@@ -465,12 +465,20 @@ START_TEST(bad_units_are_refused)
 	assert_refused("allow session unit [a", "t:1:20: the '[' in this pattern is not closed");
 	assert_refused(
 		"allow session unit a.service,b.service",
-		"t:1:29: 'unit' takes one pattern; put a pattern that contains ',' in double quotes");
+		"t:1:29: 'unit' takes one pattern: write two rules, or one pattern that matches both; put a pattern that contains ',' in double quotes");
 	load("allow admin unit user@*.service");
+	load("allow connect unit slurmstepd* peer-unit [ab]");
+	ck_assert_uint_eq(diag->warnings.n, 0);
+	load("allow connect unit slurmstepd peer-unit gluster");
+	ck_assert_uint_eq(diag->warnings.n, 2);
+	ck_assert_str_eq(complaints_at(&diag->warnings, 0),
+			 "t:1:20: 'slurmstepd' matches no unit: the names of units have a suffix, "
+			 "as in slurmstepd.service");
 	assert_refused("allow session container", "t:1:24: expected a container pattern");
-	assert_refused("allow session pod a,b",
-		       "t:1:20: 'pod' takes one pattern; put a pattern that contains ',' in double "
-		       "quotes");
+	assert_refused(
+		"allow session pod a,b",
+		"t:1:20: 'pod' takes one pattern: write two rules, or one pattern that matches both; put a pattern that contains ',' in double "
+		"quotes");
 	assert_refused("allow device access", "t:1:20: 'access' takes acl or open");
 	assert_refused("allow device access fd", "t:1:21: 'access' takes acl or open");
 	assert_refused("allow connect access open",
