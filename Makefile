@@ -172,6 +172,17 @@ demo-packages test-packages: guest-user
 build-packages deb-packages demo-packages test-packages unit-packages:
 	$(install-missing)
 
+# What packages bring is looked up while this file is read. If the same command installs them and builds, make reads it again
+# after the installation: GNU make does so when a file that it includes was made anew.
+ifneq ($(and $(filter %-packages,$(MAKECMDGOALS)),$(filter-out %-packages,$(MAKECMDGOALS))),)
+ifeq ($(MAKE_RESTARTS)$(findstring n,$(firstword -$(MAKEFLAGS))),)
+include $(O)/packages.mk
+$(O)/packages.mk: $(filter %-packages,$(MAKECMDGOALS))
+	$(Q)mkdir -p $(@D)
+	$(Q)touch $@
+endif
+endif
+
 # Tests, in three shares: `check` is run before each commit, .ci/run also runs `check-more`, and `check-all` runs these
 # and `check-rest`. Their last line is "N passed, N failed". tests/steps lists which share runs what.
 # SHARE=fast: the part of a step that `check` runs; SHARE=long: the other part.
