@@ -328,8 +328,7 @@ static bool is_about_no_id(int op)
 	return op == OP(HELLO) || op == OP(CREATE_ID) || op == OP(GET_STATUS) ||
 	       (op >= OP(EXPLAIN) && op <= OP(WATCH)) || op == OP(LEND_DEVICE) ||
 	       op == OP(SERVE_PEERS) || op == OP(GET_LIMITS) || op == OP(TRY_RELOAD) ||
-	       op == OP(GET_REFUSALS) || op == OP(CLEAR_REFUSALS);
-	       op == OP(GET_REFUSALS) || op == OP(GET_SIGHTINGS);
+	       op == OP(GET_REFUSALS) || op == OP(CLEAR_REFUSALS) || op == OP(GET_SIGHTINGS);
 }
 
 START_TEST(with_the_id_made_first)
