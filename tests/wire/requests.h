@@ -9,7 +9,7 @@
 #include "proto/packet.h"
 
 #define REQUEST_FIRST 16
-#define REQUEST_LAST 61
+#define REQUEST_LAST 62
 const char *request_name(int op);
 
 /*
