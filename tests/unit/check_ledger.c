@@ -13,6 +13,7 @@
 #include "tests/unit/manager.h"
 #include "tests/unit/succession.h"
 #include "tests/unit/unit.h"
+#include "util/owner.h"
 
 /* The beginning of the ledger, see ledger.c. */
 struct header {
@@ -524,9 +525,54 @@ START_TEST(what_was_refused)
 }
 END_TEST
 
+/* Who was seen without the broker, and since when it was looked, is known to each later process. */
+START_TEST(who_was_seen)
+{
+	struct ledger_sighting *row;
+	struct ledger_sampling *sampling;
+	struct rdmabroker_sightings *seen;
+	struct rdmabroker *admin;
+	struct header *header;
+
+	restart_with("allow any\n");
+	header = map_ledger();
+	row = (void *)((char *)header + header->tables[LEDGER_TABLE_sighting].offset);
+	*row = (struct ledger_sighting){
+		.number = 7,
+		.first_ms = 1000,
+		.last_ms = 2000,
+		.uid = 4711,
+		.charged_uid = 4711,
+		.charged_range = OWNER_ALONE,
+		.had_ids = true,
+	};
+	snprintf(row->name, sizeof(row->name), "rping");
+	snprintf(row->unit, sizeof(row->unit), "session-*.scope");
+	header->tables[LEDGER_TABLE_sighting].end = 1;
+	sampling = (void *)((char *)header + header->tables[LEDGER_TABLE_sampling].offset);
+	*sampling = (struct ledger_sampling){ 500, 3000 };
+	header->tables[LEDGER_TABLE_sampling].end = 1;
+	restart();
+	restart();
+	admin = open_session();
+	ck_assert_int_eq(rdmabroker_get_sightings(admin, &seen), 0);
+	ck_assert_uint_eq(seen->since_ms, 500);
+	ck_assert_uint_eq(seen->sampled_ms, 3000);
+	ck_assert_uint_eq(seen->n, 1);
+	ck_assert_uint_eq(seen->list[0].who.uid, 4711);
+	ck_assert_str_eq(seen->list[0].who.unit, "session-*.scope");
+	ck_assert_str_eq(seen->list[0].name, "rping");
+	ck_assert(seen->list[0].had_ids);
+	ck_assert_uint_eq(seen->list[0].first_ms, 1000);
+	ck_assert_uint_eq(seen->list[0].last_ms, 2000);
+	rdmabroker_free(seen);
+	rdmabroker_close(admin);
+}
+END_TEST
+
 UNIT_MAIN("ledger", succession_set_up, succession_tear_down, ledger_of_another_version,
 	  ledger_of_a_newer_and_of_an_older_daemon, damaged_ledgers, request_that_was_repeated,
 	  request_that_waits_in_a_second_take_over, take_overs_that_fail,
 	  processes_that_die_while_they_take_over, published_sockets_when_a_process_dies,
 	  nothing_is_made_that_cannot_be_kept, many_leases, access_of_leases,
-	  leases_of_an_older_daemon, restriction_that_is_repeated, what_was_refused)
+	  leases_of_an_older_daemon, restriction_that_is_repeated, what_was_refused, who_was_seen)
