@@ -2,7 +2,7 @@
 # Only bench-check, bench-grow and check-burst, which count instructions, fail because of their results.
 
 .PHONY: bench bench-build bench-packages bench-run bench-host bench-policy bench-siege bench-peers count-packages \
-	bench-check bench-check-run bench-record bench-record-run bench-grow bench-grow-run check-burst burst-record burst-run
+	bench-check bench-check-run bench-record bench-record-run bench-grow bench-grow-run check-burst burst-judged burst-record burst-run
 
 # Connections through the broker against librdmacm's, in the guest. BENCH_OPTIONS: further options of rdmabroker-bench.
 ROUNDS ?= 5
@@ -36,13 +36,22 @@ bench-run: all bench-build guest-image guest-dest
 	$(Q)cp -t $(O)/bench $(O)/guest/share/report.txt
 	@echo 'The report is $(O)/bench/report.txt.'
 
-# A burst of connections, in a guest whose clock counts instructions, against tests/bench/figures/RELEASE.
-burst-run: guest-image guest-dest
+# A burst of connections, in a guest whose clock counts instructions, against tests/bench/figures/RELEASE. As tests/run runs
+# it beside suites, burst-judged prepares nothing.
+burst-compare = $(Q)CC='$(CC)' CFLAGS='$(CFLAGS)' tests/bench/burst $(1) $(O)/guest/share/burst.txt tests/bench/figures
+
+burst-run:
 	$(Q)$(guest-dir)/run --count $(wordlist 2,99,$(guest-run)) suites/burst.sh
 
-check-burst burst-record: burst-run
-	$(Q)CC='$(CC)' CFLAGS='$(CFLAGS)' tests/bench/burst $(if $(filter check-%,$@),check,record) $(O)/guest/share/burst.txt \
-		tests/bench/figures
+burst-judged: burst-run
+	$(call burst-compare,check)
+
+check-burst: guest-image guest-dest
+	+$(Q)$(MAKE) --no-print-directory burst-judged
+
+burst-record: guest-image guest-dest
+	+$(Q)$(MAKE) --no-print-directory burst-run
+	$(call burst-compare,record)
 
 # What the broker itself costs above a fake fabric, whose allocations are separated from the daemon's.
 BENCH_FAKE := $(patsubst %.c,$(O)/tests/bench/%.o,$(notdir $(wildcard tests/fake/*.c)))
