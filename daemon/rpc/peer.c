@@ -264,8 +264,7 @@ static ssize_t receive_packet(struct peer *peer, uint8_t buf[PACKET_MAX], int *f
 	return n;
 }
 
-/* Returns whether there was a packet. */
-static bool receive(struct peer *peer, struct closing *room)
+static void receive(struct peer *peer, struct closing *room)
 {
 	uint8_t buf[PACKET_MAX];
 	int fds[PACKET_ALL_FDS];
@@ -289,7 +288,6 @@ static bool receive(struct peer *peer, struct closing *room)
 	else if (n != -EAGAIN)
 		peer_hang_up(peer);
 	close_received(peer);
-	return n > 0;
 }
 
 static void flush(struct peer *peer)
@@ -304,34 +302,34 @@ static void flush(struct peer *peer)
 		peer_close(peer);
 }
 
-bool peer_on_io(struct peer *peer, uint32_t events)
+void peer_on_io(struct peer *peer, uint32_t events)
 {
 	struct closing *room;
 	struct peer *full;
 
 	if (peer->ending)
-		return false;
+		return;
 	if (events & EPOLLOUT) {
 		flush(peer);
-		return false;
+		return;
 	}
 	if (!(sending_wants(peer) & EPOLLIN)) {
 		if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
 			peer_hang_up(peer);
-		return false;
+		return;
 	}
 	full = sending_find_full(peer);
 	if (full) {
 		stop_reading(peer, &full->unread);
-		return false;
+		return;
 	}
 	room = closer_is_behind(core_get_closer(session_get_core(peer->session)), peer->owner) ?
 		       NULL :
 		       peers_get_room(peer->peers);
 	if (room)
-		return receive(peer, room);
-	stop_reading(peer, &peer->peers->paused);
-	return false;
+		receive(peer, room);
+	else
+		stop_reading(peer, &peer->peers->paused);
 }
 
 static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)

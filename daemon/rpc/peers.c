@@ -9,7 +9,6 @@
 #include "util/hot.h"
 #include "util/util.h"
 
-#define PACKETS_A_TURN 8 /* at most this many packets of one client are read in one turn */
 #define UNPAUSED_A_TURN 64 /* at most this many clients are read again in one turn */
 #define UNREAD_MAX 512 /* by default the kernel queues some 280 small packets */
 
@@ -43,21 +42,6 @@ static int select_events(struct peer *peer, uint32_t events)
 	return r;
 }
 
-/*
- * Usually there is one packet, and a second read would find nothing. So more are read only if the client was ready in the turn
- * before, too; then they cost no epoll_wait() each. They count in the owner's budget as any others.
- */
-static void serve_ready(struct peer *peer, uint32_t events)
-{
-	uint64_t turn = hot_get_turn(peer->peers->hot);
-	unsigned n = turn - peer->read_in <= 1 ? PACKETS_A_TURN : 1;
-
-	peer->read_in = turn;
-	while (peer_on_io(peer, events) && --n > 0 && peer->events == EPOLLIN &&
-	       turns_may_go(&peer->turn) && !turns_is_used_up(&peer->turn))
-		events = EPOLLIN;
-}
-
 /* No other peer that is ready is freed by this, because a peer that ends is freed in a turn of its own. */
 static bool on_ready(struct hot_io *io, uint32_t events)
 {
@@ -76,7 +60,7 @@ static bool on_ready(struct hot_io *io, uint32_t events)
 		turns_put_off(&peer->turn);
 		return true;
 	}
-	serve_ready(peer, events);
+	peer_on_io(peer, events);
 	return !turns_is_used_up(&peer->turn);
 }
 

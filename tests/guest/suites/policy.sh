@@ -588,6 +588,9 @@ case_refusals() {
 	assert_contains "$(rdmabrokerctl refusals --warned)" "listen"
 	assert_lacks "$(rdmabrokerctl refusals --warned)" "accept"
 	fails 1 as bob rdmabrokerctl refusals
+	fails 1 as bob rdmabrokerctl refusals --clear
+	rdmabrokerctl refusals --clear
+	assert_lacks "$(rdmabrokerctl refusals)" "carol"
 	stop server
 }
 
