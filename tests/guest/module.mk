@@ -154,7 +154,7 @@ guest-dest: all $(guest-programs)
 	$(Q)rm -rf $(O)/guest/share/dest $(O)/guest/share/bin $(O)/guest/share/suites
 	$(Q)mkdir -p $(O)/guest/share/dest
 	$(Q)$(MAKE) --no-print-directory install DESTDIR=$(abspath $(O))/guest/share/dest PREFIX=/usr
-	$(Q)cp -r $(addprefix $(guest-dir)/,lib.sh sanitizers.sh broker.sh load.sh calls.sh pair.sh podman.sh programs.sh bin suites) \
+	$(Q)cp -r $(addprefix $(guest-dir)/,lib.sh sanitizers.sh broker.sh load.sh calls.sh cmtime.sh pair.sh podman.sh programs.sh bin suites) \
 		$(O)/guest/share/
 	$(Q)cp -t $(O)/guest/share/bin $(guest-programs) tests/openmetrics
 	$(Q)cp -r conf/examples README $(O)/guest/share/

@@ -7,6 +7,8 @@
 . "$(dirname "$0")/../lib.sh"
 # shellcheck source=../broker.sh
 . "$share/broker.sh"
+# shellcheck source=../cmtime.sh
+. "$share/cmtime.sh"
 
 set -eE -o pipefail
 trap 'echo "bench.sh: line $LINENO: $BASH_COMMAND (status $?)" >&2' ERR
@@ -20,32 +22,13 @@ policy <<-END
 	allow connect user alice
 END
 
-# cmtime makes its connections at the same time: all of them do one step before any does the next.
 pipelined=300
-
-# cmtime_once WAY: prints the time of the whole cycle of a connection, in us: the sum of cmtime's steps.
-cmtime_once() {
-	local through=() server
-	[ "$1" = direct ] || through=(as alice rdmabrokerctl run --)
-	"${through[@]}" cmtime -b "$A" > /dev/null &
-	server=$!
-	(await "rdma resource show cm_id | grep -q 'link rxe0/.*state LISTEN'")
-	"${through[@]}" timeout 300 cmtime -s "$A" -c $pipelined > cmtime.out
-	pkill -KILL -x cmtime
-	wait $server || true
-	(await "! rdma resource show cm_id | grep -q 'state LISTEN'")
-	awk -F: 'NF == 2 { n = split($2, column, " "); sum += column[n] } END { print sum }' cmtime.out
-}
-
-median() {
-	sort -n | awk '{ value[NR] = $1 } END { print value[int((NR + 1) / 2)] }'
-}
 
 compare_cmtime() {
 	local round direct dropin
 	for ((round = 1; round <= $1; round++)); do
-		direct=$(cmtime_once direct)
-		dropin=$(cmtime_once dropin)
+		direct=$(cmtime_once direct $pipelined)
+		dropin=$(cmtime_once dropin $pipelined)
 		echo "$direct $dropin"
 	done > rounds
 	cat cmtime.out

@@ -8,6 +8,8 @@
 . "$(dirname "$0")/../lib.sh"
 # shellcheck source=../broker.sh
 . "$share/broker.sh"
+# shellcheck source=../cmtime.sh
+. "$share/cmtime.sh"
 
 set -eE -o pipefail
 trap 'echo "burst.sh: line $LINENO: $BASH_COMMAND (status $?)" >&2' ERR
@@ -20,21 +22,6 @@ policy <<-END
 	allow accept  user alice
 	allow connect user alice
 END
-
-# cmtime_once WAY N: N connections at the same time. Prints the time of the life of one of them, in us.
-cmtime_once() {
-	local through=() server
-	[ "$1" = direct ] || through=(as alice rdmabrokerctl run --)
-	"${through[@]}" cmtime -b "$A" > /dev/null &
-	server=$!
-	(await "rdma resource show cm_id | grep -q 'link rxe0/.*state LISTEN'")
-	"${through[@]}" cmtime -s "$A" -c "$2" > cmtime.out
-	pkill -KILL -x cmtime
-	{ wait $server || true; } 2> /dev/null
-	(await "! rdma resource show cm_id | grep -q 'state LISTEN'")
-	awk -F: 'NF == 2 { n = split($2, column, " "); sum += column[n] } END { printf "%.0f\n", sum }' cmtime.out
-}
-
 
 # The sums over the daemon's threads: nanoseconds on the processor, and how often they have given it away.
 daemon_total() {
@@ -60,11 +47,12 @@ daemon=$(daemon_pid)
 lives=300
 for way in direct dropin; do
 	for n in 1 $lives; do
-		# The figure is the least one: the first ones find less in the guest's caches.
-		for ((i = 0; i < (n == 1 ? 10 : 4); i++)); do
+		# The first one finds less in the guest's caches.
+		cmtime_once $way $n > /dev/null
+		for ((i = 0; i < (n == 1 ? 9 : 3); i++)); do
 			cmtime_once $way $n
 		done > "rounds-$way-$n"
-		sort -n "rounds-$way-$n" | head -n 1 > "cmtime-$way-$n"
+		median < "rounds-$way-$n" > "cmtime-$way-$n"
 		echo "cmtime -c $n, $way: $(xargs < "rounds-$way-$n") us"
 	done
 done
