@@ -264,7 +264,8 @@ static ssize_t receive_packet(struct peer *peer, uint8_t buf[PACKET_MAX], int *f
 	return n;
 }
 
-static void receive(struct peer *peer, struct closing *room)
+/* Returns whether there was a packet. */
+static bool receive(struct peer *peer, struct closing *room)
 {
 	uint8_t buf[PACKET_MAX];
 	int fds[PACKET_ALL_FDS];
@@ -288,6 +289,7 @@ static void receive(struct peer *peer, struct closing *room)
 	else if (n != -EAGAIN)
 		peer_hang_up(peer);
 	close_received(peer);
+	return n > 0;
 }
 
 static void flush(struct peer *peer)
@@ -302,34 +304,34 @@ static void flush(struct peer *peer)
 		peer_close(peer);
 }
 
-void peer_on_io(struct peer *peer, uint32_t events)
+bool peer_on_io(struct peer *peer, uint32_t events)
 {
 	struct closing *room;
 	struct peer *full;
 
 	if (peer->ending)
-		return;
+		return false;
 	if (events & EPOLLOUT) {
 		flush(peer);
-		return;
+		return false;
 	}
 	if (!(sending_wants(peer) & EPOLLIN)) {
 		if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
 			peer_hang_up(peer);
-		return;
+		return false;
 	}
 	full = sending_find_full(peer);
 	if (full) {
 		stop_reading(peer, &full->unread);
-		return;
+		return false;
 	}
 	room = closer_is_behind(core_get_closer(session_get_core(peer->session)), peer->owner) ?
 		       NULL :
 		       peers_get_room(peer->peers);
 	if (room)
-		receive(peer, room);
-	else
-		stop_reading(peer, &peer->peers->paused);
+		return receive(peer, room);
+	stop_reading(peer, &peer->peers->paused);
+	return false;
 }
 
 static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)

@@ -48,6 +48,9 @@ struct peer {
 	uint32_t events; /* the epoll events that are wanted; 0: none */
 	uint32_t
 		selected; /* those that the set has; others come when they are wanted, or when these do */
+	uint64_t read_in; /* the turn of the loop in which its socket was last read */
+	unsigned
+		n_singles; /* so many packets are read one in a turn, because there was no second one */
 	uint32_t ready; /* the epoll events that are handled when its turn has come; 0: none */
 	struct turn turn;
 	/*
@@ -106,8 +109,8 @@ void peer_drop(struct peer *peer, const char *why); /* the same, with a line in 
 void peer_go_on(struct peer *peer);
 /* Reads from the client again, if reading was paused. */
 void peer_resume(struct peer *peer);
-/* Handles the epoll EVENTS of the client's socket. */
-void peer_on_io(struct peer *peer, uint32_t events);
+/* Handles the epoll EVENTS of the client's socket. Returns whether a packet was received. */
+bool peer_on_io(struct peer *peer, uint32_t events);
 /* Frees some of the session's ids and packets and, when none is left, the peer. True: the peer was freed. */
 bool peer_reap(struct peer *peer);
 struct peer *peer_free(struct peer *peer);
