@@ -23,23 +23,23 @@ policy <<-END
 	allow connect user alice
 END
 
-# The sums over the daemon's threads: nanoseconds on the processor, and how often they have given it away.
-daemon_total() {
-	awk '{ sum += $1 } END { printf "%.0f ", sum }' /proc/"$daemon"/task/*/schedstat
-	awk '/ctxt_switches/ { sum += $2 } END { print sum }' /proc/"$daemon"/task/*/status
+# The daemon's time on the processor in us, also that of threads that have ended.
+daemon_us() {
+	awk '/^usage_usec/ { print $2 }' /sys/fs/cgroup/system.slice/rdmabrokerd.service/cpu.stat
 }
 
-# The system calls of the daemon's threads, also of those that it starts, by name.
+# The system calls of the daemon's threads, also of those that it starts, by name, and how often they give the processor away.
 traced() {
 	local tracing=/sys/kernel/tracing
 	[ -e $tracing/trace ] || mount -t tracefs tracefs $tracing
 	echo 65536 > $tracing/buffer_size_kb
 	echo 1 > $tracing/options/event-fork
 	(cd /proc/"$daemon"/task && echo *) > $tracing/set_event_pid
-	echo 1 > $tracing/events/syscalls/enable
+	echo 1 | tee $tracing/events/syscalls/enable > $tracing/events/sched/sched_switch/enable
 	"$@" > /dev/null
-	echo 0 > $tracing/events/syscalls/enable
-	grep -oE ': sys_[a-z0-9_]+\(' $tracing/trace | tr -d ':( ' | sort | uniq -c
+	echo 0 | tee $tracing/events/syscalls/enable > $tracing/events/sched/sched_switch/enable
+	grep -oE ': sys_[a-z0-9_]+\(|: sched_switch: prev_comm=rdmabrokerd' $tracing/trace |
+		sed -E 's/.*(sys_[a-z0-9_]+).*/\1/; s/.*sched_switch.*/switches/' | sort | uniq -c
 	echo > $tracing/set_event_pid
 }
 
@@ -56,9 +56,9 @@ for way in direct dropin; do
 		echo "cmtime -c $n, $way: $(xargs < "rounds-$way-$n") us"
 	done
 done
-read -r ns switches < <(daemon_total)
+before=$(daemon_us)
 cmtime_once dropin $lives > /dev/null
-read -r ns_after switches_after < <(daemon_total)
+after=$(daemon_us)
 traced cmtime_once dropin $lives > calls
 cat calls
 
@@ -69,8 +69,8 @@ cat calls
 	for file in cmtime-*; do
 		echo "$file $(cat "$file")"
 	done
-	echo "daemon-us $(((ns_after - ns) / 1000 / lives))"
-	echo "daemon-switches $(((switches_after - switches) / lives))"
-	awk -v n=$lives '{ sum += $1 } END { printf "daemon-calls %.1f\n", sum / n }' calls
-	awk -v n=$lives '$1 >= n { sub(/^sys_/, "", $2); printf "daemon-calls-%s %.1f\n", $2, $1 / n }' calls
+	echo "daemon-us $(((after - before) / lives))"
+	awk -v n=$lives '$2 == "switches" { printf "daemon-switches %.1f\n", $1 / n }' calls
+	awk -v n=$lives '$2 != "switches" { sum += $1 } END { printf "daemon-calls %.1f\n", sum / n }' calls
+	awk -v n=$lives '$1 >= n && sub(/^sys_/, "", $2) { printf "daemon-calls-%s %.1f\n", $2, $1 / n }' calls
 } > "$share/burst.txt"
