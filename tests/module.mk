@@ -89,7 +89,7 @@ NODES := $(call objs,client/ctl/output.c client/ctl/sightings.c)
 $(O)/tests/unit/check_nodes: $(NODES)
 $(O)/tests/unit/check_nodes: HARNESS += $(NODES)
 
-SUGGESTION := $(call objs,client/ctl/suggestion.c)
+SUGGESTION := $(call objs,$(addprefix client/ctl/,atoms.c suggestion.c))
 $(addprefix $(O)/tests/unit/check_,suggested suggestion): $(SUGGESTION) $(O)/obj/tests/unit/randompolicy.o
 $(addprefix $(O)/tests/unit/check_,suggested suggestion): HARNESS += $(SUGGESTION) $(O)/obj/tests/unit/randompolicy.o
 
