@@ -50,6 +50,17 @@ static void keep_socket(struct fabric *fabric, struct nldev *nldev)
 	nldev_free(nldev);
 }
 
+/* When nothing is looked up, one socket is enough. */
+static void close_sockets(struct fabric *fabric)
+{
+	if (offload_n_jobs(fabric->lookups) > 0)
+		return;
+	pthread_mutex_lock(&fabric->sockets.lock);
+	while (fabric->sockets.n > 1)
+		nldev_free(fabric->sockets.kept[--fabric->sockets.n]);
+	pthread_mutex_unlock(&fabric->sockets.lock);
+}
+
 static void run(struct offload_job *job)
 {
 	struct fabric_lookup *lookup = container_of(job, struct fabric_lookup, job);
@@ -90,6 +101,7 @@ static void on_done(struct offload_job *job)
 	struct fabric_device *device = fabric_find_device(lookup->fabric, lookup->name);
 	int r;
 
+	close_sockets(lookup->fabric);
 	if (device)
 		device->nldev = lookup->device;
 	if (lookup->answer != -EAGAIN || !lookup->done) {
