@@ -58,35 +58,6 @@ static uint32_t peer_of(const struct rdmabroker_refusal *row)
 	return ntohl(((const struct sockaddr_in *)&row->peer)->sin_addr.s_addr);
 }
 
-/* A process with this name that waits for its end. */
-static pid_t start(const char *name)
-{
-	int ready[2];
-	pid_t pid;
-	char c;
-
-	ck_assert_int_eq(pipe(ready), 0);
-	pid = fork();
-	ck_assert_int_ge(pid, 0);
-	if (pid == 0) {
-		prctl(PR_SET_NAME, name);
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (write(ready[1], "", 1) == 1)
-			pause();
-		_exit(1);
-	}
-	ck_assert_int_eq(read(ready[0], &c, 1), 1);
-	close(ready[0]);
-	close(ready[1]);
-	return pid;
-}
-
-static void stop(pid_t pid)
-{
-	ck_assert_int_eq(kill(pid, SIGKILL), 0);
-	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
-}
-
 START_TEST(a_listener)
 {
 	const struct rdmabroker_refusal *row;
@@ -150,7 +121,7 @@ END_TEST
 /* Both have ports that the kernel could have chosen: the listener of another process tells who has accepted. */
 START_TEST(who_has_connected)
 {
-	pid_t pid = start("other");
+	pid_t pid = start_process("other");
 	const struct rdmabroker_refusal *row;
 
 	add_id((struct id){ (uint32_t)pid, NULL, LISTEN, "10.9.0.1:40000", NULL, 0 });
@@ -163,7 +134,7 @@ START_TEST(who_has_connected)
 	ck_assert_uint_eq(peer_of(row), 0x0a090002);
 	ck_assert_uint_eq(row->peer_prefix, 32);
 	ck_assert_ptr_null(find("connect"));
-	stop(pid);
+	stop_process(pid);
 }
 END_TEST
 
@@ -204,7 +175,7 @@ END_TEST
 
 START_TEST(modules_and_the_daemon)
 {
-	pid_t pid = start("rdmabrokerd");
+	pid_t pid = start_process("rdmabrokerd");
 
 	add_id((struct id){ 0, "nvmet_rdma", LISTEN, "10.9.0.1:4420", NULL, 0 });
 	add_id((struct id){ 0, "nvmet_rdma", CONNECT, "10.9.0.1:4420", "10.9.0.2:50000", 7 });
@@ -222,7 +193,7 @@ START_TEST(modules_and_the_daemon)
 	ck_assert_uint_eq(holding.holders[0].n_qps, 1);
 	ck_assert_str_eq(holding.holders[1].name, "rpcrdma");
 	ck_assert_int_eq(holding.holders[2].who.pid, pid);
-	stop(pid);
+	stop_process(pid);
 }
 END_TEST
 

@@ -26,17 +26,6 @@ static unsigned n_seen, n_samples;
 static pid_t clients[8];
 static int n_clients;
 static pid_t goes; /* the client that ends once the sample has begun */
-static time_t skipped;
-
-int clock_gettime(clockid_t clock, struct timespec *ret)
-{
-	int r = (int)syscall(SYS_clock_gettime, clock, ret);
-
-	if (r == 0 && clock == CLOCK_MONOTONIC)
-		ret->tv_sec += skipped;
-	return r;
-}
-
 static int list_clients(void *userdata, pid_t **ret)
 {
 	*ret = malloc(sizeof(clients));
@@ -115,38 +104,10 @@ static void add_context(uint32_t tid)
 	kernel.contexts[kernel.n_contexts++] = tid;
 }
 
-/* A process with this name that waits for its end. */
-static pid_t start(const char *name)
-{
-	int ready[2];
-	pid_t pid;
-	char c;
-
-	ck_assert_int_eq(pipe(ready), 0);
-	pid = fork();
-	ck_assert_int_ge(pid, 0);
-	if (pid == 0) {
-		prctl(PR_SET_NAME, name);
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (write(ready[1], "", 1) == 1)
-			pause();
-		_exit(1);
-	}
-	ck_assert_int_eq(read(ready[0], &c, 1), 1);
-	close(ready[0]);
-	close(ready[1]);
-	return pid;
-}
-
-static void stop(pid_t pid)
-{
-	ck_assert_int_eq(kill(pid, SIGKILL), 0);
-	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
-}
-
 START_TEST(ids_and_verbs_alone)
 {
-	pid_t server = start("rping"), verbs = start("ib_write_bw"), both = start("ucx");
+	pid_t server = start_process("rping"), verbs = start_process("ib_write_bw"),
+	      both = start_process("ucx");
 
 	add_id((uint32_t)server);
 	add_context((uint32_t)verbs);
@@ -164,16 +125,16 @@ START_TEST(ids_and_verbs_alone)
 					    one->pid == server ? "rping" :
 								 "ucx");
 	}
-	stop(server);
-	stop(verbs);
-	stop(both);
+	stop_process(server);
+	stop_process(verbs);
+	stop_process(both);
 }
 END_TEST
 
 /* Of a client only the ids are without the broker: its contexts are what it has leased. */
 START_TEST(clients_have_contexts)
 {
-	pid_t client = start("client"), apart = start("apart");
+	pid_t client = start_process("client"), apart = start_process("apart");
 
 	clients[n_clients++] = apart;
 	clients[n_clients++] = client;
@@ -183,8 +144,8 @@ START_TEST(clients_have_contexts)
 	sample();
 	ck_assert_uint_eq(n_seen, 1);
 	ck_assert_int_eq(seen[0].pid, apart);
-	stop(client);
-	stop(apart);
+	stop_process(client);
+	stop_process(apart);
 }
 END_TEST
 
@@ -205,20 +166,20 @@ START_TEST(a_client_goes)
 
 	sampler_free(sampler);
 	ck_assert_int_eq(sampler_new(&sampler, loop, open_file, &once, NULL), 0);
-	goes = start("client");
+	goes = start_process("client");
 	add_context((uint32_t)goes);
 	sample();
 	ck_assert_uint_eq(n_seen, 0);
 	sample();
 	ck_assert_uint_eq(n_seen, 1);
-	stop(goes);
+	stop_process(goes);
 }
 END_TEST
 
 /* Its session has ended, and its devices are still open: as a process that ends, it has no memory any more. */
 START_TEST(a_client_ends)
 {
-	pid_t pid = start("client");
+	pid_t pid = start_process("client");
 	siginfo_t info;
 
 	add_context((uint32_t)pid);
@@ -276,7 +237,7 @@ START_TEST(threads_of_a_process)
 	sample();
 	ck_assert_uint_eq(n_seen, 1);
 	ck_assert(seen[0].has_ids);
-	stop(pid);
+	stop_process(pid);
 }
 END_TEST
 
@@ -315,7 +276,7 @@ END_TEST
 /* A kernel that cannot list contexts, for example: the next sample may come. A sample that has failed tells nothing. */
 START_TEST(a_failure)
 {
-	pid_t server = start("rping");
+	pid_t server = start_process("rping");
 
 	add_id((uint32_t)server);
 	kernel.context_error = -EINVAL;
@@ -325,7 +286,7 @@ START_TEST(a_failure)
 	AWAIT((wait_for_time(), n_samples > 0), "a sample");
 	ck_assert_uint_ge(kernel.n_context_dumps, 2);
 	ck_assert_uint_eq(n_seen, n_samples);
-	stop(server);
+	stop_process(server);
 }
 END_TEST
 
@@ -357,7 +318,7 @@ START_TEST(a_crowd)
 	ck_assert(found_last);
 	ck_assert_uint_ge(n, N);
 	for (unsigned i = 0; i < N; i++)
-		stop(crowd[i]);
+		stop_process(crowd[i]);
 }
 END_TEST
 

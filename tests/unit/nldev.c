@@ -6,10 +6,14 @@
 #include <errno.h>
 #include <libmnl/libmnl.h>
 #include <rdma/rdma_netlink.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define INDEX 7
@@ -357,4 +361,43 @@ ssize_t mnl_socket_recvfrom(const struct mnl_socket *const_nl, void *buf, size_t
 		next_qps(nl);
 	}
 	return n;
+}
+
+time_t skipped;
+
+int clock_gettime(clockid_t clock, struct timespec *ret)
+{
+	int r = (int)syscall(SYS_clock_gettime, clock, ret);
+
+	if (r == 0 && clock == CLOCK_MONOTONIC)
+		ret->tv_sec += skipped;
+	return r;
+}
+
+pid_t start_process(const char *name)
+{
+	int ready[2];
+	pid_t pid;
+	char c;
+
+	ck_assert_int_eq(pipe(ready), 0);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0) {
+		prctl(PR_SET_NAME, name);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (write(ready[1], "", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	ck_assert_int_eq(read(ready[0], &c, 1), 1);
+	close(ready[0]);
+	close(ready[1]);
+	return pid;
+}
+
+void stop_process(pid_t pid)
+{
+	ck_assert_int_eq(kill(pid, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 }

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
 
 #define PIECES_MAX 200
 #define IDS_MAX 64 /* ids in a piece */
@@ -37,6 +39,13 @@ struct qp {
 enum { CONTEXTS_MAX = 1500 };
 enum { QPS_MAX = 256, QPS_A_PIECE = 64, PD_TID = 77 };
 enum { CONNECT = 5, ADDR_BOUND = 7, LISTEN = 8 };
+
+/* By so many seconds CLOCK_MONOTONIC is ahead of the kernel's. */
+extern time_t skipped;
+
+/* A process with this name that waits for its end. */
+pid_t start_process(const char *name);
+void stop_process(pid_t pid);
 
 extern struct kernel {
 	char name[16];
