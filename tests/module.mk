@@ -16,7 +16,7 @@ UNIT_FABRIC := $(addprefix $(O)/tests/unit/check_,no_rdma cmscan holding nldev n
 
 # Tests of the library or the drop-in, with hooks in place of its system calls. Their rule is in
 # tests/hooks/module.mk.
-UNIT_HOOKED := $(addprefix $(O)/tests/unit/check_,devices disconnect_restart dropin dropin_events dropin_ib dropin_written grow instants ledger library_hostile library_pages library_waits takeover)
+UNIT_HOOKED := $(addprefix $(O)/tests/unit/check_,devices disconnect_restart dropin dropin_events dropin_ib dropin_paths dropin_written grow instants ledger library_hostile library_pages library_waits takeover takeover_restricted)
 
 # The daemon on the fake fabric, as a program of its own.
 $(O)/tests/fakebroker: $(O)/obj/tests/unit/fakebroker.o $(O)/daemon.a $(call objs,$(FAKE_SRC))
@@ -101,6 +101,7 @@ $(UNIT_FABRIC): $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(call objs,$(FABRIC_
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(DAEMON_LIBS) $(CHECK_LIBS)
 
-$(addprefix $(O)/tests/unit/check_,devices disconnect_restart grow takeover instants ledger): $(O)/obj/tests/unit/manager.o \
+$(addprefix $(O)/tests/unit/check_,devices disconnect_restart grow takeover takeover_restricted instants ledger): $(O)/obj/tests/unit/manager.o \
   $(O)/obj/tests/unit/succession.o $(O)/obj/tests/unit/place.o
-$(addprefix $(O)/tests/unit/check_,dropin dropin_events dropin_ib dropin_written): $(addprefix $(O)/obj/tests/unit/,ends.o place.o)
+$(addprefix $(O)/tests/unit/check_,dropin dropin_events dropin_ib dropin_paths dropin_written): $(addprefix $(O)/obj/tests/unit/,ends.o place.o)
+$(addprefix $(O)/tests/unit/check_,dropin_ib dropin_paths): $(O)/obj/tests/unit/ib.o

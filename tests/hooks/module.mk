@@ -29,7 +29,7 @@ $(O)/tests/hooks/dropin.o: $(call objs,$(wildcard client/rdmacm/*.c) proto/addr.
 	$(Q)$(LD) -r --force-group-allocation -o $@ $(filter %.o,$^)
 	$(Q)$(OBJCOPY) --redefine-syms=tests/hooks/client.symbols --wildcard --keep-global-symbol='rdma_*' $@
 
-$(addprefix $(O)/tests/unit/check_,dropin dropin_events dropin_ib dropin_written): $(O)/tests/hooks/dropin.o
+$(addprefix $(O)/tests/unit/check_,dropin dropin_events dropin_ib dropin_paths dropin_written): $(O)/tests/hooks/dropin.o
 
 HOOKED := $(O)/tests/hooks/daemon.o $(O)/tests/hooks/client.o $(call objs,$(HOOKS_SRC) $(FAKE_SRC))
 

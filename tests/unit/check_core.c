@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/admit/rule_settings.h"
 #include "core/rule/admin.h"
 #include "core/verbs/bind.h"
 #include "core/verbs/conn.h"
@@ -219,77 +220,6 @@ START_TEST(tos_by_policy)
 	run_loop();
 	ck_assert_int_eq(rule_settings_get_qp_attr(id, IBV_QPS_RTR, &rtr, &why), 0);
 	ck_assert_uint_eq(rtr.attr.ah_attr.grh.traffic_class, 26 << 2);
-}
-END_TEST
-
-/* A connection request comes. Returns the SL with which it will be accepted; -1: that is not known. */
-static int sl_of_request(unsigned n, struct id **ret, bool *ret_with_event)
-{
-	struct rdma_conn_param p = param("");
-	struct id *active = pair_resolve(n, 7471);
-	struct qp_attr rtr;
-
-	server.n = 0;
-	ck_assert_int_eq(conn_connect(active, &p, NULL, &why), 0);
-	pair_expect(&server, 0, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
-	ck_assert_int_eq(table_find(server.session, server.events[0].request, ret, &why), 0);
-	*ret_with_event = server.events[0].traffic_class >= 0;
-	run_loop();
-	return rule_settings_get_qp_attr(*ret, IBV_QPS_RTR, &rtr, &why) == 0 ? rtr.attr.ah_attr.sl :
-									       -1;
-}
-
-/* On Ethernet the kernel tells which SL goes with a rule's TOS. Without a TOS it is the one that the peer has chosen. */
-START_TEST(a_tos_has_a_priority)
-{
-	bool with_event;
-	struct id *id;
-
-	pair_set_policy("allow session\nallow listen\nallow connect\nallow accept dscp af31\n");
-	pair_start_listening(7471);
-	server.n_resumed = 0;
-	ck_assert_int_eq(sl_of_request(1, &id, &with_event), (26 << 2) >> 4);
-	ck_assert(!with_event);
-	ck_assert_int_gt(server.n_resumed, 0);
-	/* It is known for a while. */
-	ck_assert_int_eq(sl_of_request(2, &id, &with_event), (26 << 2) >> 4);
-	ck_assert(with_event);
-
-	pair_set_policy("allow session\nallow listen\nallow connect\nallow accept\n");
-	ck_assert_int_eq(sl_of_request(3, &id, &with_event), FAKE_SL_OF_PEER);
-	ck_assert(with_event);
-}
-END_TEST
-
-/* What is not known is not allowed, and is asked for again. */
-START_TEST(a_priority_that_is_not_found)
-{
-	struct rdma_conn_param p = param("");
-	struct id *id, *active;
-	struct qp_attr rtr;
-	bool with_event;
-
-	pair_set_policy("allow session\nallow listen\nallow connect\nallow accept tos 8\n");
-	pair_start_listening(7471);
-	active = pair_resolve(1, 7471);
-	fake_fail_next(core->fabric, FAKE_RESOLVE_ROUTE, -ENETUNREACH);
-	ck_assert_int_eq(conn_connect(active, &p, NULL, &why), 0);
-	run_loop();
-	ck_assert_int_eq(table_find(server.session, server.events[0].request, &id, &why), 0);
-	ck_assert_int_eq(rule_settings_get_qp_attr(id, IBV_QPS_RTR, &rtr, &why), STATUS_FABRIC);
-	ck_assert_ptr_nonnull(strstr(why.text, "priority of TOS 8"));
-	ck_assert_int_eq(rule_settings_get_qp_attr(id, IBV_QPS_RTR, &rtr, &why), -EINPROGRESS);
-	run_loop();
-	ck_assert_int_eq(rule_settings_get_qp_attr(id, IBV_QPS_RTR, &rtr, &why), 0);
-	ck_assert_uint_eq(rtr.attr.ah_attr.sl, 0);
-
-	/* The id ends while the kernel is asked. */
-	pair_set_policy("allow session\nallow listen\nallow connect\nallow accept tos 16\n");
-	sl_of_request(2, &id, &with_event);
-	id->options.now[OPTION_TOS] = 32;
-	ck_assert_int_eq(rule_settings_get_qp_attr(id, IBV_QPS_RTR, &rtr, &why), -EINPROGRESS);
-	id_free(id);
-	run_loop();
 }
 END_TEST
 
@@ -781,10 +711,10 @@ UNIT_MAIN("core", pair_set_up, pair_tear_down, a_connection_from_end_to_end,
 	  the_end_of_a_session_disconnects_the_peer, verbs_and_states,
 	  the_reason_of_a_reject_reaches_the_peer, policy_rejects_a_request,
 	  a_request_without_a_rule_is_rejected_as_no_rule, connect_is_decided_early_and_again,
-	  tos_by_policy, a_tos_has_a_priority, a_priority_that_is_not_found, reuseaddr_by_policy,
-	  reuseaddr_of_a_listener, reuseaddr_is_decided_again, resolving_goes_on_until_the_deadline,
-	  privileged_ports_need_a_rule_that_names_them, binding_needs_a_purpose, backlog,
-	  a_qp_of_another_process, ids_are_limited, requests_past_the_limit_are_busy,
-	  leases_are_counted, leases_are_charged, access_of_leases, a_device_is_removed_and_added,
-	  fabric_calls_that_fail, events_that_do_not_fit_the_state,
-	  a_listener_is_destroyed_with_requests_pending, an_admins_reason_reaches_the_client)
+	  tos_by_policy, reuseaddr_by_policy, reuseaddr_of_a_listener, reuseaddr_is_decided_again,
+	  resolving_goes_on_until_the_deadline, privileged_ports_need_a_rule_that_names_them,
+	  binding_needs_a_purpose, backlog, a_qp_of_another_process, ids_are_limited,
+	  requests_past_the_limit_are_busy, leases_are_counted, leases_are_charged,
+	  access_of_leases, a_device_is_removed_and_added, fabric_calls_that_fail,
+	  events_that_do_not_fit_the_state, a_listener_is_destroyed_with_requests_pending,
+	  an_admins_reason_reaches_the_client)
