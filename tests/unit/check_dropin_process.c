@@ -549,7 +549,8 @@ START_TEST(a_start_while_the_broker_is_stopped)
 	kill(brokerprocess_pid, SIGSTOP);
 	clock_gettime(CLOCK_MONOTONIC, &begin);
 	load_closed();
-	ck_assert_uint_lt(elapsed_ms(&begin), 5000);
+	/* A call waits for 10 s. Only a machine that stands still for most of that time takes the one for the other. */
+	ck_assert_uint_lt(elapsed_ms(&begin), 9500);
 	ck_assert_uint_eq(count_fds(), before);
 	kill(brokerprocess_pid, SIGCONT);
 	/* The program's own call waits. */
