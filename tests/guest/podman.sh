@@ -53,7 +53,7 @@ make_rootfs() {
 
 # container NAME USER [OPTION...] -- COMMAND...: starts a container in the background. USER root: a container of root,
 # in which user 1000 runs unless OPTION says otherwise. Other users: a rootless container. The output is in the file
-# NAME.
+# NAME. NETWORK=host: it has the host's network.
 container() {
 	local name=$1 user=$2 options=()
 	shift 2
@@ -62,7 +62,7 @@ container() {
 		shift
 	done
 	shift
-	options=(run --rm --replace --name "$name" --network none --log-driver none "${options[@]}")
+	options=(run --rm --replace --name "$name" --network "${NETWORK:-none}" --log-driver none "${options[@]}")
 	: > "$name"
 	if [ "$user" = root ]; then
 		podman "${options[@]}" --ulimit memlock=-1:-1 --rootfs /srv/rootfs:O "$@" > "$name" 2>&1 &
