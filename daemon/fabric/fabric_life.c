@@ -55,6 +55,9 @@ int fabric_new(struct fabric **ret, sd_event *loop, enum fabric_access access,
 	pthread_mutex_init(&fabric->sockets.lock, NULL);
 
 	r = offload_new(&fabric->undertaker, loop, UNDERTAKER_THREADS);
+	/* An id's end is not urgent. */
+	if (r == 0)
+		offload_set_lazy(fabric->undertaker);
 	if (r == 0)
 		r = offload_new(&fabric->callers, loop, CALLER_THREADS);
 	if (r == 0)

@@ -9,6 +9,8 @@
 #include "util/list.h"
 #include "util/util.h"
 
+#define LATER_MS 1
+
 struct hot {
 	struct list link; /* all */
 	unsigned n_refs;
@@ -16,6 +18,8 @@ struct hot {
 	int epoll;
 	sd_event_source *guest; /* NULL: the set is the host */
 	uint64_t turn;
+	struct list later; /* hot_later.link */
+	uint64_t later_turn; /* the turn in which they are called at the latest */
 	/* what is handled in this turn: removed ones become NULL */
 	struct epoll_event ready[HOT_MAX];
 	int n_ready;
@@ -76,6 +80,7 @@ static struct hot *hot_new(sd_event *loop)
 	    sd_event_add_io(loop, &hot->guest, hot->epoll, EPOLLIN, on_guest, hot) < 0)
 		return NULL;
 	list_insert(&all, &hot->link);
+	list_init(&hot->later);
 	return TAKE_PTR(hot);
 }
 
@@ -156,6 +161,36 @@ bool hot_is_ready(const struct hot *hot)
 	return poll(&p, 1, 0) > 0;
 }
 
+void hot_later(struct hot *hot, struct hot_later *later)
+{
+	if (hot->guest) {
+		later->call(later);
+		return;
+	}
+	if (!list_is_empty(&later->link))
+		return;
+	if (list_is_empty(&hot->later))
+		hot->later_turn = hot->turn + HOT_LATER_TURNS;
+	list_insert(&hot->later, &later->link);
+}
+
+void hot_not_later(struct hot_later *later)
+{
+	list_remove(&later->link);
+}
+
+static void call_later(struct hot *hot)
+{
+	struct list *l;
+
+	while ((l = list_first(&hot->later))) {
+		struct hot_later *later = container_of(l, struct hot_later, link);
+
+		list_remove(l);
+		later->call(later);
+	}
+}
+
 int hot_be_host(struct hot *hot)
 {
 	hot->guest = sd_event_source_disable_unref(hot->guest);
@@ -195,10 +230,14 @@ int hot_run(struct hot *hot, int timeout_ms)
 		}
 		timer_was_started();
 	}
+	if (!list_is_empty(&hot->later) && timeout_ms != 0)
+		timeout_ms = LATER_MS;
 	hot->n_ready = epoll_wait(hot->epoll, hot->ready, HOT_MAX, timeout_ms);
 	if (hot->n_ready < 0)
 		return errno == EINTR ? 0 : -errno;
 	any = hot->n_ready > 0;
+	if (!any || hot->turn >= hot->later_turn)
+		call_later(hot);
 	loop = handle(hot);
 	if (!loop && !timer_was_started())
 		return any;

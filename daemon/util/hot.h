@@ -16,7 +16,10 @@
 #include <stdint.h>
 #include <systemd/sd-event.h>
 
+#include "util/list.h"
+
 #define HOT_MAX 64
+#define HOT_LATER_TURNS 16
 
 struct hot;
 struct hot_io;
@@ -30,6 +33,12 @@ struct hot_io {
 	int fd;
 	hot_fn on_ready;
 	bool is_edge; /* edge-triggered: it is not told of again, so it does not wait for the next turn */
+};
+
+/* Embedded in what is called later. */
+struct hot_later {
+	struct list link; /* in the set's list while it is to be called; call list_init() first */
+	void (*call)(struct hot_later *later);
 };
 
 /* The set of LOOP, which is made if there is none; NULL: there is no memory. Give it back with hot_unref(). */
@@ -47,6 +56,13 @@ uint64_t hot_get_turn(const struct hot *hot);
 void hot_next_turn(struct hot *hot);
 /* Whether a descriptor of the set is ready, apart from those of the loop. */
 bool hot_is_ready(const struct hot *hot);
+
+/*
+ * Calls LATER once when nothing was ready for a millisecond, or after HOT_LATER_TURNS turns: for what can wait a little, and
+ * is done at once for many. If the set is the guest, calls it now.
+ */
+void hot_later(struct hot *hot, struct hot_later *later);
+void hot_not_later(struct hot_later *later); /* idempotent */
 
 /* From now on the set is the host, and hot_run() runs the loop. Returns 0 or a negative errno. */
 int hot_be_host(struct hot *hot);

@@ -54,6 +54,9 @@ struct offload {
 	/* timer that tries again to start a thread */
 	sd_event_source *retry;
 	struct ratelimit log_limit;
+	bool is_lazy; /* see offload_set_lazy() */
+	struct hot_later later; /* wakes threads */
+	unsigned n_later; /* lanes for which threads are to be woken */
 
 	/* protects the members below, LINK, JOBS and RUNS of lanes, and LINK, READY and N_RUNNING of groups */
 	pthread_mutex_t lock;
@@ -292,6 +295,14 @@ static bool on_wake(struct hot_io *io, uint32_t events)
 	return true;
 }
 
+static void wake_threads(struct hot_later *later)
+{
+	struct offload *offload = container_of(later, struct offload, later);
+
+	for (; offload->n_later > 0; offload->n_later--)
+		pthread_cond_signal(&offload->work);
+}
+
 DEFINE_CLEANUP(struct offload *, offload_free)
 
 int offload_new(struct offload **ret, sd_event *loop, unsigned max_threads)
@@ -313,6 +324,8 @@ int offload_new(struct offload **ret, sd_event *loop, unsigned max_threads)
 	pthread_condattr_destroy(&attr);
 	list_init(&offload->ready);
 	list_init(&offload->finished);
+	list_init(&offload->later.link);
+	offload->later.call = wake_threads;
 	offload->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (offload->wake < 0)
 		return -errno;
@@ -362,6 +375,7 @@ struct offload *offload_free(struct offload *offload)
 	if (!offload)
 		return NULL;
 	hot_remove(&offload->io);
+	hot_not_later(&offload->later);
 	offload->hot = hot_unref(offload->hot);
 	sd_event_source_disable_unref(offload->retry);
 	if (!end_threads(offload)) {
@@ -439,8 +453,12 @@ void offload_submit(struct offload *offload, struct offload_job *job)
 		       offload->n_threads < offload->max_threads && !offload->ending;
 	pthread_mutex_unlock(&offload->lock);
 	/* Not under the lock, in which the thread would have to wait a second time. */
-	if (is_ready)
+	if (is_ready && offload->is_lazy) {
+		offload->n_later++;
+		hot_later(offload->hot, &offload->later);
+	} else if (is_ready) {
 		pthread_cond_signal(&offload->work);
+	}
 	if (wants_thread)
 		add_thread(offload);
 }
@@ -457,11 +475,17 @@ unsigned offload_n_jobs(const struct offload *offload)
 	return offload->n_jobs;
 }
 
+void offload_set_lazy(struct offload *offload)
+{
+	offload->is_lazy = true;
+}
+
 bool offload_settle(struct offload *offload, unsigned timeout_ms)
 {
 	struct pollfd p = { .fd = offload->wake, .events = POLLIN };
 	uint64_t end = clock_ms() + timeout_ms, now, n;
 
+	wake_threads(&offload->later);
 	while (offload->n_jobs > 0 && (now = clock_ms()) < end)
 		if (poll(&p, 1, (int)(end - now)) > 0 &&
 		    read(offload->wake, &n, sizeof(n)) == sizeof(n))

@@ -35,6 +35,8 @@ int offload_new(struct offload **ret, sd_event *loop, unsigned max_threads);
  * limit.
  */
 void offload_set_limit(struct offload *offload, unsigned max_jobs_per_key);
+/* Idle threads are woken a little later, once for many jobs, see hot_later(). */
+void offload_set_lazy(struct offload *offload);
 /*
  * Waits until the threads have run all jobs. Calls done() of all jobs, frees OFFLOAD and returns NULL. If a
  * thread has not ended after two seconds, returns OFFLOAD. Then OFFLOAD, and all that its jobs use, must stay

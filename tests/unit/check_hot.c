@@ -307,6 +307,42 @@ START_TEST(turns_are_numbered)
 }
 END_TEST
 
+static unsigned n_later;
+
+static void on_later(struct hot_later *later)
+{
+	n_later++;
+}
+
+START_TEST(what_can_wait_is_done_when_it_is_quiet)
+{
+	struct hot_later later = { .call = on_later };
+
+	list_init(&later.link);
+	hot_later(hot, &later);
+	ck_assert_uint_eq(n_later, 1);
+	be_host();
+	hot_later(hot, &later);
+	hot_later(hot, &later);
+	ck_assert_uint_eq(n_later, 1);
+	ck_assert_int_eq(hot_run(hot, -1), 0);
+	ck_assert_uint_eq(n_later, 2);
+	hot_later(hot, &later);
+	hot_not_later(&later);
+	hot_not_later(&later);
+	ck_assert_int_eq(hot_run(hot, 0), 0);
+	ck_assert_uint_eq(n_later, 2);
+
+	/* It is never quiet. */
+	make_ready(0);
+	hot_later(hot, &later);
+	for (int i = 0; n_later == 2; i++) {
+		ck_assert_int_le(i, HOT_LATER_TURNS);
+		ck_assert_int_eq(hot_run(hot, -1), 1);
+	}
+}
+END_TEST
+
 static int on_exit_asked(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	return sd_event_exit(loop, 17);
@@ -330,4 +366,5 @@ END_TEST
 
 UNIT_MAIN("hot", set_up, tear_down, guest, host, source_that_waits_for_the_set,
 	  both_are_always_ready, the_others_wait, an_edge_does_not_wait, removed_in_their_turn,
-	  timer_of_a_member, turns_are_numbered, exit_of_the_loop)
+	  timer_of_a_member, turns_are_numbered, what_can_wait_is_done_when_it_is_quiet,
+	  exit_of_the_loop)

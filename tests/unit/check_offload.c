@@ -8,6 +8,7 @@
 
 #include "tests/unit/unit.h"
 #include "util/clock.h"
+#include "util/hot.h"
 #include "util/offload.h"
 #include "util/util.h"
 
@@ -81,6 +82,26 @@ START_TEST(the_wait_ends)
 }
 END_TEST
 
+/* The threads are idle, and are woken when nothing else is ready, or when somebody waits. */
+START_TEST(jobs_that_are_not_urgent)
+{
+	struct hot *hot = hot_ref(loop);
+
+	offload_set_lazy(offload);
+	ck_assert_int_eq(hot_be_host(hot), 0);
+	submit_all();
+	while (n_done < JOBS)
+		ck_assert_int_ge(hot_run(hot, PATIENCE_MS), 0);
+	for (unsigned i = 0; i < JOBS; i++) {
+		ck_assert_int_eq(offload_prepare(offload, &jobs[i], i % 3), 0);
+		offload_submit(offload, &jobs[i]);
+	}
+	ck_assert(offload_settle(offload, PATIENCE_MS));
+	ck_assert_uint_eq(n_done, 2 * JOBS);
+	hot_unref(hot);
+}
+END_TEST
+
 /* A job that does not return until the test ends it. */
 struct stuck {
 	struct offload_job job;
@@ -124,4 +145,4 @@ START_TEST(a_group_leaves_threads_to_others)
 END_TEST
 
 UNIT_MAIN("offload", set_up, tear_down, all_jobs_are_awaited, the_wait_ends,
-	  a_group_leaves_threads_to_others)
+	  jobs_that_are_not_urgent, a_group_leaves_threads_to_others)
