@@ -8,7 +8,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/object/id.h"
+#include "core/object/table.h"
 #include "core/rule/restore.h"
+#include "core/verbs/conn.h"
 #include "core/verbs/linger.h"
 #include "core/verbs/session_life.h"
 #include "proto/arena.h"
@@ -33,6 +36,7 @@
 #define FLUSHED_AT_ONCE 32
 #define PACKETS_OF_WORK 4
 #define REAPED_AT_ONCE 16
+#define GO_ON_AT_ONCE 8
 #define WORK_OF_A_SESSION 4 /* its end */
 
 void peer_close(struct peer *peer)
@@ -118,26 +122,13 @@ static void on_session_end(void *userdata, const char *why)
  */
 static void close_received(struct peer *peer)
 {
-	if (!peer->received || (peer->waiting && !peer->ending))
+	if (!peer->received || ((peer->waiting || peer->behind) && !peer->ending))
 		return;
 	closing_bind(peer->received, peer->owner, peer->class);
 	peer->received = closing_go(peer->received);
 }
 
-/* Keeps the packet of a request that waits; the decoded request is not kept. */
-static void wait_for_more(struct peer *peer, const uint8_t *data, size_t len)
-{
-	peer->waiting = malloc(len);
-	if (!peer->waiting) {
-		peer_drop(peer, strerror(ENOMEM));
-		return;
-	}
-	memcpy(peer->waiting, data, len);
-	peer->waiting_len = len;
-	sending_update(peer);
-}
-
-/* The request that was received is answered. */
+/* The request that was received is answered, or kept in another place. */
 static void record_answered(struct peer *peer)
 {
 	struct ledger_session *row = session_get_row(peer->session);
@@ -156,8 +147,60 @@ static void await_adoption(struct peer *peer)
 	packet_pass_fds(peer->sock, true);
 }
 
+/* Only a look-up has no other part of the session's state, so only that can go on beside other requests. */
+static bool waits_for_lookup(struct peer *peer, const Rdmabroker__Request *request)
+{
+	struct failure ignored;
+	struct id *id;
+
+	if (!request->quiet || request->first ||
+	    (request->op_case != RDMABROKER__REQUEST__OP_CONNECT &&
+	     request->op_case != RDMABROKER__REQUEST__OP_ACCEPT))
+		return false;
+	return table_find(peer->session, request_get_handle(request), &id, &ignored) == 0 &&
+	       conn_is_looked_up(id);
+}
+
+/* KEPT: REQUEST is carried out again, and was kept; NULL: it was just received, in the packet DATA. */
+static void keep(struct peer *peer, const Rdmabroker__Request *request, const uint8_t *data,
+		 size_t len, struct kept *kept)
+{
+	struct session *session = peer->session;
+	const struct ledger_session *row = session_get_row(session);
+	bool is_new = !kept;
+
+	if (is_new) {
+		kept = kept_new(data, len, request_get_handle(request),
+				session_get_request(session));
+		if (!kept) {
+			peer_drop(peer, strerror(ENOMEM));
+			return;
+		}
+		kept->repeated = row && row->repeated;
+	}
+	if (!waits_for_lookup(peer, request) ||
+	    !kept_set_aside(kept, &peer->asides, core_get_ledger(session_get_core(session)),
+			    session_get_number(session)))
+		peer->waiting = kept;
+	else if (is_new)
+		record_answered(peer);
+	sending_update(peer);
+}
+
+static void stay_behind(struct peer *peer, const uint8_t *data, size_t len, bool repeated)
+{
+	peer->behind = kept_new(data, len, 0, 0);
+	if (!peer->behind) {
+		peer_drop(peer, strerror(ENOMEM));
+		return;
+	}
+	peer->behind->repeated = repeated;
+	sending_update(peer);
+}
+
+/* KEPT: it was kept, and is taken over; NULL: it was not. */
 static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const int *fds,
-		     size_t n_fds, enum request_attempt attempt)
+		     size_t n_fds, enum request_attempt attempt, struct kept *kept)
 {
 	enum request_outcome what_next;
 	union request_memory memory;
@@ -167,6 +210,7 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const i
 	arena_init(&arena, &memory.block, REQUEST_SPACE, /* more_max= */ 0);
 	frame = codec_unpack(&arena, data, len);
 	if (!frame || frame->body_case != RDMABROKER__FRAME__BODY_REQUEST) {
+		kept_free(kept);
 		peer_drop(peer, frame ? "it sent a packet that is not a request" :
 					"it sent a packet that cannot be decoded");
 		return;
@@ -174,6 +218,10 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const i
 	if (n_fds > request_takes_fd(peer->session, frame->request)) {
 		peer_drop(peer,
 			  "it sent file descriptors with a request that takes none or only one");
+		return;
+	}
+	if (!kept && kept_blocks(&peer->asides, frame->request)) {
+		stay_behind(peer, data, len, attempt == REQUEST_REPEATED);
 		return;
 	}
 	peer->apart = frame->request->apart && session_is_apart(peer->session);
@@ -185,7 +233,7 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const i
 	switch (what_next) {
 	case REQUEST_WAIT:
 		leave_newcomers(peer);
-		wait_for_more(peer, data, len);
+		keep(peer, frame->request, data, len, kept);
 		return;
 	case REQUEST_CLOSE:
 		peer_close(peer);
@@ -198,26 +246,66 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const i
 			await_adoption(peer);
 		break;
 	}
-	record_answered(peer);
+	/* What was set aside is not the packet that was received last. */
+	if (!kept || !kept->was_aside)
+		record_answered(peer);
+	kept_free(kept);
 }
 
-static void on_session_resume(void *userdata)
+static void go_on(struct peer *peer)
 {
-	struct peer *peer = userdata;
-
-	if (!peer->waiting || peer->ending)
-		return;
 	peer->goes_on = true;
 	turns_put_off(&peer->turn);
 }
 
+static void on_session_resume(void *userdata, uint32_t handle)
+{
+	struct peer *peer = userdata;
+	struct kept *kept = handle ? kept_find(&peer->asides, handle) : NULL;
+
+	kept = kept ?: peer->waiting;
+	if (!kept || peer->ending)
+		return;
+	kept->goes_on = true;
+	go_on(peer);
+}
+
+/* The one that waits comes first: while there is one, no other request of the session has begun. */
+static struct kept *take_next(struct peer *peer)
+{
+	struct kept *kept = peer->waiting ?: kept_next(&peer->asides);
+
+	if (!kept || !kept->goes_on)
+		return NULL;
+	peer->waiting = NULL;
+	list_remove(&kept->link);
+	kept->goes_on = false;
+	return kept;
+}
+
+/* The request that has stayed behind is treated as if it were just received. */
+static void catch_up(struct peer *peer)
+{
+	struct kept *kept = TAKE_PTR(peer->behind);
+
+	on_frame(peer, kept->data, kept->len, NULL, 0,
+		 kept->repeated ? REQUEST_REPEATED : REQUEST_FIRST, NULL);
+	kept_free(kept);
+}
+
 void peer_go_on(struct peer *peer)
 {
-	_cleanup_free_ uint8_t *data = TAKE_PTR(peer->waiting);
+	struct kept *kept = NULL;
 
-	if (!data || peer->ending)
-		return;
-	on_frame(peer, data, peer->waiting_len, NULL, 0, REQUEST_AGAIN);
+	for (unsigned i = 0; i < GO_ON_AT_ONCE && !peer->ending && (kept = take_next(peer)); i++) {
+		session_go_on_with(peer->session, kept->number);
+		on_frame(peer, kept->data, kept->len, NULL, 0,
+			 kept->was_aside ? REQUEST_ASIDE : REQUEST_AGAIN, kept);
+	}
+	if (peer->behind && !peer->waiting && !peer->ending)
+		catch_up(peer);
+	if (!peer->waiting && kept_next(&peer->asides))
+		go_on(peer);
 	close_received(peer);
 	sending_update(peer);
 }
@@ -285,7 +373,7 @@ static bool receive(struct peer *peer, struct closing *room)
 	else if (n == -EMSGSIZE)
 		peer_drop(peer, "it sent a packet of more than 16384 bytes");
 	else if (n > 0)
-		on_frame(peer, buf, (size_t)n, fds, n_fds, REQUEST_FIRST);
+		on_frame(peer, buf, (size_t)n, fds, n_fds, REQUEST_FIRST, NULL);
 	else if (n != -EAGAIN)
 		peer_hang_up(peer);
 	close_received(peer);
@@ -393,6 +481,7 @@ static int make(struct peer **ret, struct peers *peers, struct closing *closing,
 	outbox_init(&peer->outbox, peers->max_queued_bytes);
 	list_init(&peer->unread);
 	list_init(&peer->pausing);
+	list_init(&peer->asides);
 
 	r = row ? restore_session(&peer->session, peers->core, sock, pidfd, row, &session_ops,
 				  peer) :
@@ -478,8 +567,25 @@ void peer_repeat_request(struct peer *peer, const uint8_t *packet, size_t len)
 		memcpy(row->packet, packet, len);
 		ledger_note_set(&row->received, (uint32_t)len);
 	}
-	on_frame(peer, packet, len, NULL, 0, REQUEST_REPEATED);
+	on_frame(peer, packet, len, NULL, 0, REQUEST_REPEATED, NULL);
 	sending_update(peer);
+}
+
+int peer_restore_aside(struct peer *peer, const uint8_t *packet, size_t len, uint32_t handle)
+{
+	struct session *session = peer->session;
+	struct kept *kept = kept_new(packet, len, handle, session_begin_request(session));
+
+	if (!kept)
+		return -ENOMEM;
+	kept->repeated = kept->goes_on = true;
+	if (!kept_set_aside(kept, &peer->asides, core_get_ledger(session_get_core(session)),
+			    session_get_number(session))) {
+		kept_free(kept);
+		return -ENOSPC;
+	}
+	go_on(peer);
+	return 0;
 }
 
 struct peer *peer_free(struct peer *peer)
@@ -505,7 +611,10 @@ struct peer *peer_free(struct peer *peer)
 	peers_await(peer->peers, peer, 0);
 	peers_remove(peer->peers, peer);
 	list_remove(&peer->pausing);
-	free(peer->waiting);
+	kept_free(peer->waiting);
+	kept_free(peer->behind);
+	while (!list_is_empty(&peer->asides))
+		kept_free(container_of(list_first(&peer->asides), struct kept, link));
 	if (closing_is_bound(peer->closing)) {
 		packet_end(peer->sock);
 		/* Empty sockets have closing threads of their own. If memory runs out, the socket keeps its class. */

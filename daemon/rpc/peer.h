@@ -11,7 +11,8 @@
  * release_session the peer is GREETING again, without a limit of time, and waits for adopt_session, which closes it.
  *
  * A request can have to wait, for example for a port, a result from the kernel, or a reload. That delays only its own
- * client: the request is kept, and is processed again from its beginning when it can go on.
+ * client: the request is kept, and is processed again from its beginning when it can go on. The look-up of a QP delays
+ * only requests about the same id.
  *
  * No client gets more than its share of the loop: at most one request of it is read in a turn, and none while
  * there are replies that the client does not read, on whichever socket. A client is dropped if replies or events would make its queue
@@ -22,6 +23,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "rpc/kept.h"
 #include "rpc/newcomers.h"
 #include "rpc/outbox.h"
 #include "rpc/request.h"
@@ -72,10 +74,11 @@ struct peer {
 	bool ending; /* the client is disconnected; its ids are still to be freed */
 	bool hung_up; /* the client has disconnected, and was not dropped: its session can linger */
 
-	/* The request that has to wait. Nothing is read from the client before it is answered. */
-	uint8_t *waiting; /* the packet of that request; NULL: none waits */
-	size_t waiting_len;
-	bool goes_on; /* the request can be repeated, when its turn has come */
+	/* Nothing is read from the client while there is one of the first two, see kept.h. */
+	struct kept *waiting; /* the request that is carried out and has to wait; NULL: none */
+	struct kept *behind; /* the request that has to stay behind one of ASIDES; NULL: none */
+	struct list asides; /* kept.link */
+	bool goes_on; /* one of them can go on, when its turn has come */
 
 	struct outbox outbox; /* the packets that the socket has not accepted yet */
 	uint64_t n_lost; /* number of notices that were dropped after the last one that was sent */
@@ -105,8 +108,10 @@ void peer_repeat_request(struct peer *peer, const uint8_t *packet, size_t len);
 void peer_close(struct peer *peer);
 void peer_hang_up(struct peer *peer); /* the same if the client has closed its socket */
 void peer_drop(struct peer *peer, const char *why); /* the same, with a line in the journal */
-/* Repeats the request that waits. */
+/* Carries requests out that have waited and can go on. */
 void peer_go_on(struct peer *peer);
+/* The packet of a request that a previous process had set aside is carried out again, when its turn has come. */
+int peer_restore_aside(struct peer *peer, const uint8_t *packet, size_t len, uint32_t handle);
 /* Reads from the client again, if reading was paused. */
 void peer_resume(struct peer *peer);
 /* Handles the epoll EVENTS of the client's socket. Returns whether a packet was received. */

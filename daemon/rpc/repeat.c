@@ -2,6 +2,8 @@
 #include <errno.h>
 
 #include "core/object/id.h"
+#include "core/object/table.h"
+#include "core/verbs/conn.h"
 #include "core/verbs/id_life.h"
 #include "proto/address.h"
 #include "proto/arena.h"
@@ -20,16 +22,15 @@ enum verdict {
 	UNKNOWN,
 };
 
-static const Rdmabroker__Request *decode(const struct ledger_session *row, struct arena *arena,
+static const Rdmabroker__Request *decode(const struct repeat *repeat, struct arena *arena,
 					 union request_memory *memory)
 {
-	size_t len = ledger_note_length(&row->received);
 	const Rdmabroker__Frame *frame;
 
-	if (len == 0 || len > sizeof(row->packet))
+	if (repeat->len == 0)
 		return NULL;
 	arena_init(arena, &memory->block, REQUEST_SPACE, /* more_max= */ 0);
-	frame = codec_unpack(arena, row->packet, len);
+	frame = codec_unpack(arena, repeat->packet, repeat->len);
 	return frame && frame->body_case == RDMABROKER__FRAME__BODY_REQUEST ? frame->request : NULL;
 }
 
@@ -86,7 +87,7 @@ static enum verdict judge(const struct repeat *repeat, const Rdmabroker__Request
 	uint32_t handle = request_get_handle(request);
 	const struct ledger_id *row = handle ? find_row(repeat, handle) : NULL;
 	unsigned before = states_before(request->op_case);
-	enum verdict again = repeat->tried || repeat->row->repeated ? UNKNOWN : AGAIN;
+	enum verdict again = repeat->tried || repeat->repeated ? UNKNOWN : AGAIN;
 
 	switch (request->op_case) {
 	case OP(DESTROY_ID):
@@ -133,7 +134,7 @@ void repeat_prepare(const struct repeat *repeat, struct fabric *fabric)
 {
 	union request_memory memory;
 	struct arena arena;
-	const Rdmabroker__Request *request = decode(repeat->row, &arena, &memory);
+	const Rdmabroker__Request *request = decode(repeat, &arena, &memory);
 	struct ledger_id *row = request ? find_row(repeat, request_get_handle(request)) : NULL;
 
 	if (!row)
@@ -165,17 +166,16 @@ static void undo_creation(struct session *session, const Rdmabroker__Request *re
 
 void repeat_go_on(const struct repeat *repeat, struct peer *peer)
 {
-	const struct ledger_session *row = repeat->row;
 	union request_memory memory;
 	struct arena arena;
-	const Rdmabroker__Request *request = decode(row, &arena, &memory);
+	const Rdmabroker__Request *request = decode(repeat, &arena, &memory);
 
 	if (!request)
 		return;
 	switch (judge(repeat, request)) {
 	case AGAIN:
 		undo_creation(peer->session, request);
-		peer_repeat_request(peer, row->packet, ledger_note_length(&row->received));
+		peer_repeat_request(peer, repeat->packet, repeat->len);
 		break;
 	case DONE:
 		if (!request->quiet)
@@ -185,4 +185,22 @@ void repeat_go_on(const struct repeat *repeat, struct peer *peer)
 		peer_answer_request(peer, request, -EAGAIN);
 		break;
 	}
+}
+
+void repeat_go_on_aside(const struct repeat *repeat, uint32_t handle, struct peer *peer)
+{
+	union request_memory memory;
+	struct arena arena;
+	const Rdmabroker__Request *request = decode(repeat, &arena, &memory);
+	enum verdict verdict = request ? judge(repeat, request) : UNKNOWN;
+	struct failure ignored;
+	struct id *id;
+	int r = -EAGAIN;
+
+	if (verdict == AGAIN)
+		r = peer_restore_aside(peer, repeat->packet, repeat->len, handle);
+	if (verdict == DONE || r == 0)
+		return;
+	if (table_find(peer->session, handle, &id, &ignored) == 0)
+		conn_refuse(id, r, NULL);
 }

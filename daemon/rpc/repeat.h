@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct fabric;
 struct ledger_group;
@@ -23,6 +24,9 @@ struct peer;
 /* What the ledger has of the session. */
 struct repeat {
 	const struct ledger_session *row;
+	const uint8_t *packet; /* the request's */
+	size_t len; /* 0: there is none */
+	bool repeated; /* the request was carried out for the second time */
 	struct ledger_id *ids;
 	size_t n_ids;
 	const struct ledger_group *groups; /* those of all its ids */
@@ -38,3 +42,5 @@ struct repeat {
 void repeat_prepare(const struct repeat *repeat, struct fabric *fabric);
 /* Carries the request out again, or answers it. To be called when the ids are restored. */
 void repeat_go_on(const struct repeat *repeat, struct peer *peer);
+/* The same, for a request about the id HANDLE that was set aside (kept.h). To be called before repeat_go_on(). */
+void repeat_go_on_aside(const struct repeat *repeat, uint32_t handle, struct peer *peer);

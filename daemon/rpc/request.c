@@ -5,6 +5,7 @@
 
 #include "core/object/id.h"
 #include "core/object/table.h"
+#include "core/verbs/conn.h"
 #include "core/verbs/id_life.h"
 #include "core/verbs/session_life.h"
 #include "proto/codec.h"
@@ -180,12 +181,10 @@ static void log_failure(const struct call *call, int r)
 		    strerror(-r), where);
 }
 
-/* Turns R, which is not 0, into the reply. If R is a status, call.failure explains it. */
-static void refuse(struct call *call, int r, Rdmabroker__Failure *ret)
+/* Counts and logs that R, which is not 0, is the outcome. Returns a status, which call.failure explains. */
+static int count_refusal(struct call *call, int r)
 {
-	struct session *session = call->session;
 	struct failure *failure = &call->failure;
-	Rdmabroker__Reply *reply = call->reply;
 
 	if (r == -ETOOMANYREFS) {
 		failure_set(
@@ -196,9 +195,19 @@ static void refuse(struct call *call, int r, Rdmabroker__Failure *ret)
 	} else if (r < 0) {
 		log_failure(call, r);
 		set_internal(failure, r);
+		r = STATUS_INTERNAL;
 	}
-	session_count_refusal(session, r < 0 ? STATUS_INTERNAL : (enum status)r);
-	out_failure(ret, failure);
+	session_count_refusal(call->session, (enum status)r);
+	return r;
+}
+
+/* Makes R, which is not 0, the reply. */
+static void refuse(struct call *call, int r, Rdmabroker__Failure *ret)
+{
+	Rdmabroker__Reply *reply = call->reply;
+
+	count_refusal(call, r);
+	out_failure(ret, &call->failure);
 	reply->failure = ret;
 	reply->result_case = RDMABROKER__REPLY__RESULT__NOT_SET;
 	reply->init = NULL;
@@ -241,6 +250,7 @@ enum request_outcome request_dispatch(struct control *control, struct session *s
 
 	call.control = control;
 	call.session = session;
+	call.id = NULL;
 	call.progress = progress;
 	call.request = request;
 	call.attempt = attempt;
@@ -251,11 +261,17 @@ enum request_outcome request_dispatch(struct control *control, struct session *s
 	reply.serial = request->serial;
 	frame.body_case = RDMABROKER__FRAME__BODY_REPLY;
 	frame.reply = &reply;
-	if (attempt != REQUEST_AGAIN)
+	if (attempt != REQUEST_AGAIN && attempt != REQUEST_ASIDE)
 		session_begin_request(session);
 	r = carry_out(&call);
 	if (r == -EINPROGRESS)
 		return REQUEST_WAIT;
+	if (r != 0 && attempt == REQUEST_ASIDE) {
+		r = count_refusal(&call, r);
+		if (call.id)
+			conn_refuse(call.id, r, &call.failure);
+		return REQUEST_GO_ON;
+	}
 	/* A refusal before Hello has succeeded ends the connection. A reply that requires a proof is no refusal. */
 	outcome = progress->stage == REQUEST_SERVING ||
 				  (progress->stage == REQUEST_GREETING && r == 0) ?

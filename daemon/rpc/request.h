@@ -41,6 +41,8 @@ struct request_progress {
 enum request_attempt {
 	REQUEST_FIRST,
 	REQUEST_AGAIN, /* it was dispatched before, and ended in REQUEST_WAIT */
+	/* the same, of a request that was set aside (kept.h): a refusal is an event, CONNECT_ERROR */
+	REQUEST_ASIDE,
 	REQUEST_REPEATED, /* a previous process of the daemon had received it, see repeat.h */
 };
 

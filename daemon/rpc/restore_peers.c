@@ -30,6 +30,8 @@ struct taken {
 	struct repeat repeat;
 	const struct ledger_request *requests;
 	size_t n_requests;
+	const struct ledger_aside *asides;
+	size_t n_asides;
 	const struct ledger_packet *packets;
 	size_t n_packets;
 	const struct ledger_lease *leases;
@@ -168,12 +170,18 @@ static void find_rows(struct taken *taken, const struct old_ledger *old)
 	repeat->n_ids = FIND_ALL(&repeat->ids, old->ids, old->n_ids, number);
 	repeat->n_groups = FIND_ALL(&repeat->groups, old->groups, old->n_groups, number);
 	taken->n_requests = FIND_ALL(&taken->requests, old->requests, old->n_requests, number);
+	taken->n_asides = FIND_ALL(&taken->asides, old->asides, old->n_asides, number);
 	taken->n_packets = FIND_ALL(&taken->packets, old->packets, old->n_packets, number);
 	taken->n_leases = FIND_ALL(&taken->leases, old->leases, old->n_leases, number);
 	if (old->n_old_leases > 0)
 		taken->old_leases = bsearch(&number, old->old_leases, old->n_old_leases,
 					    sizeof(*old->old_leases), compare_numbers);
 	note_sent(taken);
+	repeat->packet = taken->row->packet;
+	repeat->len = ledger_note_length(&taken->row->received);
+	if (repeat->len > sizeof(taken->row->packet))
+		repeat->len = 0;
+	repeat->repeated = taken->row->repeated;
 	for (size_t i = 0; i < repeat->n_ids; i++)
 		restore_undo(&repeat->ids[i]);
 }
@@ -230,6 +238,33 @@ static void restore_all_living(const struct taken *taken, bool event_lost)
 	}
 }
 
+static struct repeat get_aside(const struct taken *taken, const struct ledger_aside *row)
+{
+	struct repeat ret = taken->repeat;
+
+	ret.packet = row->packet;
+	ret.len = row->len <= sizeof(row->packet) ? row->len : 0;
+	ret.repeated = row->repeated;
+	return ret;
+}
+
+/* The previous process can have died before it noted that a request which is set aside is not received any more. */
+static void go_on(const struct taken *taken)
+{
+	const struct repeat *received = &taken->repeat;
+	bool is_aside = false;
+
+	for (size_t i = 0; i < taken->n_asides; i++) {
+		struct repeat aside = get_aside(taken, &taken->asides[i]);
+
+		is_aside |= aside.len == received->len &&
+			    memcmp(aside.packet, received->packet, aside.len) == 0;
+		repeat_go_on_aside(&aside, taken->asides[i].id, taken->peer);
+	}
+	if (!is_aside)
+		repeat_go_on(received, taken->peer);
+}
+
 static void restore_ids(struct takeover *takeover, struct core *core, bool event_lost,
 			const void *busy, size_t busy_len)
 {
@@ -262,7 +297,7 @@ static void restore_ids(struct takeover *takeover, struct core *core, bool event
 		lease_restore(taken->peer->session, taken->row, taken->leases, taken->n_leases,
 			      taken->old_leases);
 		restore_others(taken, event_lost, /* listeners= */ false);
-		repeat_go_on(&taken->repeat, taken->peer);
+		go_on(taken);
 	}
 }
 
@@ -357,6 +392,11 @@ int restore_peers(struct peers *peers, struct published_sockets *published_socke
 		}
 		taken->row = row;
 		find_rows(taken, old);
+		for (size_t k = 0; k < taken->n_asides; k++) {
+			struct repeat aside = get_aside(taken, &taken->asides[k]);
+
+			repeat_prepare(&aside, core_get_fabric(peers->core));
+		}
 		repeat_prepare(&taken->repeat, core_get_fabric(peers->core));
 		take_session(taken, peers);
 		n += taken->peer != NULL;

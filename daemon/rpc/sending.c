@@ -20,7 +20,9 @@
 uint32_t sending_wants(const struct peer *peer)
 {
 	/* While nothing is read, EPOLLRDHUP is selected, so that a hang-up is still noticed. */
-	uint32_t reads = peer->waiting || !list_is_empty(&peer->pausing) ? EPOLLRDHUP : EPOLLIN;
+	uint32_t reads = peer->waiting || peer->behind || !list_is_empty(&peer->pausing) ?
+				 EPOLLRDHUP :
+				 EPOLLIN;
 
 	if (outbox_is_empty(&peer->outbox) && peer->n_lost == 0)
 		return reads;

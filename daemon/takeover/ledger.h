@@ -35,6 +35,8 @@
 #define LEDGER_RULES 1024 /* the text of a restriction's rules, with its NUL */
 #define LEDGER_NAME 40 /* the name of a published socket, with its NUL */
 #define LEDGER_PART 480 /* bytes of a packet in one row */
+#define LEDGER_ASIDES (1u << 16)
+#define LEDGER_ASIDE 488 /* longest packet of a request that is set aside */
 #define LEDGER_PACKET 1024 /* longest packet of a request that is kept */
 
 struct fdstore;
@@ -171,6 +173,16 @@ struct ledger_request {
 	uint8_t data[256];
 };
 
+/* A request that is set aside, see rpc/kept.h. An older daemon does not read these: the request is lost. */
+struct ledger_aside {
+	uint64_t session; /* the number of its session; 0: the row is free */
+	uint32_t id; /* the id's handle */
+	uint16_t len;
+	uint8_t repeated; /* as in struct ledger_session */
+	uint8_t reserved;
+	uint8_t packet[LEDGER_ASIDE];
+};
+
 /* A part of a packet that the client's socket has not accepted yet. */
 struct ledger_packet {
 	uint64_t session; /* the number of its session; 0: the row is free */
@@ -295,7 +307,8 @@ struct ledger *ledger_free(struct ledger *ledger); /* what is stored stays store
 	TABLE(lease, LEDGER_LEASES, leases, n_leases)                         \
 	TABLE(learned, 1, learned, n_learned)                                 \
 	TABLE(sighting, LEDGER_SIGHTINGS, sightings, n_sightings)             \
-	TABLE(sampling, 1, samplings, n_samplings)
+	TABLE(sampling, 1, samplings, n_samplings)                            \
+	TABLE(aside, LEDGER_ASIDES, asides, n_asides)
 
 enum ledger_table {
 #define TABLE(name, ...) LEDGER_TABLE_##name,

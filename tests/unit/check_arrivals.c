@@ -224,7 +224,7 @@ static uint64_t count_requests(const struct wire_client *many, size_t n)
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < n; i++)
-		sum += many[i].session->last_request;
+		sum += many[i].session->n_requests;
 	return sum;
 }
 

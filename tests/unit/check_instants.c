@@ -271,6 +271,15 @@ START_TEST(every_instant_of_a_session)
 END_TEST
 
 /* The same with sessions whose replies come by another session's socket, see Hello.replies_to. */
+/* Connect and accept are set aside while their QPs are looked up. */
+START_TEST(every_instant_quiet)
+{
+	be_quiet();
+	new_numbers = 0;
+	die_at_every_instant();
+}
+END_TEST
+
 START_TEST(every_instant_apart)
 {
 	be_apart();
@@ -453,5 +462,5 @@ UNIT_MAIN("instants", succession_set_up, succession_tear_down, every_instant,
 	  every_instant_without_a_time_wait, every_instant_of_a_listener,
 	  every_instant_of_a_session, every_instant_of_a_member_of_a_group,
 	  every_instant_of_a_reject, every_instant_of_a_look_up, every_instant_of_a_take_over,
-	  every_instant_apart, every_instant_of_a_listener_apart,
+	  every_instant_quiet, every_instant_apart, every_instant_of_a_listener_apart,
 	  every_instant_of_a_member_of_a_group_apart, every_instant_of_a_take_over_apart)

@@ -243,7 +243,7 @@ START_TEST(the_old_id_still_has_the_port)
 	run_loop();
 	port = port_of(id);
 	ck_assert_int_eq(option_set(id, RDMA_OPTION_ID_TOS, 32, &why), 0);
-	client.session->last_request++;
+	session_begin_request(client.session);
 	fake_fail_next(core->fabric, FAKE_BIND, -EINPROGRESS);
 	ck_assert_int_eq(resolve_route(id, 100, &why), -EINPROGRESS);
 	/* It keeps its peer. */

@@ -378,6 +378,44 @@ START_TEST(request_that_waits)
 }
 END_TEST
 
+/* A connect and an accept are set aside (rpc/kept.h) when the daemon is killed: the next process carries them out. */
+START_TEST(requests_that_are_set_aside)
+{
+	struct rdmabroker_conn_param param = { .size = sizeof(param), .qp_num = 17 };
+	be_quiet();
+	start_listening();
+	id = new_id(client);
+	resolve(id);
+	fake_hold_lookups(fake_last(), true);
+	ck_assert_int_eq(rdmabroker_connect(id, &param), 0);
+	run_all();
+	restart();
+	expect(server, RDMABROKER_EVENT_CONNECT_REQUEST, listener);
+	fake_hold_lookups(fake_last(), true);
+	param.qp_num = 18;
+	ck_assert_int_eq(rdmabroker_accept(accepted, &param), 0);
+	run_all();
+	restart();
+	expect(client, RDMABROKER_EVENT_CONNECT_RESPONSE, id);
+	ck_assert_int_eq(rdmabroker_establish(id), 0);
+	expect(server, RDMABROKER_EVENT_ESTABLISHED, accepted);
+	end_connection();
+	rdmabroker_destroy_id(id);
+
+	/* Of a request that has outlived two processes nobody knows whether it ends them. */
+	id = new_id(client);
+	resolve(id);
+	fake_hold_lookups(fake_last(), true);
+	ck_assert_int_eq(rdmabroker_connect(id, &param), 0);
+	run_all();
+	restart();
+	fake_hold_lookups(fake_last(), true);
+	run_all();
+	restart();
+	ck_assert_int_eq(expect(client, RDMABROKER_EVENT_CONNECT_ERROR, id), -EAGAIN);
+}
+END_TEST
+
 static const struct sockaddr *group(uint8_t last)
 {
 	static struct sockaddr_in in = { .sin_family = AF_INET };
@@ -674,8 +712,8 @@ UNIT_MAIN("takeover", succession_set_up, succession_tear_down, connections_and_l
 	  client_that_ends_meanwhile, requests_that_come_meanwhile, ids_that_have_not_begun,
 	  resolved_address, handshakes, connection_request_that_waits,
 	  connection_request_with_settings, connection_request_without_listener, request_that_waits,
-	  multicast_groups, client_that_does_not_read, client_that_calls_and_does_not_read,
-	  policy_on_disk_is_in_force, connection_in_a_partition_that_was_named,
-	  path_that_is_set_after_a_restart, policy_on_disk_has_an_error,
-	  connection_whose_peer_was_asked, request_whose_peer_was_not_asked,
-	  session_keeps_its_owner)
+	  requests_that_are_set_aside, multicast_groups, client_that_does_not_read,
+	  client_that_calls_and_does_not_read, policy_on_disk_is_in_force,
+	  connection_in_a_partition_that_was_named, path_that_is_set_after_a_restart,
+	  policy_on_disk_has_an_error, connection_whose_peer_was_asked,
+	  request_whose_peer_was_not_asked, session_keeps_its_owner)

@@ -46,7 +46,7 @@ static void on_event(void *userdata, const struct session_event *event)
 		strcpy(e->text, event->failure->text);
 }
 
-static void on_resume(void *userdata)
+static void on_resume(void *userdata, uint32_t handle)
 {
 	struct record *record = userdata;
 

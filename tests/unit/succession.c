@@ -20,6 +20,7 @@ static struct rdmabroker *replies; /* NULL: the replies of a session come by its
 struct rdmabroker *server, *client;
 struct rdmabroker_id *listener, *accepted, *id;
 jmp_buf killed;
+static unsigned flags; /* of sessions */
 bool kills_in_wait;
 void (*before_kill)(void);
 
@@ -122,6 +123,15 @@ void be_apart(void)
 	ck_assert_int_ge(rdmabroker_get_fd(client), 0);
 }
 
+void be_quiet(void)
+{
+	rdmabroker_close(client);
+	rdmabroker_close(server);
+	flags = RDMABROKER_FAIL_BY_EVENT;
+	server = open_session();
+	client = open_session();
+}
+
 unsigned n_sessions(void)
 {
 	return replies ? 3 : 2;
@@ -129,7 +139,9 @@ unsigned n_sessions(void)
 
 struct rdmabroker *open_session(void)
 {
-	const struct rdmabroker_options options = { .size = sizeof(options), .replies = replies };
+	const struct rdmabroker_options options = { .size = sizeof(options),
+						    .flags = flags,
+						    .replies = replies };
 	struct rdmabroker *session;
 
 	ck_assert_int_eq(rdmabroker_open(&options, &session), 0);
@@ -143,6 +155,7 @@ void succession_set_up(void)
 	place_make("allow any\n", "[Daemon]\nLogLevel=error\n");
 	hooks_reset();
 	fake_set_event_read(hooks_step);
+	flags = 0;
 	manager_begin(place_path("common", paths[0]), getenv("RDMABROKER_SOCKET"),
 		      place_path("helper", paths[1]));
 	start_broker();

@@ -44,6 +44,8 @@ void restart(void);
 void restart_with(const char *rules); /* with OnReload=enforce */
 
 struct rdmabroker *open_session(void);
+/* CLIENT and SERVER become sessions whose steps get a reply only if they fail. */
+void be_quiet(void);
 /* SERVER and CLIENT become sessions whose replies come by a third one. They have descriptors that block. */
 void be_apart(void);
 unsigned n_sessions(void); /* that succession_set_up() and be_apart() have opened */

@@ -161,6 +161,10 @@ static void read_frame(struct wire_client *client, const uint8_t *buf, size_t n)
 	if (frame->body_case == RDMABROKER__FRAME__BODY_EVENT) {
 		if (frame->event->request_id)
 			client->request = frame->event->request_id;
+		if (frame->event->type == RDMA_CM_EVENT_CONNECT_ERROR) {
+			client->n_errors++;
+			client->event_status = frame->event->status;
+		}
 	} else if (frame->body_case != RDMABROKER__FRAME__BODY_NOTICE) {
 		ck_assert_int_eq(frame->body_case, RDMABROKER__FRAME__BODY_REPLY);
 		failure = frame->reply->failure;

@@ -28,6 +28,8 @@ struct wire_client {
 	int error; /* of the last reply: errno */
 	char text[256]; /* of the last reply */
 	uint32_t request; /* the id of the last CONNECT_REQUEST */
+	unsigned n_errors; /* events CONNECT_ERROR */
+	int event_status; /* of the last of them */
 };
 
 struct wire {

@@ -56,7 +56,7 @@ static void end(struct id *id, int error)
 
 	priority->asks = fabric_id_free(priority->asks);
 	priority->error = error;
-	id->session->ops->resume(id->session->userdata);
+	id->session->ops->resume(id->session->userdata, /* handle= */ 0);
 }
 
 static void on_event(void *userdata, struct fabric_event *event)

@@ -24,7 +24,7 @@ struct qpcheck {
 	char device[64];
 	uint32_t qpn;
 	int answer; /* the result of fabric_qp_belongs() */
-	uint64_t request; /* the session.last_request that the result is for; 0: none */
+	uint64_t request; /* the session.request that has asked; 0: none */
 	/* why it is unknown whose the QP is, although qpcheck_run() last returned 0; NULL: it is the client's */
 	const char *unknown;
 };

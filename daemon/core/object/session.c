@@ -7,9 +7,15 @@
 #include "proto/text.h"
 #include "takeover/ledger.h"
 
-void session_begin_request(struct session *session)
+uint64_t session_begin_request(struct session *session)
 {
-	session->last_request++;
+	session->request = ++session->n_requests;
+	return session->request;
+}
+
+void session_go_on_with(struct session *session, uint64_t number)
+{
+	session->request = number;
 }
 
 void session_count_refusal(struct session *session, enum status status)
@@ -37,7 +43,7 @@ void session_resume_all(struct list *waiting)
 		struct session *session = container_of(l, struct session, waiting);
 
 		list_remove(l);
-		session->ops->resume(session->userdata);
+		session->ops->resume(session->userdata, /* handle= */ 0);
 	}
 }
 

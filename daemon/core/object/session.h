@@ -78,10 +78,10 @@ struct session_ops {
 	/* Policy or an admin ends the session: the callee has to free it, but not from within this call. */
 	void (*end)(void *userdata, const char *why);
 	/*
-	 * The request that returned -EINPROGRESS can be repeated. The callee must not repeat it from within this
-	 * call.
+	 * The request that returned -EINPROGRESS can be repeated: HANDLE is the id whose conn_is_looked_up() was true; 0: it
+	 * waits for something else. The callee must not repeat it from within this call.
 	 */
-	void (*resume)(void *userdata);
+	void (*resume)(void *userdata, uint32_t handle);
 	/*
 	 * Sends NOTICE to the client. False: it is dropped, because the client does not read. A session that is ending
 	 * gets none, which is true. The callee must not free the session, nor end it because the client does not read.
@@ -132,7 +132,9 @@ struct session {
 	/* for identity.pidfd; the caller of session_new() charges the socket */
 	struct charge fds;
 	struct admitted admitted;
-	uint64_t last_request; /* number of the latest request, from 1; 0: none yet */
+	uint64_t n_requests; /* that have begun */
+	uint64_t
+		request; /* the number, from 1, of the one that is carried out or waits; 0: none yet */
 	size_t n_examined; /* see session_take_examined() */
 	struct watch *watch; /* NULL: none */
 	bool serves; /* the session is the helper that answers inquiries, see inquiry.h */
@@ -144,7 +146,10 @@ struct session {
 	struct list enforcing;
 };
 
-void session_begin_request(struct session *session);
+/* A request begins. Returns its number. */
+uint64_t session_begin_request(struct session *session);
+/* The request NUMBER, which has waited, goes on. */
+void session_go_on_with(struct session *session, uint64_t number);
 void session_count_refusal(struct session *session, enum status status);
 /* Makes the session's request wait until session_resume_all() is called for the list WAITING. */
 void session_wait(struct session *session, struct list *waiting);
@@ -190,6 +195,11 @@ static inline struct core *session_get_core(const struct session *session)
 static inline uint64_t session_get_number(const struct session *session)
 {
 	return session->number;
+}
+
+static inline uint64_t session_get_request(const struct session *session)
+{
+	return session->request;
 }
 
 static inline struct identity *session_get_identity(struct session *session)

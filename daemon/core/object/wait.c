@@ -56,7 +56,7 @@ static void resume_if(struct waits *waits, bool (*filter)(const struct session *
 		if (!filter(session, port))
 			continue;
 		list_remove(l);
-		session->ops->resume(session->userdata);
+		session->ops->resume(session->userdata, /* handle= */ 0);
 	}
 }
 
@@ -124,8 +124,8 @@ int wait_for_fabric(struct session *session, in_port_t port)
 	struct waits *waits = session->core->waits;
 	struct wait *wait = &session->wait;
 
-	if (wait->request != session->last_request || wait->for_others) {
-		wait->request = session->last_request;
+	if (wait->request != session->request || wait->for_others) {
+		wait->request = session->request;
 		wait->until_ms = clock_ms() + waits->max_ms;
 	} else if (is_over(session, port)) {
 		return 0;
@@ -142,9 +142,9 @@ int wait_for_others(struct session *session)
 	struct waits *waits = session->core->waits;
 	struct wait *wait = &session->wait;
 
-	if (wait->waited_for_others == session->last_request)
+	if (wait->waited_for_others == session->request)
 		return 0;
-	wait->waited_for_others = session->last_request;
+	wait->waited_for_others = session->request;
 	/* FOR_OTHERS makes a later wait_for_fabric() set a new deadline. */
 	wait->until_ms = clock_ms() + WAIT_FOR_OTHERS_MS;
 	wait->for_others = true;

@@ -33,10 +33,10 @@ struct waits {
 /* How a session's request waits, or waited last. */
 struct wait {
 	in_port_t port; /* in network order; 0: not for a port */
-	uint64_t request; /* session.last_request of the last wait for the fabric; 0: none */
+	uint64_t request; /* session.request of the last wait for the fabric; 0: none */
 	uint64_t until_ms; /* CLOCK_MONOTONIC: the deadline of this wait */
 	bool for_others; /* this wait is for other sessions, not for the fabric */
-	/* session.last_request of the last wait for other sessions; 0: none */
+	/* session.request of the last wait for other sessions; 0: none */
 	uint64_t waited_for_others;
 };
 

@@ -38,6 +38,17 @@ static int check_qp(struct id *id, uint32_t qpn, struct failure *failure)
 	return r != 0 ? r : qpcheck_run(id, info.device, qpn, failure);
 }
 
+void conn_refuse(struct id *id, int r, const struct failure *failure)
+{
+	if (id->state != ID_MOVED)
+		notify_failure(id, RDMA_CM_EVENT_CONNECT_ERROR, r, failure);
+}
+
+bool conn_is_looked_up(const struct id *id)
+{
+	return id->handshake.qp_check.lookup != NULL;
+}
+
 static int set_local_ece(struct id *id, const struct ibv_ece *ece, struct failure *failure)
 {
 	int r;

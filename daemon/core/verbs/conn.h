@@ -21,6 +21,13 @@ int conn_reject(struct id *id, const void *data, size_t len, bool ece, struct fa
 int conn_disconnect(struct id *id, struct failure *failure);
 
 /*
+ * A connect or accept of ID fails after the client could count it as done, so an event CONNECT_ERROR says why: R is a status
+ * that FAILURE explains, or a negative errno. The client of an id that was handed over meanwhile has nothing to learn.
+ */
+void conn_refuse(struct id *id, int r, const struct failure *failure);
+/* Whether a connect or accept of ID waits for the look-up of its QP, see session_ops.resume. */
+bool conn_is_looked_up(const struct id *id);
+/*
  * Decides again about ID.held, and sends it, or holds it back again. It is also called when the look-up that it has
  * begun is done. On failure the client gets CONNECT_ERROR.
  */

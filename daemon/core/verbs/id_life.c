@@ -199,7 +199,7 @@ void id_set_state(struct id *id, enum id_state state)
 	/* No event of the route will come any more, so the request that waits for one is refused. */
 	if (IN(state) & (IN(ID_REMOVED) | IN(ID_REVOKED) | IN(ID_FAILED) | IN(ID_MOVED)) &&
 	    route_is_awaited(&id->route))
-		id->session->ops->resume(id->session->userdata);
+		id->session->ops->resume(id->session->userdata, /* handle= */ 0);
 }
 
 /* Move */
@@ -242,15 +242,16 @@ static void end_qp_check(struct id *from)
 	struct qpcheck *check = &from->handshake.qp_check;
 
 	if (check->lookup)
-		from->session->ops->resume(from->session->userdata);
+		from->session->ops->resume(from->session->userdata, from->handle);
 	check->lookup = fabric_lookup_cancel(check->lookup);
+	check->request = 0;
 }
 
 /* The same, for a request of attributes. */
 static void end_priority(struct id *from)
 {
 	if (from->handshake.priority.asks)
-		from->session->ops->resume(from->session->userdata);
+		from->session->ops->resume(from->session->userdata, /* handle= */ 0);
 	priority_done(from);
 }
 

@@ -78,7 +78,7 @@ static struct lease *lease_free(struct lease *lease)
 	if (session->opening == lease) {
 		session->opening = NULL;
 		if (!session->ending)
-			session->ops->resume(session->userdata);
+			session->ops->resume(session->userdata, /* handle= */ 0);
 	}
 	admitted_done(&lease->admitted);
 	charge_done(&lease->charge);
@@ -122,7 +122,7 @@ static void on_access(void *userdata, int answer)
 
 	lease->waits = false;
 	lease->r = answer;
-	lease->session->ops->resume(lease->session->userdata);
+	lease->session->ops->resume(lease->session->userdata, /* handle= */ 0);
 }
 
 static enum fabric_access fabric_access(enum policy_access access)

@@ -77,7 +77,7 @@ static void on_end(void *userdata, const char *why)
 	set_timer(lingers);
 }
 
-static void on_resume(void *userdata)
+static void on_resume(void *userdata, uint32_t handle)
 {
 }
 

@@ -15,9 +15,7 @@ static void on_qp_answer(void *userdata, int answer)
 
 	id->handshake.qp_check.lookup = NULL;
 	id->handshake.qp_check.answer = answer;
-	/* Only the present request can use the result: later the number can belong to another QP. */
-	id->handshake.qp_check.request = session->last_request;
-	session->ops->resume(session->userdata);
+	session->ops->resume(session->userdata, id->handle);
 }
 
 /* Returns the result of fabric_qp_belongs(). -EINPROGRESS: on_qp_answer() will be called with the result. */
@@ -27,16 +25,17 @@ static int ask_about_qp(struct id *id, const char *device, uint32_t qpn)
 	struct qpcheck *check = &id->handshake.qp_check;
 	bool is_same = check->qpn == qpn && strcmp(check->device, device) == 0;
 
-	if (is_same && check->lookup)
-		return -EINPROGRESS;
-	if (is_same && check->request > 0 && check->request == session->last_request)
-		return check->answer;
+	/* Only the request that has asked can use the result: later the number can belong to another QP. */
+	if (is_same && check->request > 0 && check->request == session->request)
+		return check->lookup ? -EINPROGRESS : check->answer;
 	check->lookup = fabric_lookup_cancel(check->lookup);
-	check->request = 0;
+	check->request = session->request;
 	check->qpn = qpn;
 	text_copy(check->device, sizeof(check->device), device);
-	return fabric_qp_belongs(&check->lookup, session->core->fabric, device, qpn,
-				 session->identity.pid, session->identity.owner, on_qp_answer, id);
+	check->answer = fabric_qp_belongs(&check->lookup, session->core->fabric, device, qpn,
+					  session->identity.pid, session->identity.owner,
+					  on_qp_answer, id);
+	return check->answer;
 }
 
 /* The look-up goes by the pid, which must be the client's. */

@@ -177,7 +177,7 @@ static void end_wait(struct id *id)
 
 	id->route.path_waits = false;
 	if (is_awaited)
-		id->session->ops->resume(id->session->userdata);
+		id->session->ops->resume(id->session->userdata, /* handle= */ 0);
 }
 
 static void route_again(struct id *id)

@@ -311,7 +311,7 @@ static void on_workload(void *userdata, struct workload *found)
 
 	session->workload_lookup = NULL;
 	identity_set_workload(&session->identity, found);
-	session->ops->resume(session->userdata);
+	session->ops->resume(session->userdata, /* handle= */ 0);
 }
 
 int session_find_workload(struct session *session, struct failure *failure)
