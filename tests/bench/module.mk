@@ -31,7 +31,7 @@ bench: bench-packages
 bench-run: all bench-build guest-image guest-dest
 	$(Q)mkdir -p $(O)/bench
 	$(Q)cp -t $(O)/guest/share/bin $(addprefix $(O)/tests/bench/rdmabroker-,bench bench-worker)
-	$(Q)$(guest-dir)/run --image $(O)/guest --share $(O)/guest/share --timeout 7200 -- suites/bench.sh \
+	$(Q)$(guest-dir)/run --count --image $(O)/guest --share $(O)/guest/share --timeout 7200 -- suites/bench.sh \
 		--rounds '$(ROUNDS)' --connects '$(CONNECTS)' --clients '$(CLIENTS)' $(BENCH_OPTIONS)
 	$(Q)cp -t $(O)/bench $(O)/guest/share/report.txt
 	@echo 'The report is $(O)/bench/report.txt.'
