@@ -94,8 +94,6 @@ bool kept_blocks(const struct list *asides, const Rdmabroker__Request *request)
 {
 	uint32_t handle = request_get_handle(request);
 
-	if (list_is_empty(asides))
-		return false;
 	if (handle > 0)
 		return kept_find(asides, handle) != NULL;
 	return request->op_case == RDMABROKER__REQUEST__OP_GOODBYE ||

@@ -220,7 +220,8 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const i
 			  "it sent file descriptors with a request that takes none or only one");
 		return;
 	}
-	if (!kept && kept_blocks(&peer->asides, frame->request)) {
+	if (!kept && !list_is_empty(&peer->asides) &&
+	    kept_blocks(&peer->asides, frame->request)) {
 		stay_behind(peer, data, len, attempt == REQUEST_REPEATED);
 		return;
 	}
@@ -249,7 +250,8 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const i
 	/* What was set aside is not the packet that was received last. */
 	if (!kept || !kept->was_aside)
 		record_answered(peer);
-	kept_free(kept);
+	if (kept)
+		kept_free(kept);
 }
 
 static void go_on(struct peer *peer)
