@@ -7,8 +7,6 @@
 #include "takeover/ledger.h"
 #include "util/util.h"
 
-#define ASIDES_MAX 32 /* of a session */
-
 struct kept *kept_new(const uint8_t *data, size_t len, uint32_t handle, uint64_t number)
 {
 	struct kept *kept = malloc(sizeof(*kept) + len);
@@ -57,7 +55,7 @@ bool kept_set_aside(struct kept *kept, struct list *asides, struct ledger *ledge
 
 	list_for_each(l, asides)
 		n++;
-	if (n >= ASIDES_MAX || !add_row(kept, ledger, session))
+	if (n >= KEPT_ASIDES_MAX || !add_row(kept, ledger, session))
 		return false;
 	kept->was_aside = true;
 	list_insert(asides, &kept->link);

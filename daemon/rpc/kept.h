@@ -23,6 +23,8 @@
 #include "proto/rdmabroker.pb-c.h"
 #include "util/list.h"
 
+#define KEPT_ASIDES_MAX 16 /* of a session */
+
 struct ledger;
 struct ledger_aside;
 

@@ -167,9 +167,9 @@ static void keep(struct peer *peer, const Rdmabroker__Request *request, const ui
 {
 	struct session *session = peer->session;
 	const struct ledger_session *row = session_get_row(session);
-	bool is_new = !kept;
+	bool was_received = !kept || !kept->was_aside;
 
-	if (is_new) {
+	if (!kept) {
 		kept = kept_new(data, len, request_get_handle(request),
 				session_get_request(session));
 		if (!kept) {
@@ -182,7 +182,7 @@ static void keep(struct peer *peer, const Rdmabroker__Request *request, const ui
 	    !kept_set_aside(kept, &peer->asides, core_get_ledger(session_get_core(session)),
 			    session_get_number(session)))
 		peer->waiting = kept;
-	else if (is_new)
+	else if (was_received)
 		record_answered(peer);
 	sending_update(peer);
 }

@@ -5,6 +5,7 @@
 
 #include "core/object/restriction.h"
 #include "rpc/peer.h"
+#include "rpc/kept.h"
 #include "takeover/ledger.h"
 #include "tests/unit/unit.h"
 #include "tests/unit/wire.h"
@@ -25,7 +26,7 @@
 #define BYTES_MAX (16777216u / PART)
 #define ROWS_MAX (LEDGER_PACKETS / 2 / PART)
 #define LIMIT_MB \
-	310 /* the comment above MemoryMax= in the unit has the figure, with librdmacm's part */
+	330 /* the comment above MemoryMax= in the unit has the figure, with librdmacm's part */
 
 static struct wire_client replies, clients[N_SESSIONS];
 
@@ -191,8 +192,10 @@ START_TEST(a_user_at_every_limit)
 	rows = N_SESSIONS * (sizeof(struct ledger_session) +
 			     RESTRICTION_DEPTH_MAX * sizeof(struct ledger_restriction)) +
 	       N_SESSIONS * DEVICES * sizeof(struct ledger_lease) +
-	       IDS_MAX * sizeof(struct ledger_id) + ROWS_MAX * sizeof(struct ledger_packet);
+	       IDS_MAX * sizeof(struct ledger_id) + ROWS_MAX * sizeof(struct ledger_packet) +
+	       N_SESSIONS * KEPT_ASIDES_MAX * sizeof(struct ledger_aside);
 	rows *= PART;
+	heap += PART * N_SESSIONS * KEPT_ASIDES_MAX * (sizeof(struct kept) + LEDGER_ASIDE);
 	printf("One user at every limit: %zu MB of heap, %zu MB of the ledger.\n", heap >> 20,
 	       rows >> 20);
 	ck_assert_uint_le((heap + rows) >> 20, LIMIT_MB);
