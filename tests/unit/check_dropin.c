@@ -105,6 +105,29 @@ START_TEST(many_connections)
 }
 END_TEST
 
+#define N_BEFORE 64
+
+/*
+ * While the program takes no event, a reply does not settle the requests before it sooner than the events that were sent
+ * before the reply are received. So the library does not ask for one with each request.
+ */
+START_TEST(many_requests_before_the_first_event)
+{
+	struct rdma_cm_id *ids[N_BEFORE];
+
+	warm_up();
+	for (int i = 0; i < N_BEFORE; i++) {
+		DO(&client, rdma_create_id(client.channel, &ids[i], NULL, RDMA_PS_TCP));
+		DO(&client, rdma_resolve_addr(ids[i], NULL, addr(PORT), 1000));
+	}
+	COUNTS(&client, N_BEFORE + 2 * 3, 3);
+	for (int i = 0; i < N_BEFORE; i++)
+		ck_assert_ptr_eq(await(&client, RDMA_CM_EVENT_ADDR_RESOLVED), ids[i]);
+	for (int i = 0; i < N_BEFORE; i++)
+		DO(&client, rdma_destroy_id(ids[i]));
+}
+END_TEST
+
 START_TEST(options_travel_with_the_first_request)
 {
 	uint8_t tos = 32;
@@ -631,10 +654,10 @@ END_TEST
 
 UNIT_MAIN("dropin", set_up, tear_down, bound_connection, unbound_connection,
 	  connection_from_a_chosen_port, ports_are_free_after_destroy, many_connections,
-	  options_travel_with_the_first_request, tos_between_address_and_route,
-	  migration_between_address_and_route, one_system_call_for_an_event,
-	  a_route_that_is_requested_early, calls_that_the_state_does_not_allow, refusals_of_policy,
-	  caps_of_the_rule, reasons_are_printed, the_first_refusal_is_printed,
-	  refusals_without_a_channel, ids_without_a_channel_share_a_session,
-	  ids_without_a_channel_at_a_time, a_kept_session_of_another_user,
-	  a_kept_session_that_is_lost, descriptors)
+	  many_requests_before_the_first_event, options_travel_with_the_first_request,
+	  tos_between_address_and_route, migration_between_address_and_route,
+	  one_system_call_for_an_event, a_route_that_is_requested_early,
+	  calls_that_the_state_does_not_allow, refusals_of_policy, caps_of_the_rule,
+	  reasons_are_printed, the_first_refusal_is_printed, refusals_without_a_channel,
+	  ids_without_a_channel_share_a_session, ids_without_a_channel_at_a_time,
+	  a_kept_session_of_another_user, a_kept_session_that_is_lost, descriptors)

@@ -14,8 +14,8 @@
 #include "proto/codec.h"
 #include "proto/packet.h"
 
-#define UNANSWERED_MAX \
-	16 /* with this many pending calls that get no reply on success, call_send() requests one */
+/* With this many pending calls that get no reply on success, and none answered since, call_send() requests one. */
+#define UNANSWERED_MAX 16
 
 static uint32_t next_serial(struct wire *wire)
 {
@@ -165,14 +165,19 @@ int call_begin(struct wire *wire, struct call *call, Rdmabroker__Request *reques
 	return r;
 }
 
-/* If there are many calls that the broker answers only if they fail, asks something for its reply, which settles them. */
+/*
+ * If there are many calls that the broker answers only if they fail, asks something for its reply, which settles them. After
+ * such a reply, calls can be pending until a thread has received the events that were sent before it: another reply would
+ * settle none of them sooner.
+ */
 static int limit_unanswered(struct wire *wire, int timeout_ms)
 {
 	REQUEST(request, m, ListDevices, LIST_DEVICES, list_devices);
 	struct call call = { .name = "list_devices" };
 	int r;
 
-	if (wire->n_unanswered < UNANSWERED_MAX || timeout_ms == 0)
+	if (wire->n_unanswered < UNANSWERED_MAX || wire->n_sent - wire->answered < UNANSWERED_MAX ||
+	    timeout_ms == 0)
 		return 0;
 	r = call_exchange(wire, &call, &request, timeout_ms);
 	if (r == 0)

@@ -75,7 +75,7 @@ int pending_answer(struct wire *wire, struct call *call, Rdmabroker__Frame *fram
 	} else {
 		/* A failure of an earlier call can still be in the socket. */
 		of->n_told = frame->reply->n_sent;
-		of->settles = call->order;
+		of->settles = of->answered = call->order;
 		pending_settle_received(of);
 	}
 	pending_remove(wire, call);

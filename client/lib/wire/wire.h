@@ -87,6 +87,7 @@ struct wire {
 	/* what the last reply has said: so many packets were sent before it, and it answers the call SETTLES */
 	uint32_t n_told;
 	uint64_t settles; /* 0: the calls before it are settled */
+	uint64_t answered; /* that call, also when those before it are settled */
 
 	uint32_t serial; /* of a direct wire: for calls whose reply comes by its own socket */
 	uint64_t n_sent;
