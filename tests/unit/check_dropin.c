@@ -105,6 +105,24 @@ START_TEST(many_connections)
 }
 END_TEST
 
+/* A server whose client has disconnected confirms that, and nobody waits for the daemon's reply. */
+START_TEST(a_confirmed_disconnect)
+{
+	warm_up();
+	connect_ends(NULL);
+	DO(&client, rdma_disconnect(client.id));
+	await(&client, RDMA_CM_EVENT_DISCONNECTED);
+	await(&server, RDMA_CM_EVENT_DISCONNECTED);
+	server.traffic = (struct hooks_traffic){ 0 };
+	DO(&server, rdma_disconnect(server.id));
+	COUNTS(&server, 1, 0);
+	rdma_destroy_qp(client.id);
+	rdma_destroy_qp(server.id);
+	DO(&client, rdma_destroy_id(client.id));
+	DO(&server, rdma_destroy_id(server.id));
+}
+END_TEST
+
 #define N_BEFORE 64
 
 /*
@@ -654,10 +672,11 @@ END_TEST
 
 UNIT_MAIN("dropin", set_up, tear_down, bound_connection, unbound_connection,
 	  connection_from_a_chosen_port, ports_are_free_after_destroy, many_connections,
-	  many_requests_before_the_first_event, options_travel_with_the_first_request,
-	  tos_between_address_and_route, migration_between_address_and_route,
-	  one_system_call_for_an_event, a_route_that_is_requested_early,
-	  calls_that_the_state_does_not_allow, refusals_of_policy, caps_of_the_rule,
-	  reasons_are_printed, the_first_refusal_is_printed, refusals_without_a_channel,
-	  ids_without_a_channel_share_a_session, ids_without_a_channel_at_a_time,
-	  a_kept_session_of_another_user, a_kept_session_that_is_lost, descriptors)
+	  a_confirmed_disconnect, many_requests_before_the_first_event,
+	  options_travel_with_the_first_request, tos_between_address_and_route,
+	  migration_between_address_and_route, one_system_call_for_an_event,
+	  a_route_that_is_requested_early, calls_that_the_state_does_not_allow, refusals_of_policy,
+	  caps_of_the_rule, reasons_are_printed, the_first_refusal_is_printed,
+	  refusals_without_a_channel, ids_without_a_channel_share_a_session,
+	  ids_without_a_channel_at_a_time, a_kept_session_of_another_user,
+	  a_kept_session_that_is_lost, descriptors)

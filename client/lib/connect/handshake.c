@@ -208,6 +208,20 @@ int rdmabroker_set_local_ece(struct rdmabroker_id *id, const struct ibv_ece *ece
 }
 
 /*
+ * Perhaps the peer has disconnected, and waits for the confirmation. With RDMABROKER_FAIL_BY_EVENT, do not wait for the
+ * outcome: the program knows that the connection has ended, so that a failure tells it nothing.
+ */
+static int confirm(struct rdmabroker_id *id, Rdmabroker__Request *request)
+{
+	const unsigned flags = id->session->flags;
+	struct call like = { .name = "disconnect", .answer = ANSWER_DROPPED };
+
+	if (flags & RDMABROKER_NONBLOCK || !(flags & RDMABROKER_FAIL_BY_EVENT))
+		return idcall_do(id, like.name, request, ANSWER_FAILURE_AS_EVENT, NULL);
+	return idcall_post(id, &like, request, id->session->wire.call_timeout_ms);
+}
+
+/*
  * CALL is as for idcall_step(). Returns 1 if DISCONNECTED was taken before: no event will come, and CALL is not begun.
  * Then the disconnect is sent only with RDMABROKER_CONFIRM_DISCONNECT, to reply to the peer's.
  */
@@ -230,9 +244,8 @@ static int disconnect_id(struct rdmabroker_id *id, struct call *call, int timeou
 		return idcall_step(id, &step, call, &request, timeout_ms);
 	if (!(id->session->flags & RDMABROKER_CONFIRM_DISCONNECT))
 		return 1;
-	/* Perhaps the peer disconnected, and waits for the reply. If the broker is gone, nobody waits. */
-	r = call ? idcall_wait(id, step.name, &request, timeout_ms, NULL) :
-		   idcall_step(id, &step, NULL, &request, 0);
+	r = call ? idcall_wait(id, step.name, &request, timeout_ms, NULL) : confirm(id, &request);
+	/* If the broker is gone, no peer waits for the confirmation. */
 	return r < 0 && r != -ECONNRESET ? r : 1;
 }
 
