@@ -571,7 +571,7 @@ int rdmabroker_check(struct rdmabroker *session)
 		return r;
 	wire_lock(&session->wire);
 	r = wire_check_own(&session->wire);
-	if (r == 0)
+	if (r == 0 && wire_is_direct(&session->wire))
 		r = wire_check_own(session->wire.replies);
 	wire_unlock(&session->wire);
 	return r;

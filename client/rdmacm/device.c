@@ -17,13 +17,6 @@ static LIST_HEAD(, device) devices;
 /* This thread opens a device through librdmabroker, so ibv_open_device() is called with the lock held. */
 static _Thread_local bool is_opening;
 
-static void check_process(void)
-{
-	/* After a fork, the list in the child still has the devices of the parent. */
-	if (!LIST_EMPTY(&devices) && LIST_FIRST(&devices)->pid != getpid())
-		LIST_INIT(&devices);
-}
-
 static int new_device(struct rdmabroker *session, struct ibv_context *verbs, struct device **ret)
 {
 	struct ibv_device_attr attr;
@@ -49,7 +42,10 @@ static int new_device(struct rdmabroker *session, struct ibv_context *verbs, str
 	return 0;
 }
 
-/* True: the device was removed, or the program has closed its descriptors. A new device can have the same name. */
+/*
+ * True: the device was removed, or the program has closed its descriptors, or this is a child that was made without the
+ * handlers of fork(3), so that its list still has its parent's devices. A new device can have the same name.
+ */
 static bool is_gone(const struct device *device)
 {
 	return BROKER(rdmabroker_check_device(device->session, device->verbs)) < 0;
@@ -106,7 +102,6 @@ int device_get(const char *name, struct device **ret)
 	int r;
 
 	pthread_mutex_lock(&lock);
-	check_process();
 	r = find_or_open(name, &device);
 	if (r == 0 && !device->pd) {
 		device->pd = ibv_alloc_pd(device->verbs);
@@ -158,7 +153,6 @@ void devices_sweep(void)
 	struct device *device, *next;
 
 	pthread_mutex_lock(&lock);
-	check_process();
 	for (device = LIST_FIRST(&devices); device; device = next) {
 		next = LIST_NEXT(device, link);
 		if (device->n_users == 0 && is_gone(device))
@@ -177,7 +171,6 @@ void devices_end(void)
 {
 	struct device *device, *next;
 
-	check_process();
 	for (device = LIST_FIRST(&devices); device; device = next) {
 		next = LIST_NEXT(device, link);
 		if (device->n_users == 0)
@@ -273,7 +266,6 @@ struct ibv_context **rdma_get_devices(int *num_devices)
 	if (broker_start() == 0) {
 		FORWARD(rdma_get_devices, num_devices);
 		pthread_mutex_lock(&lock);
-		check_process();
 		session = broker_get_session(NULL);
 		if (session)
 			list = use_all(session, &n);
@@ -296,7 +288,6 @@ void rdma_free_devices(struct ibv_context **list)
 
 	FORWARD(rdma_free_devices, list);
 	pthread_mutex_lock(&lock);
-	check_process();
 	for (struct ibv_context **p = list; *p; p++)
 		LIST_FOREACH(device, &devices, link)
 			if (device->verbs == *p)

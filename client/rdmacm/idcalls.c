@@ -19,7 +19,8 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, v
 									      IBV_QPT_RC;
 	struct id *new;
 
-	if (broker_start() < 0)
+	/* With a channel it is decided already. */
+	if (!channel && broker_start() < 0)
 		return -1;
 	FORWARD(rdma_create_id, channel, id, context, ps);
 	if (id_new(channel ? to_channel(channel) : NULL, &new, context, ps, qp_type) < 0)

@@ -80,10 +80,12 @@ long client_syscall(long number, ...)
 	for (size_t i = 0; i < sizeof(args) / sizeof(args[0]); i++)
 		args[i] = va_arg(ap, long);
 	va_end(ap);
-	/* A look at a descriptor, see ownfd.c, is no call of interest. */
-	return number != SYS_fstat && hook_fails(HOOK_CLIENT, HOOK_LOOP) ?
-		       -1 :
-		       syscall(number, args[0], args[1], args[2], args[3]);
+	/* A look at a descriptor, see ownfd.c, is no call that fails. */
+	if (number == SYS_fstat)
+		hook_looked();
+	else if (hook_fails(HOOK_CLIENT, HOOK_LOOP))
+		return -1;
+	return syscall(number, args[0], args[1], args[2], args[3]);
 }
 
 ssize_t client_sendmsg(int fd, const struct msghdr *msg, int flags)

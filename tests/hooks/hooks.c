@@ -153,6 +153,11 @@ void hook_received(void)
 	hooks.in_wait = true;
 }
 
+void hook_looked(void)
+{
+	hooks.traffic.looks++;
+}
+
 static int compare(const void *a, const void *b)
 {
 	const struct block *x = a, *y = b;

@@ -67,6 +67,7 @@ struct hooks_traffic {
 	 * had already arrived must not change the count.
 	 */
 	unsigned waits;
+	unsigned looks; /* at descriptors: whether they are still the library's, see ownfd.c */
 };
 void hooks_start_counting(void);
 /* The next packet that the library receives begins another wait. */

@@ -19,6 +19,7 @@ void hook_gave(void *pointer);
 /* Counts a packet that the library sent or received. */
 void hook_sent(void);
 void hook_received(void);
+void hook_looked(void);
 void hook_set_loop(sd_event *loop);
 int hook_connect(int fd, const struct sockaddr *addr, socklen_t len);
 int hook_poll(struct pollfd *fds, nfds_t n, int timeout);

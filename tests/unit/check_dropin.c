@@ -146,6 +146,37 @@ START_TEST(many_requests_before_the_first_event)
 }
 END_TEST
 
+#define LOOKS(end, n)                                         \
+	do {                                                  \
+		ck_assert_uint_eq((end)->traffic.looks, n);   \
+		(end)->traffic = (struct hooks_traffic){ 0 }; \
+	} while (0)
+
+/* The library looks at a descriptor once before each use of it, and not at all in calls that use none. */
+START_TEST(looks_at_descriptors)
+{
+	struct rdma_conn_param p = { .qp_num = 17 };
+
+	warm_up();
+	DO(&client, rdma_create_id(client.channel, &client.id, NULL, RDMA_PS_TCP));
+	LOOKS(&client, 0);
+	DO(&client, rdma_resolve_addr(client.id, NULL, addr(PORT), 1000));
+	LOOKS(&client, 1);
+	/* Besides the socket, at both of the device. */
+	await(&client, RDMA_CM_EVENT_ADDR_RESOLVED);
+	LOOKS(&client, 3);
+	/* The event is there already: the bell rings, and is silenced again, each time after looks at bell and socket. */
+	DO(&client, rdma_resolve_route(client.id, 1000));
+	await(&client, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	LOOKS(&client, 4);
+	DO(&client, rdma_connect(client.id, &p));
+	LOOKS(&client, 1);
+	/* One to send, and one to receive the reply. */
+	DO(&client, rdma_destroy_id(client.id));
+	LOOKS(&client, 2);
+}
+END_TEST
+
 START_TEST(options_travel_with_the_first_request)
 {
 	uint8_t tos = 32;
@@ -672,7 +703,7 @@ END_TEST
 
 UNIT_MAIN("dropin", set_up, tear_down, bound_connection, unbound_connection,
 	  connection_from_a_chosen_port, ports_are_free_after_destroy, many_connections,
-	  a_confirmed_disconnect, many_requests_before_the_first_event,
+	  a_confirmed_disconnect, many_requests_before_the_first_event, looks_at_descriptors,
 	  options_travel_with_the_first_request, tos_between_address_and_route,
 	  migration_between_address_and_route, one_system_call_for_an_event,
 	  a_route_that_is_requested_early, calls_that_the_state_does_not_allow, refusals_of_policy,

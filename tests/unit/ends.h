@@ -37,6 +37,7 @@ extern struct broker *broker;
 		__auto_type result_ = (call);                          \
 		(end)->traffic.packets += hooks_get_traffic().packets; \
 		(end)->traffic.waits += hooks_get_traffic().waits;     \
+		(end)->traffic.looks += hooks_get_traffic().looks;     \
 		result_;                                               \
 	})
 #define DO(end, call) ck_assert_msg(BY(end, call) == 0, "%s: %s", #call, strerror(errno))

@@ -31,16 +31,7 @@ __attribute__((constructor)) static void watch_forks(void)
 	pthread_atfork(NULL, NULL, unlock_in_child);
 }
 
-/*
- * Whether the program has closed a descriptor of DEVICE's context. Then nothing can be done with the context. It is not
- * even closed, because libibverbs would close descriptors that can be the program's by now.
- */
-static bool is_lost(const struct device *device)
-{
-	return !ownfd_is_ours(&device->cmd) || !ownfd_is_ours(&device->async);
-}
-
-/* The number of the device's folder in sysfs, which no other device ever has; 0: not known. NODE: its open node. */
+/* The number of the device's link in sysfs, which no other device ever has; 0: not known. NODE: its open node. */
 static ino_t sysfs_number(const struct stat *node)
 {
 	char path[64];
@@ -48,30 +39,49 @@ static ino_t sysfs_number(const struct stat *node)
 
 	snprintf(path, sizeof(path), "/sys/dev/char/%u:%u", major(node->st_rdev),
 		 minor(node->st_rdev));
-	return stat(path, &st) < 0 ? 0 : st.st_ino;
+	return lstat(path, &st) < 0 ? 0 : st.st_ino;
 }
 
 /*
  * When a device is removed, its context stays, but its node in /dev is unlinked. If the device is plugged in again,
  * it is a new device, perhaps with the same name and number. A container's node was made for the container and is not
- * unlinked, but sysfs knows. DEVICE must not be lost.
+ * unlinked, but sysfs knows.
  */
-static bool is_removed(const struct device *device)
+static bool is_removed(const struct device *device, const struct stat *node)
 {
-	struct stat st;
+	return node->st_nlink == 0 || (device->number != 0 && sysfs_number(node) != device->number);
+}
 
-	return fstat(device->cmd.fd, &st) < 0 || st.st_nlink == 0 ||
-	       (device->number != 0 && sysfs_number(&st) != device->number);
+enum condition {
+	DEVICE_USABLE,
+	DEVICE_REMOVED,
+	/*
+	 * The program has closed a descriptor of the context. Then nothing can be done with the context. It is not even
+	 * closed, because libibverbs would close descriptors that can be the program's by now.
+	 */
+	DEVICE_LOST,
+};
+
+static enum condition examine(const struct device *device)
+{
+	struct stat node;
+
+	if (!ownfd_look(&device->cmd, &node) || !ownfd_is_ours(&device->async))
+		return DEVICE_LOST;
+	return is_removed(device, &node) ? DEVICE_REMOVED : DEVICE_USABLE;
 }
 
 static int check_device(const struct device *device)
 {
-	if (is_lost(device))
+	switch (examine(device)) {
+	case DEVICE_LOST:
 		return fail(EBADF, "the program has closed the descriptors of device %s",
 			    device->name);
-	if (is_removed(device))
+	case DEVICE_REMOVED:
 		return fail(ENODEV, "device %s was removed", device->name);
-	return 0;
+	default:
+		return 0;
+	}
 }
 
 static struct device *find_device(struct rdmabroker *session, const char *name)
@@ -79,7 +89,7 @@ static struct device *find_device(struct rdmabroker *session, const char *name)
 	struct device *device;
 
 	LIST_FOREACH(device, &session->devices->list, link)
-		if (strcmp(device->name, name) == 0 && !is_lost(device) && !is_removed(device))
+		if (strcmp(device->name, name) == 0 && examine(device) == DEVICE_USABLE)
 			return device;
 	return NULL;
 }
@@ -186,7 +196,7 @@ static int device_new(struct rdmabroker *session, struct ibv_device **list, cons
 	}
 	device->cmd = ownfd_of(device->context->cmd_fd);
 	device->async = ownfd_of(device->context->async_fd);
-	device->number = fstat(device->cmd.fd, &st) < 0 ? 0 : sysfs_number(&st);
+	device->number = ownfd_look(&device->cmd, &st) ? sysfs_number(&st) : 0;
 	device->session = session;
 	device->pid = getpid();
 	device->n_opens = 1;
@@ -222,14 +232,14 @@ static int open_once_more(struct rdmabroker *session, struct ibv_device **list, 
 /* Called when DEVICE has no users any more. */
 static void device_close(struct device *device)
 {
-	bool lost = is_lost(device), removed = !lost && is_removed(device);
+	enum condition condition = examine(device);
 
-	if (device->pd && !lost)
+	if (device->pd && condition != DEVICE_LOST)
 		ibv_dealloc_pd(device->pd);
-	if (!lost)
+	if (condition != DEVICE_LOST)
 		ibv_close_device(device->context);
 	/* The lease of a removed device has ended. A release by name could end the lease of a new device. */
-	if (!removed && device->session)
+	if (condition != DEVICE_REMOVED && device->session)
 		release(device->session, device->name);
 	device_free(device);
 }

@@ -24,7 +24,7 @@ struct device {
 	char *name;
 	struct ibv_context *context;
 	struct ownfd cmd, async; /* CONTEXT's descriptors */
-	ino_t number; /* of its folder in sysfs; 0: not known */
+	ino_t number; /* of its link in sysfs; 0: not known */
 	struct ibv_pd *pd; /* shared by the ids; NULL: not needed yet */
 	unsigned n_opens; /* opens by the program and by ids of the session */
 	unsigned n_guests; /* ids that use the device, and that were migrated to other sessions */

@@ -28,15 +28,21 @@ struct ownfd ownfd_of(int fd)
 	return own;
 }
 
-bool ownfd_is_ours(const struct ownfd *own)
+bool ownfd_look(const struct ownfd *own, struct stat *ret)
 {
 	int error = errno;
-	struct stat st;
-	bool is_ours = own->fd >= 0 && look(own->fd, &st) == 0 && st.st_dev == own->dev &&
-		       st.st_ino == own->ino;
+	bool is_ours = own->fd >= 0 && look(own->fd, ret) == 0 && ret->st_dev == own->dev &&
+		       ret->st_ino == own->ino;
 
 	errno = error;
 	return is_ours;
+}
+
+bool ownfd_is_ours(const struct ownfd *own)
+{
+	struct stat ignored;
+
+	return ownfd_look(own, &ignored);
 }
 
 void ownfd_close(struct ownfd *own)

@@ -9,6 +9,7 @@
  */
 
 #include <stdbool.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 struct ownfd {
@@ -27,5 +28,7 @@ struct ownfd {
 struct ownfd ownfd_of(int fd);
 /* False: there is no descriptor, or its number is closed, or the program's. */
 bool ownfd_is_ours(const struct ownfd *own);
+/* As ownfd_is_ours(). True: RET is what fstat(2) says of it. */
+bool ownfd_look(const struct ownfd *own, struct stat *ret);
 /* Closes it, unless it is the program's by now. */
 void ownfd_close(struct ownfd *own);
