@@ -70,6 +70,8 @@ $(filter-out $(UNIT_FABRIC) $(UNIT_HOOKED) $(UNIT_PEERD) $(UNIT_RSOCKET) $(UNIT_
 		$(O)/daemon.a \
 		-L$(O) -Wl,-rpath,$(abspath $(O)) -Wl,--as-needed -lrdmabroker $(DAEMON_LIBS) $(CHECK_LIBS)
 
+$(addprefix $(O)/tests/unit/check_,aside waiting): $(O)/obj/tests/unit/three.o
+$(addprefix $(O)/tests/unit/check_,aside waiting): HARNESS += $(O)/obj/tests/unit/three.o
 $(addprefix $(O)/tests/unit/check_,apart apart_life): $(O)/obj/tests/unit/apart.o
 $(addprefix $(O)/tests/unit/check_,apart apart_life): HARNESS += $(O)/obj/tests/unit/apart.o
 

@@ -220,8 +220,7 @@ static void on_frame(struct peer *peer, const uint8_t *data, size_t len, const i
 			  "it sent file descriptors with a request that takes none or only one");
 		return;
 	}
-	if (!kept && !list_is_empty(&peer->asides) &&
-	    kept_blocks(&peer->asides, frame->request)) {
+	if (!kept && !list_is_empty(&peer->asides) && kept_blocks(&peer->asides, frame->request)) {
 		stay_behind(peer, data, len, attempt == REQUEST_REPEATED);
 		return;
 	}

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "rpc/newcomers.h"
+#include "tests/unit/three.h"
 #include "tests/unit/unit.h"
-#include "tests/unit/wire.h"
 #include "util/log.h"
 #include "util/util.h"
 
@@ -17,95 +17,28 @@
  * causes the work waits for it.
  */
 
-#define OP(NAME) RDMABROKER__REQUEST__OP_##NAME
 #define REQUESTS 1000
-
-static struct wire_client server, client, other;
-static struct wire_client *const clients[] = { &server, &client, &other };
-
-static void run(void)
-{
-	wire_run(clients, 3);
-}
-
-static void ask(struct wire_client *c, int op, uint32_t id)
-{
-	wire_ask(c, op, id);
-	run();
-	ck_assert_int_eq(c->status, 0);
-}
-
-/* Sends a request without waiting for the reply. */
-static void send_only(struct wire_client *c, int op, uint32_t id)
-{
-	uint8_t buf[PACKET_MAX];
-
-	c->n_answers = 0;
-	wire_send(c, buf, wire_make(c, op, id, buf), NULL);
-	run();
-}
-
-static void listen_on_7471(void)
-{
-	/* The fields of an address, 10.9.0.1 port 7471. They replace earlier fields of the same number. */
-	static const uint8_t addr[] = "\x12\x09\x0a\x04\x0a\x09\x00\x01\x10\xaf\x3a";
-	uint8_t buf[PACKET_MAX];
-
-	ask(&server, OP(CREATE_ID), 1);
-	wire_send(&server, buf,
-		  request_make(++server.serial, OP(BIND_ADDR), 1, addr, sizeof(addr) - 1, buf),
-		  NULL);
-	run();
-	ck_assert_int_eq(server.status, 0);
-	ask(&server, OP(LISTEN), 1);
-}
 
 static void set_up(void)
 {
-	wire_start("allow any\n");
-	for (unsigned i = 0; i < 3; i++) {
-		wire_connect(clients[i]);
-		ask(clients[i], OP(HELLO), 0);
-	}
-	listen_on_7471();
-	ask(&client, OP(CREATE_ID), 1);
-	ask(&client, OP(RESOLVE_ADDR), 1);
-	ask(&client, OP(RESOLVE_ROUTE), 1);
-	fake_hold_lookups(wire.core->fabric, true);
-}
-
-static void tear_down(void)
-{
-	fake_hold_lookups(wire.core->fabric, false);
-	for (unsigned i = 0; i < 3; i++)
-		if (clients[i]->sock >= 0)
-			wire_close(clients[i]);
-	run();
-	wire_end();
-}
-
-static enum id_state state_of(struct wire_client *c, uint32_t handle)
-{
-	struct failure why;
-	struct id *id;
-
-	ck_assert_int_eq(table_find(c->session, handle, &id, &why), 0);
-	return id->state;
+	three_start();
+	three_resolve(1);
+	three_hold(true);
 }
 
 START_TEST(others_are_served)
 {
-	send_only(&client, OP(CONNECT), 1);
-	ck_assert_uint_eq(client.n_answers, 0);
+	three_send(&active, OP(CONNECT), 1, false);
+	ck_assert_uint_eq(active.n_answers, 0);
 	for (unsigned i = 0; i < REQUESTS; i++)
-		ask(&other, OP(LIST_DEVICES), 0);
-	ck_assert_uint_eq(client.n_answers, 0);
-	ck_assert_int_eq(state_of(&client, 1), ID_ROUTE_RESOLVED);
+		three_ask(&other, OP(LIST_DEVICES), 0);
+	ck_assert_uint_eq(active.n_answers, 0);
+	ck_assert_int_eq(three_state_of(&active, 1), ID_ROUTE_RESOLVED);
 	fake_hold_lookups(wire.core->fabric, false);
-	run();
-	ck_assert_uint_eq(client.n_answers, 1);
-	ck_assert_int_eq(client.status, 0);
-	ck_assert_int_eq(state_of(&client, 1), ID_CONNECTING);
+	three_run();
+	ck_assert_uint_eq(active.n_answers, 1);
+	ck_assert_int_eq(active.status, 0);
+	ck_assert_int_eq(three_state_of(&active, 1), ID_CONNECTING);
 	ck_assert_uint_eq(fake_count(wire.core->fabric, FAKE_QP_BELONGS), 1);
 }
 END_TEST
@@ -115,32 +48,32 @@ START_TEST(the_clients_own_requests_wait)
 {
 	uint8_t buf[PACKET_MAX];
 
-	send_only(&client, OP(CONNECT), 1);
-	wire_send(&client, buf, wire_make(&client, OP(LIST_DEVICES), 0, buf), NULL);
-	run();
-	ck_assert_uint_eq(client.n_answers, 0);
+	three_send(&active, OP(CONNECT), 1, false);
+	wire_send(&active, buf, wire_make(&active, OP(LIST_DEVICES), 0, buf), NULL);
+	three_run();
+	ck_assert_uint_eq(active.n_answers, 0);
 	fake_hold_lookups(wire.core->fabric, false);
-	run();
+	three_run();
 	/* n_answers counts only replies to the last request. */
-	ck_assert_uint_eq(client.n_answers, 1);
-	ck_assert_int_eq(client.status, 0);
-	ck_assert_int_eq(state_of(&client, 1), ID_CONNECTING);
+	ck_assert_uint_eq(active.n_answers, 1);
+	ck_assert_int_eq(active.status, 0);
+	ck_assert_int_eq(three_state_of(&active, 1), ID_CONNECTING);
 }
 END_TEST
 
 START_TEST(a_request_that_waits_to_be_accepted)
 {
 	fake_hold_lookups(wire.core->fabric, false);
-	ask(&client, OP(CONNECT), 1);
+	three_ask(&active, OP(CONNECT), 1);
 	fake_hold_lookups(wire.core->fabric, true);
-	ck_assert_uint_ne(server.request, 0);
-	send_only(&server, OP(ACCEPT), server.request);
-	ck_assert_uint_eq(server.n_answers, 0);
-	ck_assert_int_eq(state_of(&server, server.request), ID_REQUEST);
+	ck_assert_uint_ne(passive.request, 0);
+	three_send(&passive, OP(ACCEPT), passive.request, false);
+	ck_assert_uint_eq(passive.n_answers, 0);
+	ck_assert_int_eq(three_state_of(&passive, passive.request), ID_REQUEST);
 	fake_hold_lookups(wire.core->fabric, false);
-	run();
-	ck_assert_int_eq(server.status, 0);
-	ck_assert_int_eq(state_of(&server, server.request), ID_ACCEPTED);
+	three_run();
+	ck_assert_int_eq(passive.status, 0);
+	ck_assert_int_eq(three_state_of(&passive, passive.request), ID_ACCEPTED);
 }
 END_TEST
 
@@ -148,12 +81,12 @@ END_TEST
 START_TEST(a_result_is_used_once)
 {
 	fake_estrange_qp(wire.core->fabric, 17);
-	send_only(&client, OP(CONNECT), 1);
+	three_send(&active, OP(CONNECT), 1, false);
 	fake_hold_lookups(wire.core->fabric, false);
-	run();
-	ck_assert_int_eq(client.error, EPERM);
+	three_run();
+	ck_assert_int_eq(active.error, EPERM);
 	fake_estrange_qp(wire.core->fabric, 0);
-	ask(&client, OP(CONNECT), 1);
+	three_ask(&active, OP(CONNECT), 1);
 	ck_assert_uint_eq(fake_count(wire.core->fabric, FAKE_QP_BELONGS), 2);
 }
 END_TEST
@@ -161,13 +94,13 @@ END_TEST
 /* The request is decided by the policy that is in force when the request continues. */
 START_TEST(policy_changes_during_the_wait)
 {
-	send_only(&client, OP(CONNECT), 1);
+	three_send(&active, OP(CONNECT), 1, false);
 	wire_set_policy("allow session\nallow device\nallow listen\n");
 	fake_hold_lookups(wire.core->fabric, false);
-	run();
-	ck_assert_uint_eq(client.n_answers, 1);
-	ck_assert_int_eq(client.error, EACCES);
-	ck_assert_int_eq(state_of(&client, 1), ID_ROUTE_RESOLVED);
+	three_run();
+	ck_assert_uint_eq(active.n_answers, 1);
+	ck_assert_int_eq(active.error, EACCES);
+	ck_assert_int_eq(three_state_of(&active, 1), ID_ROUTE_RESOLVED);
 }
 END_TEST
 
@@ -176,34 +109,34 @@ START_TEST(the_rule_for_reserved_numbers_changes_during_the_wait)
 {
 	fake_hide_qp(wire.core->fabric, 17);
 	wire_set_policy("allow any qp reserved\n");
-	send_only(&client, OP(CONNECT), 1);
+	three_send(&active, OP(CONNECT), 1, false);
 	wire_set_policy("allow any\n");
 	fake_hold_lookups(wire.core->fabric, false);
-	run();
-	ck_assert_uint_eq(client.n_answers, 1);
-	ck_assert_int_eq(client.error, EPERM);
-	ck_assert_int_eq(state_of(&client, 1), ID_ROUTE_RESOLVED);
+	three_run();
+	ck_assert_uint_eq(active.n_answers, 1);
+	ck_assert_int_eq(active.error, EPERM);
+	ck_assert_int_eq(three_state_of(&active, 1), ID_ROUTE_RESOLVED);
 
 	fake_hold_lookups(wire.core->fabric, true);
-	send_only(&client, OP(CONNECT), 1);
+	three_send(&active, OP(CONNECT), 1, false);
 	wire_set_policy("allow any qp reserved\n");
 	fake_hold_lookups(wire.core->fabric, false);
-	run();
-	ck_assert_int_eq(client.error, 0);
-	ck_assert_int_eq(state_of(&client, 1), ID_CONNECTING);
+	three_run();
+	ck_assert_int_eq(active.error, 0);
+	ck_assert_int_eq(three_state_of(&active, 1), ID_CONNECTING);
 }
 END_TEST
 
 START_TEST(the_device_is_removed_during_the_wait)
 {
-	send_only(&client, OP(CONNECT), 1);
+	three_send(&active, OP(CONNECT), 1, false);
 	fake_remove_device(wire.core->fabric, "fake0");
-	run();
+	three_run();
 	fake_hold_lookups(wire.core->fabric, false);
-	run();
-	ck_assert_uint_eq(client.n_answers, 1);
-	ck_assert_int_gt(client.status, 0);
-	ck_assert_int_eq(state_of(&client, 1), ID_REMOVED);
+	three_run();
+	ck_assert_uint_eq(active.n_answers, 1);
+	ck_assert_int_gt(active.status, 0);
+	ck_assert_int_eq(three_state_of(&active, 1), ID_REMOVED);
 	fake_add_device(wire.core->fabric, "fake0");
 }
 END_TEST
@@ -213,29 +146,29 @@ START_TEST(the_id_is_imported_during_the_wait)
 {
 	uint8_t buf[PACKET_MAX];
 
-	ask(&client, OP(EXPORT_ID), 1);
-	ck_assert_int_ge(client.fd, 0);
-	send_only(&client, OP(CONNECT), 1);
-	ck_assert_uint_eq(client.n_answers, 0);
-	wire_send(&other, buf, wire_make(&other, OP(IMPORT_ID), 0, buf), &client.fd);
-	run();
+	three_ask(&active, OP(EXPORT_ID), 1);
+	ck_assert_int_ge(active.fd, 0);
+	three_send(&active, OP(CONNECT), 1, false);
+	ck_assert_uint_eq(active.n_answers, 0);
+	wire_send(&other, buf, wire_make(&other, OP(IMPORT_ID), 0, buf), &active.fd);
+	three_run();
 	ck_assert_int_eq(other.status, 0);
-	ck_assert_uint_eq(client.n_answers, 1);
-	ck_assert_int_gt(client.status, 0);
-	ck_assert_int_eq(state_of(&client, 1), ID_MOVED);
-	ask(&client, OP(LIST_DEVICES), 0);
+	ck_assert_uint_eq(active.n_answers, 1);
+	ck_assert_int_gt(active.status, 0);
+	ck_assert_int_eq(three_state_of(&active, 1), ID_MOVED);
+	three_ask(&active, OP(LIST_DEVICES), 0);
 }
 END_TEST
 
 /* The client's end is noticed although its socket is not being read. The result of the look-up is dropped. */
 START_TEST(the_client_ends_during_the_wait)
 {
-	send_only(&client, OP(CONNECT), 1);
-	wire_close(&client);
-	run();
+	three_send(&active, OP(CONNECT), 1, false);
+	wire_close(&active);
+	three_run();
 	ck_assert_uint_eq(wire.core->n_sessions, 2);
 	fake_hold_lookups(wire.core->fabric, false);
-	run();
+	three_run();
 }
 END_TEST
 
@@ -246,11 +179,11 @@ static void bind_to_a_port_that_is_being_freed(void)
 	static const uint8_t addr[] = "\x12\x09\x0a\x04\x0a\x09\x00\x01\x10\xcc\x3a";
 	uint8_t buf[PACKET_MAX];
 
-	ask(&client, OP(CREATE_ID), 2);
+	three_ask(&active, OP(CREATE_ID), 2);
 	fake_fail_next(wire.core->fabric, FAKE_BIND, -EINPROGRESS);
-	client.n_answers = 0;
-	wire_send(&client, buf,
-		  request_make(++client.serial, OP(BIND_ADDR), 2, addr, sizeof(addr) - 1, buf),
+	active.n_answers = 0;
+	wire_send(&active, buf,
+		  request_make(++active.serial, OP(BIND_ADDR), 2, addr, sizeof(addr) - 1, buf),
 		  NULL);
 }
 
@@ -259,26 +192,26 @@ START_TEST(a_port_that_is_being_freed)
 	unsigned n;
 
 	bind_to_a_port_that_is_being_freed();
-	run();
-	ck_assert_uint_eq(client.n_answers, 0);
+	three_run();
+	ck_assert_uint_eq(active.n_answers, 0);
 	for (unsigned i = 0; i < REQUESTS; i++)
-		ask(&other, OP(LIST_DEVICES), 0);
+		three_ask(&other, OP(LIST_DEVICES), 0);
 	n = fake_count(wire.core->fabric, FAKE_BIND);
 	/* An id with another port is destroyed, so the bind is not tried again. */
 	fake_destroy_id(wire.core->fabric, 7501);
-	run();
-	ck_assert_uint_eq(client.n_answers, 0);
+	three_run();
+	ck_assert_uint_eq(active.n_answers, 0);
 	ck_assert_uint_eq(fake_count(wire.core->fabric, FAKE_BIND), n);
 	/* Two ids have this port. Only one of them is destroyed, so the bind still waits. */
 	fake_fail_next(wire.core->fabric, FAKE_BIND, -EINPROGRESS);
 	fake_destroy_id(wire.core->fabric, 7500);
-	run();
-	ck_assert_uint_eq(client.n_answers, 0);
+	three_run();
+	ck_assert_uint_eq(active.n_answers, 0);
 	fake_destroy_id(wire.core->fabric, 7500);
-	run();
-	ck_assert_uint_eq(client.n_answers, 1);
-	ck_assert_int_eq(client.status, 0);
-	ck_assert_int_eq(state_of(&client, 2), ID_BOUND);
+	three_run();
+	ck_assert_uint_eq(active.n_answers, 1);
+	ck_assert_int_eq(active.status, 0);
+	ck_assert_int_eq(three_state_of(&active, 2), ID_BOUND);
 }
 END_TEST
 
@@ -286,22 +219,22 @@ END_TEST
 START_TEST(a_listen_on_a_port_that_is_being_freed)
 {
 	bind_to_a_port_that_is_being_freed();
-	run();
+	three_run();
 	fake_destroy_id(wire.core->fabric, 7500);
-	run();
-	ck_assert_int_eq(state_of(&client, 2), ID_BOUND);
+	three_run();
+	ck_assert_int_eq(three_state_of(&active, 2), ID_BOUND);
 	fake_fail_next(wire.core->fabric, FAKE_LISTEN, -EINPROGRESS);
-	send_only(&client, OP(LISTEN), 2);
-	ck_assert_uint_eq(client.n_answers, 0);
+	three_send(&active, OP(LISTEN), 2, false);
+	ck_assert_uint_eq(active.n_answers, 0);
 	fake_destroy_id(wire.core->fabric, 7501);
-	run();
-	ck_assert_uint_eq(client.n_answers, 0);
-	ck_assert_int_eq(state_of(&client, 2), ID_BOUND);
+	three_run();
+	ck_assert_uint_eq(active.n_answers, 0);
+	ck_assert_int_eq(three_state_of(&active, 2), ID_BOUND);
 	fake_destroy_id(wire.core->fabric, 7500);
-	run();
-	ck_assert_uint_eq(client.n_answers, 1);
-	ck_assert_int_eq(client.status, 0);
-	ck_assert_int_eq(state_of(&client, 2), ID_LISTENING);
+	three_run();
+	ck_assert_uint_eq(active.n_answers, 1);
+	ck_assert_int_eq(active.status, 0);
+	ck_assert_int_eq(three_state_of(&active, 2), ID_LISTENING);
 }
 END_TEST
 
@@ -313,12 +246,12 @@ START_TEST(a_port_that_is_never_freed)
 	while (fake_count(wire.core->fabric, FAKE_BIND) < 2)
 		ck_assert_int_gt(sd_event_run(wire.loop, 0), 0);
 	fake_fail_next(wire.core->fabric, FAKE_BIND, -EINPROGRESS);
-	run();
-	ck_assert_uint_eq(client.n_answers, 1);
-	ck_assert_int_eq(client.status, STATUS_FABRIC);
-	ck_assert_int_eq(client.error, EADDRINUSE);
-	ck_assert_ptr_nonnull(strstr(client.text, "bind 10.9.0.1:7500"));
-	ck_assert_int_eq(state_of(&client, 2), ID_IDLE);
+	three_run();
+	ck_assert_uint_eq(active.n_answers, 1);
+	ck_assert_int_eq(active.status, STATUS_FABRIC);
+	ck_assert_int_eq(active.error, EADDRINUSE);
+	ck_assert_ptr_nonnull(strstr(active.text, "bind 10.9.0.1:7500"));
+	ck_assert_int_eq(three_state_of(&active, 2), ID_IDLE);
 }
 END_TEST
 
@@ -331,34 +264,34 @@ START_TEST(devices_that_take_long_to_open)
 	for (size_t i = 0; i < ELEMENTS_OF(ops); i++) {
 		uint32_t id = 2 + (uint32_t)i;
 
-		ask(&server, OP(CREATE_ID), id);
-		send_only(&server, ops[i], id);
-		ck_assert_uint_eq(server.n_answers, 0);
+		three_ask(&passive, OP(CREATE_ID), id);
+		three_send(&passive, ops[i], id, false);
+		ck_assert_uint_eq(passive.n_answers, 0);
 		for (unsigned n = 0; n < REQUESTS; n++)
-			ask(&other, OP(LIST_DEVICES), 0);
-		ck_assert_uint_eq(server.n_answers, 0);
+			three_ask(&other, OP(LIST_DEVICES), 0);
+		ck_assert_uint_eq(passive.n_answers, 0);
 		fake_hold_devices(wire.core->fabric, false);
-		run();
-		ck_assert_uint_eq(server.n_answers, 1);
-		ck_assert_int_eq(server.status, 0);
+		three_run();
+		ck_assert_uint_eq(passive.n_answers, 1);
+		ck_assert_int_eq(passive.status, 0);
 		fake_hold_devices(wire.core->fabric, true);
 	}
-	ck_assert_int_eq(state_of(&server, 2), ID_BOUND);
-	ck_assert_int_eq(state_of(&server, 3), ID_LISTENING);
-	ck_assert_int_eq(state_of(&server, 4), ID_ADDR_RESOLVED);
+	ck_assert_int_eq(three_state_of(&passive, 2), ID_BOUND);
+	ck_assert_int_eq(three_state_of(&passive, 3), ID_LISTENING);
+	ck_assert_int_eq(three_state_of(&passive, 4), ID_ADDR_RESOLVED);
 	fake_hold_devices(wire.core->fabric, false);
 }
 END_TEST
 
 START_TEST(devices_that_are_never_open)
 {
-	ask(&server, OP(CREATE_ID), 2);
+	three_ask(&passive, OP(CREATE_ID), 2);
 	fake_hold_devices(wire.core->fabric, true);
 	wire.core->waits->max_ms = 0;
-	send_only(&server, OP(BIND_ADDR), 2);
-	ck_assert_uint_eq(server.n_answers, 1);
-	ck_assert_int_eq(server.error, ETIMEDOUT);
-	ck_assert_ptr_nonnull(strstr(server.text, "devices are still being opened"));
+	three_send(&passive, OP(BIND_ADDR), 2, false);
+	ck_assert_uint_eq(passive.n_answers, 1);
+	ck_assert_int_eq(passive.error, ETIMEDOUT);
+	ck_assert_ptr_nonnull(strstr(passive.text, "devices are still being opened"));
 }
 END_TEST
 
@@ -390,7 +323,7 @@ START_TEST(units_that_take_long)
 		wire_run(&all[i], 1);
 	}
 	for (unsigned i = 0; i < REQUESTS; i++)
-		ask(&other, OP(LIST_DEVICES), 0);
+		three_ask(&other, OP(LIST_DEVICES), 0);
 	for (unsigned i = 0; i < MANY; i++)
 		ck_assert_uint_eq(many[i].n_answers, 0);
 	pthread_mutex_unlock(&unit_lock);
@@ -412,20 +345,20 @@ START_TEST(a_lease_that_takes_long)
 	struct fabric_device *device = fabric_next_device(wire.core->fabric, NULL);
 
 	fake_hold_leases(wire.core->fabric, true);
-	send_only(&client, OP(OPEN_DEVICE), 0);
-	ck_assert_uint_eq(client.n_answers, 0);
+	three_send(&active, OP(OPEN_DEVICE), 0, false);
+	ck_assert_uint_eq(active.n_answers, 0);
 	for (unsigned i = 0; i < REQUESTS; i++)
-		ask(&other, OP(LIST_DEVICES), 0);
-	ck_assert_uint_eq(client.n_answers, 0);
+		three_ask(&other, OP(LIST_DEVICES), 0);
+	ck_assert_uint_eq(active.n_answers, 0);
 	fake_hold_leases(wire.core->fabric, false);
-	run();
-	ck_assert_uint_eq(client.n_answers, 1);
-	ck_assert_int_eq(client.status, 0);
+	three_run();
+	ck_assert_uint_eq(active.n_answers, 1);
+	ck_assert_int_eq(active.status, 0);
 	ck_assert_uint_eq(wire.core->n_leases, 1);
 	ck_assert_uint_eq(fake_count(wire.core->fabric, FAKE_LEASE_NEW), 1);
 	/* The request was decided twice, but is counted once. */
 	ck_assert_uint_eq(wire.core->metrics.decisions[POLICY_DEVICE][DECISION_ALLOWED], 1);
-	ask(&client, OP(CLOSE_DEVICE), 0);
+	three_ask(&active, OP(CLOSE_DEVICE), 0);
 	ck_assert_uint_eq(fabric_device_n_leases(device), 0);
 }
 END_TEST
@@ -434,13 +367,13 @@ START_TEST(a_lease_that_fails_late)
 {
 	fake_hold_leases(wire.core->fabric, true);
 	fake_fail_next(wire.core->fabric, FAKE_LEASE_NEW, -EROFS);
-	send_only(&client, OP(OPEN_DEVICE), 0);
+	three_send(&active, OP(OPEN_DEVICE), 0, false);
 	fake_hold_leases(wire.core->fabric, false);
-	run();
-	ck_assert_uint_eq(client.n_answers, 1);
-	ck_assert_int_eq(client.error, EROFS);
+	three_run();
+	ck_assert_uint_eq(active.n_answers, 1);
+	ck_assert_int_eq(active.error, EROFS);
 	ck_assert_uint_eq(wire.core->n_leases, 0);
-	ask(&client, OP(OPEN_DEVICE), 0);
+	three_ask(&active, OP(OPEN_DEVICE), 0);
 }
 END_TEST
 
@@ -448,20 +381,20 @@ END_TEST
 START_TEST(a_lease_that_comes_too_late)
 {
 	fake_hold_leases(wire.core->fabric, true);
-	send_only(&client, OP(OPEN_DEVICE), 0);
+	three_send(&active, OP(OPEN_DEVICE), 0, false);
 	wire_set_policy("allow session\nreject device\n");
 	fake_hold_leases(wire.core->fabric, false);
-	run();
-	ck_assert_int_eq(client.status, STATUS_DENIED);
+	three_run();
+	ck_assert_int_eq(active.status, STATUS_DENIED);
 	ck_assert_uint_eq(wire.core->n_leases, 0);
 
 	wire_set_policy("allow any\n");
 	fake_hold_leases(wire.core->fabric, true);
-	send_only(&client, OP(OPEN_DEVICE), 0);
+	three_send(&active, OP(OPEN_DEVICE), 0, false);
 	fake_remove_device(wire.core->fabric, "fake0");
-	run();
-	ck_assert_uint_eq(client.n_answers, 1);
-	ck_assert_int_eq(client.status, STATUS_NO_DEVICE);
+	three_run();
+	ck_assert_uint_eq(active.n_answers, 1);
+	ck_assert_int_eq(active.status, STATUS_NO_DEVICE);
 	ck_assert_uint_eq(wire.core->n_leases, 0);
 	fake_hold_leases(wire.core->fabric, false);
 }
@@ -474,20 +407,20 @@ START_TEST(the_first_device_is_removed_during_the_wait)
 
 	fake_add_device(wire.core->fabric, "fake1");
 	fake_hold_leases(wire.core->fabric, true);
-	client.n_answers = 0;
+	active.n_answers = 0;
 	/* The request names no device. */
-	wire_send(&client, buf,
-		  request_make(++client.serial, OP(OPEN_DEVICE), 0, (const uint8_t *)"\x0a\0", 2,
+	wire_send(&active, buf,
+		  request_make(++active.serial, OP(OPEN_DEVICE), 0, (const uint8_t *)"\x0a\0", 2,
 			       buf),
 		  NULL);
-	run();
+	three_run();
 	fake_remove_device(wire.core->fabric, "fake0");
-	run();
-	ck_assert_uint_eq(client.n_answers, 0);
+	three_run();
+	ck_assert_uint_eq(active.n_answers, 0);
 	fake_hold_leases(wire.core->fabric, false);
-	run();
-	ck_assert_uint_eq(client.n_answers, 1);
-	ck_assert_int_eq(client.status, 0);
+	three_run();
+	ck_assert_uint_eq(active.n_answers, 1);
+	ck_assert_int_eq(active.status, 0);
 	ck_assert_uint_eq(wire.core->n_leases, 1);
 	ck_assert_uint_eq(fabric_device_n_leases(fabric_find_device(wire.core->fabric, "fake1")),
 			  1);
@@ -497,13 +430,13 @@ END_TEST
 START_TEST(the_client_ends_before_its_lease)
 {
 	fake_hold_leases(wire.core->fabric, true);
-	send_only(&client, OP(OPEN_DEVICE), 0);
-	wire_close(&client);
-	run();
+	three_send(&active, OP(OPEN_DEVICE), 0, false);
+	wire_close(&active);
+	three_run();
 	ck_assert_uint_eq(wire.core->n_sessions, 2);
 	ck_assert_uint_eq(wire.core->n_leases, 0);
 	fake_hold_leases(wire.core->fabric, false);
-	run();
+	three_run();
 }
 END_TEST
 
@@ -511,22 +444,22 @@ END_TEST
 START_TEST(a_reload_that_takes_long)
 {
 	wire.holds_reloads = true;
-	send_only(&client, OP(RELOAD), 0);
-	send_only(&server, OP(RELOAD), 0);
+	three_send(&active, OP(RELOAD), 0, false);
+	three_send(&passive, OP(RELOAD), 0, false);
 	ck_assert_uint_eq(wire.n_reloads, 2);
 	for (unsigned i = 0; i < REQUESTS; i++)
-		ask(&other, OP(LIST_DEVICES), 0);
-	ck_assert_uint_eq(client.n_answers + server.n_answers, 0);
+		three_ask(&other, OP(LIST_DEVICES), 0);
+	ck_assert_uint_eq(active.n_answers + passive.n_answers, 0);
 	/* The result of the first reload is no reply to the second request. */
 	control_reloaded(server_get_control(wire.server), false, 1, 0, NULL, NULL);
-	run();
-	ck_assert_uint_eq(client.n_answers, 1);
-	ck_assert_int_eq(client.status, 0);
-	ck_assert_uint_eq(server.n_answers, 0);
+	three_run();
+	ck_assert_uint_eq(active.n_answers, 1);
+	ck_assert_int_eq(active.status, 0);
+	ck_assert_uint_eq(passive.n_answers, 0);
 	control_reloaded(server_get_control(wire.server), false, 2, -EIO, NULL, NULL);
-	run();
-	ck_assert_uint_eq(server.n_answers, 1);
-	ck_assert_int_eq(server.error, EIO);
+	three_run();
+	ck_assert_uint_eq(passive.n_answers, 1);
+	ck_assert_int_eq(passive.error, EIO);
 }
 END_TEST
 
@@ -538,12 +471,12 @@ START_TEST(where_a_failure_began)
 
 	ck_assert_ptr_nonnull(log);
 	wire.holds_reloads = true;
-	send_only(&client, OP(RELOAD), 0);
+	three_send(&active, OP(RELOAD), 0, false);
 	ck_assert_int_ge(dup2(fileno(log), STDERR_FILENO), 0);
 	log_set_level(LOG_ERR);
 	control_reloaded(server_get_control(wire.server), false, 1, -EIO, NULL, NULL);
-	run();
-	ck_assert_int_eq(client.error, EIO);
+	three_run();
+	ck_assert_int_eq(active.error, EIO);
 	ck_assert_int_gt(pread(fileno(log), line, sizeof(line) - 1, 0), 0);
 	ck_assert_ptr_nonnull(strstr(line,
 				     "cannot carry out the request reload: Input/output error "
@@ -562,31 +495,31 @@ START_TEST(requests_that_are_not_read)
 	wire.core->settings.max_ids_per_session = 2 * N;
 	wire.core->settings.backlog = N;
 	/* Only a new listener gets the new backlog. */
-	ask(&server, OP(DESTROY_ID), 1);
-	listen_on_7471();
+	three_ask(&passive, OP(DESTROY_ID), 1);
+	three_listen();
 	for (uint32_t i = 2; i <= N + 1; i++) {
-		wire_ask(&client, OP(CREATE_ID), i);
-		wire_ask(&client, OP(RESOLVE_ADDR), i);
-		wire_ask(&client, OP(RESOLVE_ROUTE), i);
-		wire_send(&client, buf, wire_make(&client, OP(CONNECT), i, buf), NULL);
+		wire_ask(&active, OP(CREATE_ID), i);
+		wire_ask(&active, OP(RESOLVE_ADDR), i);
+		wire_ask(&active, OP(RESOLVE_ROUTE), i);
+		wire_send(&active, buf, wire_make(&active, OP(CONNECT), i, buf), NULL);
 		/* wire_run() gets only the client, so the server's events are not read. */
-		wire_run(clients + 1, 1);
-		ck_assert_int_eq(client.status, 0);
+		wire_run((struct wire_client *const[]){ &active }, 1);
+		ck_assert_int_eq(active.status, 0);
 	}
 	/* More events are pending than the server's socket holds, and more than the limit on unread bytes. */
-	ck_assert_uint_eq(server.session->requests.n_used, N);
+	ck_assert_uint_eq(passive.session->requests.n_used, N);
 	ck_assert_uint_eq(wire.core->n_sessions, 3);
 	ck_assert_uint_lt(wire.core->account.used[ACCOUNT_BYTES], 65536);
 	/* The client destroys its ids, which causes one more event for each request. */
 	for (uint32_t i = 2; i <= N + 1; i++)
-		wire_ask(&client, OP(DESTROY_ID), i);
+		wire_ask(&active, OP(DESTROY_ID), i);
 	ck_assert_uint_eq(wire.core->n_sessions, 3);
 	/* All events can be read, one socket buffer at a time. */
 	for (uint32_t i = 0; i < N; i++)
-		wire_run(clients, 1);
-	ck_assert(!server.dropped);
-	ck_assert_uint_ne(server.request, 0);
-	ask(&server, OP(LIST_DEVICES), 0);
+		wire_run((struct wire_client *const[]){ &passive }, 1);
+	ck_assert(!passive.dropped);
+	ck_assert_uint_ne(passive.request, 0);
+	three_ask(&passive, OP(LIST_DEVICES), 0);
 }
 END_TEST
 
@@ -600,10 +533,10 @@ START_TEST(the_end_of_a_large_session)
 
 	wire.core->settings.max_ids_per_session = N + 1;
 	for (uint32_t i = 2; i <= N; i++)
-		wire_ask(&client, OP(CREATE_ID), i);
+		wire_ask(&active, OP(CREATE_ID), i);
 	n_left = wire.core->n_ids;
 	ck_assert_uint_gt(n_left, N);
-	wire_close(&client);
+	wire_close(&active);
 	while (wire.core->n_ids == n_left)
 		ck_assert_int_gt(sd_event_run(wire.loop, 0), 0);
 	/* The request is sent after the session's end has begun, and is answered before that end is complete. */
@@ -613,12 +546,12 @@ START_TEST(the_end_of_a_large_session)
 		wire_receive(others, 1);
 	}
 	ck_assert_uint_gt(wire.core->n_ids, 2);
-	run();
+	three_run();
 	ck_assert_uint_eq(wire.core->n_sessions, 2);
 }
 END_TEST
 
-UNIT_MAIN("waiting", set_up, tear_down, others_are_served, the_clients_own_requests_wait,
+UNIT_MAIN("waiting", set_up, three_end, others_are_served, the_clients_own_requests_wait,
 	  a_request_that_waits_to_be_accepted, a_result_is_used_once,
 	  policy_changes_during_the_wait, the_rule_for_reserved_numbers_changes_during_the_wait,
 	  the_device_is_removed_during_the_wait, the_client_ends_during_the_wait,
