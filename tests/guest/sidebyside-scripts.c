@@ -625,6 +625,7 @@ const struct script scripts[] = {
 #define ONE_LIMIT "the library's limits of private data are InfiniBand's, on each fabric"
 #define DECIDED "policy has decided about the address, so a path must lead there"
 #define BY_EVENT "software iWARP's connect waits for the peer, so a thread calls it"
+#define ACCEPT_BY_EVENT "an adapter's accept can wait for the firmware, so a thread calls it"
 #define NO_WAIT "the kernel's disconnect waits until the connect has failed, the broker's does not"
 
 const struct exception exceptions[] = {
@@ -686,6 +687,9 @@ const struct exception exceptions[] = {
 	{ "connect-nobody", "connect active", "ECONNREFUSED", "@(0|EINVAL)", BY_EVENT, ON_IWARP },
 	{ "connect-nobody", "event active", "ETIMEDOUT", "REJECTED active, status ECONNREFUSED",
 	  BY_EVENT, ON_IWARP },
+	{ "accept-peer-gone", "accept passive", "ECONNRESET", "0", ACCEPT_BY_EVENT, ON_IWARP },
+	{ "accept-peer-gone", "quiet passive", "nothing",
+	  "CONNECT_ERROR passive, status ECONNRESET", ACCEPT_BY_EVENT, ON_IWARP },
 	{ "connect-too-much-data", "connect active length=57", "0", "E2BIG", ONE_LIMIT, ON_IWARP },
 	{ "connect-too-much-data", "rest of passive", "CONNECT_REQUEST *", "nothing", ONE_LIMIT,
 	  ON_IWARP },
