@@ -12,6 +12,10 @@ PATH=$share/bin:$PATH:/usr/sbin:/sbin
 # shellcheck source=sanitizers.sh
 . "$share/sanitizers.sh"
 
+# A clock that counts instructions jumps to the next deadline while the guest waits for the host's disk, so systemctl would
+# give up at once. A case has a limit of its own.
+export SYSTEMD_BUS_TIMEOUT=3600
+
 # ---- waiting and asserting ----
 
 # A wait ends when what is awaited happens. Its limit only ends a hang, so that the case says what did not happen: it is
