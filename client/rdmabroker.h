@@ -19,9 +19,9 @@
  *   request, and an event reports the outcome. Its _wait form waits for the outcome, at most timeout_ms.
  *
  *   In a session with RDMABROKER_NONBLOCK a call returns once its request is sent, and an event
- *   RDMABROKER_EVENT_DONE reports the reply. If the call has an outcome event, DONE comes only on failure. For
- *   destroy_id and close_device no DONE comes. -EAGAIN: the socket is full, and nothing was sent; take events, then
- *   retry. librdmabroker(3) lists the calls that wait nevertheless.
+ *   RDMABROKER_EVENT_DONE reports the reply. If the call has an outcome event, DONE (of connect and accept: or
+ *   CONNECT_ERROR) comes only on failure. For destroy_id and close_device no DONE comes. -EAGAIN: the socket is full,
+ *   and nothing was sent; take events, then retry. librdmabroker(3) lists the calls that wait nevertheless.
  *
  *   A program that must not wait opens its session and its devices (get_devices) before its event loop begins, and
  *   keeps them open. Then a call without _wait that sets up or ends a connection waits only for QP attributes that no
