@@ -384,6 +384,7 @@ help:
 	@echo '  check-guest       the guest suite; CASES="name ..." runs only these, CASES="--except name ..." the others'
 	@echo '  check-guest-policy      the guest: limits, quotas, reloads, the journal'
 	@echo '  check-guest-live        the guest: from programs without the broker to a policy'
+	@echo '  check-guest-adopt       the guest: a week by rdmabroker-adopt(7)'
 	@echo '  check-guest-calls       the guest: calls that the programs do not make'
 	@echo '  check-guest-sidebyside  the guest: librdmacm and librdmabroker compared'
 	@echo '  check-guest-dropin      the guest: programs of librdmacm through the broker'

@@ -198,6 +198,11 @@ check-guest-policy: guest-image guest-dest
 check-guest-live: guest-image guest-dest
 	$(Q)$(guest-run) suites/live.sh $(CASES)
 
+# A week by rdmabroker-adopt(7), in a guest whose clock counts instructions.
+.PHONY: check-guest-adopt
+check-guest-adopt: guest-image guest-dest
+	$(Q)$(guest-dir)/run --count $(wordlist 2,99,$(guest-run)) suites/adopt.sh $(CASES)
+
 # Debian's programs of librdmacm.
 check-guest-dropin: guest-image guest-dest
 	$(Q)$(guest-run) suites/dropin.sh $(CASES)
