@@ -31,8 +31,8 @@ struct ledger_aside;
 struct kept {
 	struct list link; /* peer.asides; empty: it is WAITING or BEHIND */
 	uint32_t handle; /* the id that it is about; 0: none */
-	uint64_t
-		number; /* of the request, see session_go_on_with(); 0: it was not carried out yet */
+	/* of the request, see session_go_on_with(); 0: it begins anew, and asks again what it has asked before */
+	uint64_t number;
 	bool goes_on; /* it can be carried out again */
 	bool repeated; /* a previous process had received it */
 	bool was_aside; /* it is or was set aside, so its refusal is an event */

@@ -271,6 +271,19 @@ static void on_session_resume(void *userdata, uint32_t handle)
 	go_on(peer);
 }
 
+/* The QPs of those that could go on are looked up again, because they have had to wait for another request. */
+static void forget_answers(struct list *asides)
+{
+	struct list *l;
+
+	list_for_each(l, asides) {
+		struct kept *kept = container_of(l, struct kept, link);
+
+		if (kept->goes_on)
+			kept->number = 0;
+	}
+}
+
 /* The one that waits comes first: while there is one, no other request of the session has begun. */
 static struct kept *take_next(struct peer *peer)
 {
@@ -278,6 +291,8 @@ static struct kept *take_next(struct peer *peer)
 
 	if (!kept || !kept->goes_on)
 		return NULL;
+	if (peer->waiting)
+		forget_answers(&peer->asides);
 	peer->waiting = NULL;
 	list_remove(&kept->link);
 	kept->goes_on = false;
@@ -299,7 +314,10 @@ void peer_go_on(struct peer *peer)
 	struct kept *kept = NULL;
 
 	for (unsigned i = 0; i < GO_ON_AT_ONCE && !peer->ending && (kept = take_next(peer)); i++) {
-		session_go_on_with(peer->session, kept->number);
+		if (kept->number > 0)
+			session_go_on_with(peer->session, kept->number);
+		else
+			kept->number = session_begin_request(peer->session);
 		on_frame(peer, kept->data, kept->len, NULL, 0,
 			 kept->was_aside ? REQUEST_ASIDE : REQUEST_AGAIN, kept);
 	}
@@ -575,7 +593,7 @@ void peer_repeat_request(struct peer *peer, const uint8_t *packet, size_t len)
 int peer_restore_aside(struct peer *peer, const uint8_t *packet, size_t len, uint32_t handle)
 {
 	struct session *session = peer->session;
-	struct kept *kept = kept_new(packet, len, handle, session_begin_request(session));
+	struct kept *kept = kept_new(packet, len, handle, /* number= */ 0);
 
 	if (!kept)
 		return -ENOMEM;

@@ -136,6 +136,30 @@ START_TEST(the_id_is_imported_meanwhile)
 }
 END_TEST
 
+/*
+ * The answer comes while another request of the session waits, and is not used after that wait: by then the number can be that
+ * of another process's QP.
+ */
+START_TEST(an_answer_does_not_outlive_a_wait)
+{
+	three_send(&active, OP(CONNECT), 1, true);
+	wire.holds_reloads = true;
+	three_send(&active, OP(RELOAD), 0, false);
+	ck_assert_uint_eq(active.n_answers, 0);
+	three_hold(false);
+	ck_assert_int_eq(three_state_of(&active, 1), ID_ROUTE_RESOLVED);
+	fake_estrange_qp(wire.core->fabric, 17);
+	control_reloaded(server_get_control(wire.server), false, 1, 0, NULL, NULL);
+	three_run();
+	ck_assert_uint_eq(active.n_answers, 1);
+	ck_assert_uint_eq(fake_count(wire.core->fabric, FAKE_CONNECT), 0);
+	ck_assert_uint_eq(fake_count(wire.core->fabric, FAKE_QP_BELONGS), 2);
+	ck_assert_uint_eq(active.n_errors, 1);
+	ck_assert_int_eq(active.event_status, -EPERM);
+	fake_estrange_qp(wire.core->fabric, 0);
+}
+END_TEST
+
 START_TEST(the_device_is_removed_meanwhile)
 {
 	three_send(&active, OP(CONNECT), 1, true);
@@ -197,5 +221,6 @@ END_TEST
 UNIT_MAIN("aside", set_up, three_end, requests_about_others_go_on, an_accept_is_set_aside,
 	  requests_about_the_same_wait, a_destroy_waits, a_release_waits,
 	  a_foreign_qp_is_refused_by_an_event, policy_decides_when_it_goes_on,
-	  the_id_is_imported_meanwhile, the_device_is_removed_meanwhile, the_client_ends_meanwhile,
-	  many, a_request_with_a_reply_waits)
+	  the_id_is_imported_meanwhile, an_answer_does_not_outlive_a_wait,
+	  the_device_is_removed_meanwhile, the_client_ends_meanwhile, many,
+	  a_request_with_a_reply_waits)
