@@ -312,8 +312,9 @@ perftest() {
 	local server_command=("$@" -R -n 50 -d rxe0) client_command=("$@" -R -n 50 -d rxe1 "$A")
 	again_if "perftest_raced client" "${ways[@]}"
 	served
-	# The line of results begins with the size of a message and the number of rounds.
-	grep -qE '^ *[0-9]+ +50 +[0-9]' client || fail_shown
+	# The line of results begins with the size of a message and the number of rounds. The times are inf if perftest could
+	# not calibrate its clock, which happens on a loaded machine.
+	grep -qE '^ *[0-9]+ +50 +([0-9]|inf)' client || fail_shown
 }
 
 program_ib_send_lat-R() {

@@ -261,8 +261,8 @@ struct rdmabroker *open_session(unsigned flags)
 
 const struct sockaddr *addr(uint16_t port)
 {
-	static struct sockaddr_in in[4];
-	static unsigned n;
+	static _Thread_local struct sockaddr_in in[4];
+	static _Thread_local unsigned n;
 	struct sockaddr_in *a = &in[n++ % 4];
 
 	*a = (struct sockaddr_in){
