@@ -260,6 +260,14 @@ static bool is_reached(const struct ping *ping, enum step step)
 
 enum outcome ping_await(struct ping *ping, enum step step)
 {
+	static const char *const awaited[] = {
+		[STEP_RESOLVED] = "no route to ",
+		[STEP_ESTABLISHED] = "no answer from ",
+		[STEP_DISCONNECTED] = "no disconnect by ",
+		[STEP_SENT] = "no acknowledgement of a message by ",
+		[STEP_MESSAGE] = "no message from ",
+		[STEP_REQUEST] = "no client connected",
+	};
 	const struct options *options = ping->options;
 	bool is_endless = step == STEP_REQUEST && options->persistent;
 	bool is_stopped_by_signal = step <= STEP_ESTABLISHED || step == STEP_REQUEST ||
@@ -282,8 +290,7 @@ enum outcome ping_await(struct ping *ping, enum step step)
 			return OUTCOME_ENDED;
 		}
 		if (!pump(ping, deadline)) {
-			complain("%s%s within %d s",
-				 conn->id ? "no answer from " : "no client connected", conn->peer,
+			complain("%s%s within %d s", awaited[step], conn->id ? conn->peer : "",
 				 options->timeout_ms / 1000);
 			return OUTCOME_FAILED;
 		}
