@@ -27,13 +27,13 @@ static void tear_down(void)
 }
 
 /* PARTITION: a question that has only that. */
-static void note_question(struct identity identity, uint32_t peer, int port,
-			  struct policy_question partition)
+static void note_operation(struct identity identity, enum policy_operation operation, uint32_t peer,
+			   int port, struct policy_question partition)
 {
 	struct session session = { .core = &core, .identity = identity };
 	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(peer) };
 	struct intent intent = {
-		.question = { .operation = POLICY_CONNECT,
+		.question = { .operation = operation,
 			      .port = port,
 			      .pkey = partition.pkey,
 			      .names_pkey = partition.names_pkey,
@@ -46,13 +46,13 @@ static void note_question(struct identity identity, uint32_t peer, int port,
 
 static void note_with(struct policy_question partition)
 {
-	note_question((struct identity){ .uid = 1000, .owner = { 1000, OWNER_ALONE } }, 0x0a090001,
-		      7471, partition);
+	note_operation((struct identity){ .uid = 1000, .owner = { 1000, OWNER_ALONE } },
+		       POLICY_CONNECT, 0x0a090001, 7471, partition);
 }
 
 static void note_as(struct identity identity, uint32_t peer, int port)
 {
-	note_question(identity, peer, port, (struct policy_question){ 0 });
+	note_operation(identity, POLICY_CONNECT, peer, port, (struct policy_question){ 0 });
 }
 
 static void note_in(uid_t uid, gid_t *gids, size_t n_gids, uint32_t peer, int port)
@@ -327,16 +327,23 @@ START_TEST(a_restart_keeps_owners)
 }
 END_TEST
 
+static struct identity by_job(const char *unit, const char *job)
+{
+	return (struct identity){
+		.uid = 1000,
+		.owner = { 1000, OWNER_ALONE },
+		.workload.names = { [WORKLOAD_UNIT] = (char *)unit, [WORKLOAD_JOB] = (char *)job },
+	};
+}
+
 static void note_by_job(const char *unit, const char *job, uint32_t peer, int port)
 {
-	note_as(
-		(struct identity){
-			.uid = 1000,
-			.owner = { 1000, OWNER_ALONE },
-			.workload.names = { [WORKLOAD_UNIT] = (char *)unit,
-					    [WORKLOAD_JOB] = (char *)job },
-		},
-		peer, port);
+	note_as(by_job(unit, job), peer, port);
+}
+
+static void note_listen(const char *unit, const char *job, int port)
+{
+	note_operation(by_job(unit, job), POLICY_LISTEN, 0, port, (struct policy_question){ 0 });
 }
 
 /* A hundred jobs are one: what a weekly job has asked for is not pushed out by those of the days between. */
@@ -388,6 +395,38 @@ START_TEST(chosen_ports_of_peers_share_a_row)
 	ck_assert_uint_eq(row->port, 0);
 	ck_assert_int_eq(row->port_kind, REFUSED_PORT_ANY);
 	ck_assert_uint_eq(row->n, 601);
+}
+END_TEST
+
+/* A job listens on the number that the kernel has chosen for its TCP socket, each time another one. A service keeps its ports. */
+START_TEST(chosen_ports_of_jobs_share_a_row)
+{
+	const struct ledger_refused *row;
+	char job[16];
+
+	note_listen("job-1.scope", "1", 40000);
+	note_listen("job-2.scope", "2", 40000);
+	row = core_refused_from(&core, 0);
+	ck_assert_uint_eq(row->port, 40000);
+	ck_assert_str_eq(row->unit, "job-*.scope");
+	for (int i = 3; i < 3 * REFUSED_OF_OWNER; i++) {
+		snprintf(job, sizeof(job), "%d", i);
+		note_listen("slurmstepd.scope", job, 40000 + i);
+		note_listen("job-3.scope", NULL, 40000 + i);
+	}
+	note_listen("job-4.scope", NULL, 7471);
+	note_listen("bricks.service", NULL, 49152);
+	note_listen("bricks.service", NULL, 49153);
+	ck_assert_uint_eq(count_rows(1000), 6);
+	ck_assert_uint_eq(row->n, 2);
+	row = core_refused_from(&core, row->number + 1);
+	ck_assert_str_eq(row->job, "*");
+	ck_assert_int_eq(row->port_kind, REFUSED_PORT_ANY);
+	row = core_refused_from(&core, row->number + 1);
+	ck_assert_int_eq(row->port_kind, REFUSED_PORT_ANY);
+	for (int port = 7471; (row = core_refused_from(&core, row->number + 1));
+	     port = port == 7471 ? 49152 : port + 1)
+		ck_assert_int_eq(row->port, port);
 }
 END_TEST
 
@@ -445,5 +484,5 @@ END_TEST
 UNIT_MAIN("refused", set_up, tear_down, common_bits, alike, partitions, groups_of_all,
 	  peers_are_joined, random_peers, share_of_a_user, full_table, share_of_a_range,
 	  shares_in_a_range, a_restart_keeps_owners, jobs_share_a_row,
-	  chosen_ports_of_peers_share_a_row, what_has_left_is_counted,
-	  a_restart_keeps_what_was_noted_last)
+	  chosen_ports_of_peers_share_a_row, chosen_ports_of_jobs_share_a_row,
+	  what_has_left_is_counted, a_restart_keeps_what_was_noted_last)

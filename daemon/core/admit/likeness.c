@@ -50,11 +50,25 @@ void likeness_init(struct likeness *ret)
 		fclose(file);
 }
 
+/* Whether what ROW is about has another name the next time, or has the class of these names by now. */
+static bool is_passing(const struct ledger_refused *row)
+{
+	char class[NAME_MAX_SIZE];
+
+	for (size_t i = 0; i < ELEMENTS_OF(classed); i++) {
+		classed[i].class_of(class, sizeof(class), (const char *)row + classed[i].offset);
+		if (strchr(class, '*'))
+			return true;
+	}
+	return false;
+}
+
 bool likeness_has_chosen_port(const struct likeness *likeness, const struct ledger_refused *row)
 {
 	return row->port_kind == REFUSED_PORT_ANY ||
-	       (row->port_kind == REFUSED_PORT_NUMBER && row->operation == POLICY_CONNECT &&
-		row->port >= likeness->first_port && row->port <= likeness->last_port);
+	       (row->port_kind == REFUSED_PORT_NUMBER && row->port >= likeness->first_port &&
+		row->port <= likeness->last_port &&
+		(row->operation == POLICY_CONNECT || is_passing(row)));
 }
 
 static uint64_t hash(uint64_t seed, const char *text)

@@ -3,8 +3,9 @@
 
 /*
  * What in a row of refused.h is another the next time, and makes no difference: the names of login sessions, jobs, containers,
- * pods and what systemd-run starts (proto/unitname.h), and the ports that the kernels of peers choose. A row of several has
- * the class of what differs: "session-*.scope", "*", or REFUSED_PORT_ANY.
+ * pods and what systemd-run starts (proto/unitname.h), the ports that the kernels of peers choose, and those of the same range
+ * on which a job listens: its program had the kernel choose one for TCP, say, and takes the number for RDMA, too. A row of
+ * several has the class of what differs: "session-*.scope", "*", or REFUSED_PORT_ANY.
  */
 
 #include <stdbool.h>
@@ -18,7 +19,7 @@ struct likeness {
 };
 
 void likeness_init(struct likeness *ret);
-/* True: the kernel has chosen the row's port, or the peer's kernel has. */
+/* True: this kernel or the peer's has chosen the row's port, as far as can be told. */
 bool likeness_has_chosen_port(const struct likeness *likeness, const struct ledger_refused *row);
 /* Of the names in ROW, and its rule: rows that are alike have the same. */
 uint64_t likeness_hash(const struct ledger_refused *row);
