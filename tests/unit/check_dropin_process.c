@@ -280,7 +280,7 @@ START_TEST(small_stacks)
 		return;
 	load();
 	pthread_attr_init(&attr);
-	ck_assert_int_eq(pthread_attr_setstacksize(&attr, 16384), 0);
+	ck_assert_int_eq(pthread_attr_setstacksize(&attr, PTHREAD_STACK_MIN), 0);
 	ck_assert_int_eq(pthread_create(&thread, &attr, connect_in_thread, &r), 0);
 	pthread_join(thread, &result);
 	ck_assert_ptr_eq(result, &r);
