@@ -69,6 +69,7 @@ static void write_local(const char *text)
 START_TEST(edited_files_are_put_back)
 {
 	const char *dir = version("v1", "1.rules", ONE);
+	char elsewhere[512];
 	struct stat st;
 
 	ck_assert_int_eq(site("install", dir), 0);
@@ -105,7 +106,8 @@ START_TEST(edited_files_are_put_back)
 	ck_assert_int_eq(site("install", dir), 0);
 	ck_assert_int_eq(stat(path_of("versions/v1/1.rules"), &st), 0);
 	ck_assert_uint_eq(st.st_mode & 0777, 0644);
-	ck_assert_int_eq(rename(path_of("versions/v1"), path_of("versions/elsewhere")), 0);
+	strcpy(elsewhere, path_of("versions/elsewhere"));
+	ck_assert_int_eq(rename(path_of("versions/v1"), elsewhere), 0);
 	ck_assert_int_eq(site("install", dir), 0);
 	assert_files("v1", ONE);
 	/* The link is put back, too. */
