@@ -37,7 +37,6 @@
  * goodbye. Nothing here waits longer than the options allow.
  */
 
-#define START_MS 100 /* see RDMABROKER_AT_START */
 #define TRIES 3 /* how often a session is opened, if the broker closes it at once */
 #define ADOPT_SERIAL UINT32_MAX /* no request of the launcher has it */
 #define DEFAULT_SOCKET "/run/rdmabroker/rdmabroker.sock"
@@ -209,6 +208,9 @@ static int say_hello(struct rdmabroker *session, struct rdmabroker *replies, con
 
 		r = make_proof(frame->reply->hello->proof, kind, &proof);
 		frame_free(frame);
+		/* The broker has answered. */
+		if (session->flags & RDMABROKER_AT_START)
+			deadline = deadline_after(START_MS);
 		if (r == 0)
 			r = call_hello(session, replies, proof, (int)deadline_left(deadline),
 				       &frame);
@@ -382,8 +384,8 @@ int rdmabroker_open(const struct rdmabroker_options *options, struct rdmabroker 
 		if (r != -ECONNRESET || deadline_left(deadline) <= 0)
 			break;
 	}
-	if (r == 0 && our.flags & RDMABROKER_AT_START)
-		(*ret)->start_deadline = deadline;
+	if (r == 0)
+		(*ret)->is_starting = our.flags & RDMABROKER_AT_START;
 	return r;
 }
 

@@ -256,7 +256,7 @@ void broker_keep(const struct session *session);
 struct rdmabroker *broker_get_session(const struct rdmabroker *lost);
 /*
  * At the start of a program that perhaps does not use RDMA: opens the process's own session with leases of all devices that
- * policy allows, or leaves nothing. Takes 100 ms at most, and prints nothing.
+ * policy allows, or leaves nothing. Gives up a broker that answers nothing for 100 ms, and prints nothing.
  */
 void broker_lend_at_start(void);
 /* Like broker_get_session(NULL), but prints no error, and does not fall back to librdmacm. */

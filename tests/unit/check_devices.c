@@ -114,4 +114,39 @@ START_TEST(none)
 }
 END_TEST
 
-UNIT_MAIN("devices", set_up, tear_down, one_of_many, all, some_are_refused, none)
+static bool slow_turn(void *userdata)
+{
+	if (hooks_run(hooks_get_loop()) == 0)
+		return false;
+	hooks_pass_time(50);
+	return true;
+}
+
+/* At the start of a program, a broker that answers is waited for, although not for ever; many processes start at once. */
+START_TEST(a_broker_that_is_slow_at_the_start)
+{
+	const struct rdmabroker_options options = {
+		.size = sizeof(options), .flags = RDMABROKER_NO_POLL | RDMABROKER_AT_START
+	};
+	struct rdmabroker_status *status;
+	struct rdmabroker *session;
+
+	hooks_set_turn(slow_turn, NULL);
+	hooks_set_devices(0, 5);
+	ck_assert_int_eq(rdmabroker_open(&options, &session), 0);
+	ck_assert_int_eq(rdmabroker_lease_devices(session, NULL), 0);
+	expect_leases(0, 5);
+	rdmabroker_close(session);
+	hooks_set_devices(0, DEVICES);
+	ck_assert_int_eq(rdmabroker_open(&options, &session), 0);
+	ck_assert_int_eq(rdmabroker_lease_devices(session, NULL), 0);
+	status = get_status();
+	ck_assert_uint_gt(status->n_leases, 0);
+	ck_assert_uint_le(status->n_leases, 12);
+	rdmabroker_free(status);
+	rdmabroker_close(session);
+}
+END_TEST
+
+UNIT_MAIN("devices", set_up, tear_down, one_of_many, all, some_are_refused, none,
+	  a_broker_that_is_slow_at_the_start)

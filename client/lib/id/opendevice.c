@@ -435,16 +435,13 @@ static bool is_about_one(int r)
 /* Returns the number of leases, or the first failure that is not about one device only. */
 static int lease_nodes(struct rdmabroker *session, const glob_t *nodes)
 {
-	const bool at_start = session->start_deadline != 0;
-	int64_t deadline = deadline_after((int64_t)ROUNDS_MAX * session->wire.call_timeout_ms);
+	const bool at_start = session->is_starting;
+	const int timeout_ms = at_start ? START_MS : session->wire.call_timeout_ms;
+	const int64_t deadline = deadline_after((int64_t)ROUNDS_MAX * timeout_ms);
 	int r, n = 0;
 
-	if (at_start)
-		deadline = session->start_deadline;
-	session->start_deadline = 0;
+	session->is_starting = false;
 	for (size_t i = 0; i < nodes->gl_pathc; i++) {
-		int timeout_ms = at_start ? (int)deadline_left(deadline) :
-					    session->wire.call_timeout_ms;
 		char name[64];
 
 		name_of_node(nodes->gl_pathv[i], name, sizeof(name));

@@ -16,7 +16,7 @@ struct rdmabroker {
 	uint64_t number; /* in the broker */
 	struct rdmabroker *replies; /* the session by which the replies come; NULL: this one */
 	unsigned n_direct; /* sessions whose replies come by this one */
-	int64_t start_deadline; /* RDMABROKER_AT_START: of the first lease_devices(); 0: none */
+	bool is_starting; /* RDMABROKER_AT_START, and no lease_devices() yet */
 	bool closing; /* the program has closed it, and there are still such sessions */
 	struct idtable *ids;
 	struct opendevices *devices;

@@ -491,7 +491,8 @@ job_ucx() {
 	logged-in alice "${ucx[@]}" UCX_NET_DEVICES=rxe0:1 io_demo -p 7482 > server 2>&1 &
 	pid[server]=$!
 	listens 7482
-	timeout --foreground $patience logged-in bob "${ucx[@]}" UCX_NET_DEVICES=rxe1:1 io_demo -p 7482 -i 20 -o read,write $A > client
+	timeout --foreground $patience logged-in bob "${ucx[@]}" UCX_NET_DEVICES=rxe1:1 io_demo -p 7482 -i 20 -o read,write $A \
+		> client 2>&1 || fail "io_demo ended with $?: $(grep -m 3 -E 'WARN|error' client)"
 	assert_contains "$(cat client)" "Client exit with status 'OK'"
 	pkill -x io_demo
 	wait "${pid[server]}" || true
