@@ -498,7 +498,8 @@ const char *rdmabroker_event_str(enum rdmabroker_event_type type);
  *   host has no RDMA device; -ESHUTDOWN: the broker is draining. The next call on the id retries the creation. With
  *   RDMABROKER_NONBLOCK create_id sends the request itself, and an event DONE reports the reply.
  * Returns:
- *   0; -EDQUOT: the session's limit of ids is reached; -EINVAL: there is no such port space.
+ *   0; -EDQUOT: the session's limit of ids is reached; -EINVAL: there is no such port space; -ECONNRESET: the session is
+ *   known to be lost.
  * See also: rdma_create_id
  */
 int rdmabroker_create_id(struct rdmabroker *session, enum rdmabroker_port_space ps, void *context,

@@ -80,6 +80,9 @@ START_TEST(a_wait_for_the_end_that_ends_otherwise)
 	stop_server();
 	expect_failure(rdmabroker_wait_disconnected(active, T), ENODEV, "removed");
 	expect_failure(rdmabroker_wait_disconnected(active, T), ECONNRESET, "lost");
+	/* Nor is there any use in another id. */
+	expect_failure(rdmabroker_create_id(c, RDMABROKER_PS_TCP, NULL, &datagrams), ECONNRESET,
+		       "lost");
 	rdmabroker_close(c);
 	rdmabroker_close(s);
 }

@@ -99,6 +99,10 @@ int lifetime_create(struct rdmabroker_id *id)
 	id->handle = 0;
 	id->disconnected = false;
 	id->stage = STAGE_NEW;
+	/* An id of a session that is lost could only be destroyed. */
+	r = wire_check(&session->wire);
+	if (r < 0)
+		return r;
 	r = choose_handle(session, id);
 	if (r == -EDQUOT)
 		return fail(EDQUOT, "create_id: the session has reached its limit of %u ids",
