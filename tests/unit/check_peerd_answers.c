@@ -219,8 +219,9 @@ static const struct {
 	{ "a length of 1 GiB", "it is too long or empty", too_long },
 	{ "an empty text", "it is too long or empty", an_empty_text },
 	{ "half of it", "does not answer", half_of_it },
-	{ "silence", "has not answered in time", silence },
-	{ "a byte and silence", "has not answered in time", a_byte_and_silence },
+	/* On a busy machine the broker's own limit of 2 s can be first. */
+	{ "silence", "has not answered", silence },
+	{ "a byte and silence", "has not answered", a_byte_and_silence },
 };
 
 START_TEST(answers_that_are_refused)
