@@ -39,7 +39,7 @@ often_policy() {
 next_connects() {
 	serve next alice $A 7500 > /dev/null
 	ping_once bob $A -p 7500 > /dev/null
-	finish next > /dev/null
+	finish next
 }
 
 # a_while: lets the load run for up to half a second.
