@@ -120,8 +120,8 @@ enum rdmabroker_flags {
 	RDMABROKER_TRUST_FD = 1 << 8,
 	/*
 	 * The process starts, and it is not known whether it needs RDMA: rdmabroker_open(), and rdmabroker_lease_devices()
-	 * without a name directly after it, wait at most 100 ms for an answer of the broker, and the latter 600 ms for all
-	 * together; and the broker does not note if policy refuses them. Other calls are not concerned.
+	 * without a name directly after it, wait at most 100 ms for an answer of the broker, and the latter sends no
+	 * request after 600 ms; and the broker does not note if policy refuses them. Other calls are not concerned.
 	 */
 	RDMABROKER_AT_START = 1 << 9,
 };

@@ -49,7 +49,10 @@ static int choose_handle(struct rdmabroker *session, struct rdmabroker_id *id)
 	if (r < 0)
 		return r;
 	wire_lock(&session->wire);
-	r = idtable_add(session->ids, id, &id->handle);
+	/* An id of a session that is lost could only be destroyed. */
+	r = wire_check(&session->wire);
+	if (r == 0)
+		r = idtable_add(session->ids, id, &id->handle);
 	is_full = r == -EDQUOT && idtable_has_dying(session->ids);
 	wire_unlock(&session->wire);
 	if (!is_full)
@@ -99,16 +102,14 @@ int lifetime_create(struct rdmabroker_id *id)
 	id->handle = 0;
 	id->disconnected = false;
 	id->stage = STAGE_NEW;
-	/* An id of a session that is lost could only be destroyed. */
-	r = wire_check(&session->wire);
-	if (r < 0)
-		return r;
 	r = choose_handle(session, id);
 	if (r == -EDQUOT)
 		return fail(EDQUOT, "create_id: the session has reached its limit of %u ids",
 			    session->ids->max);
+	if (r == -ENOMEM)
+		return fail(ENOMEM, "create_id: out of memory");
 	if (r < 0)
-		return fail(-r, "create_id: %s", strerror(-r));
+		return r;
 
 	id->is_new = true;
 	return 0;

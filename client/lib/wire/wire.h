@@ -29,10 +29,11 @@
 struct call;
 struct rdmabroker;
 
-/*
- * A call that gets a list sends its last request at most this long after its begin; in multiples of call_timeout_ms.
- */
 #define START_MS 100 /* for an answer, see RDMABROKER_AT_START */
+/*
+ * A call that gets a list sends its last request at most this long after its begin; in multiples of call_timeout_ms, or of
+ * START_MS.
+ */
 #define ROUNDS_MAX 6
 
 /*
